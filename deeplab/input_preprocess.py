@@ -40,7 +40,8 @@ def train_steps(
       augment: the random changes.
       mean_pixel: RGB, 0 to 255; the pixel that the network normalizes to zero.
       ignore_label: label of padded pixels.
-      class_pixels: pixels of each class in the split, for crops at rare classes; None to count those of each image.
+      class_pixels: number of pixels of each class in the split, for crops at rare classes; None to count them in each
+        image.
 
     Source: arXiv:1706.05587, section 4 (data augmentation).
     """
@@ -132,9 +133,11 @@ def resize_to_range(resize: ResizeOptions) -> Step:
     def step(sample: Sample) -> Sample:
         if resize.min_value is None and resize.max_value is None:
             return sample
-        height, width = preprocess_utils.size_of(sample[common.IMAGE])
+        image, label = _both(sample)
+        height, width = preprocess_utils.size_of(image)
         size = preprocess_utils.size_in_range(height, width, resize.min_value, resize.max_value, resize.factor)
-        return _with_both(sample, *preprocess_utils.resize_both(*_both(sample), size))
+        label = None if label is None else preprocess_utils.resize_label(label, size)
+        return _with_both(sample, preprocess_utils.resize_image(image, size), label)
 
     return step
 

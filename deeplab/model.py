@@ -85,7 +85,8 @@ def _warn_of_no_effect(options: ModelOptions, backbone: Backbone, head: Head) ->
         if 'nas' not in backbone.reads and getattr(options.nas, name) != getattr(NasOptions, name):
             unused.append(option(f'NasOptions.{name}', getattr(options.nas, name)))
     read = {parameter.name for record in (backbone, head) for parameter in record.parameters}
-    unread = [option(f'ModelOptions.{name}', value) for name, value in options.settings if name not in read]
+    settings = dict(options.settings).items()
+    unread = [option(f'ModelOptions.{name}', value) for name, value in settings if name not in read]
     if unused or unread:
         network = f'{backbone.name} with the head {head.name}' if unread else backbone.name
         logging.log_first_n(logging.WARNING, '%s has no effect on %s.', 1, ', '.join(unused + unread), network)
@@ -184,8 +185,8 @@ def _scaled(images: tf.Tensor, options: ModelOptions, scale: float) -> tuple[tf.
         return images, options
     size = [shapes.scaled_size(side, scale) for side in shapes.spatial_size(images)]
     if options.crop_size is not None:
-        crop_size = tuple(shapes.scaled_size(side, scale) for side in options.crop_size)
-        options = dataclasses.replace(options, crop_size=crop_size)
+        rows, columns = (int(shapes.scaled_size(side, scale)) for side in options.crop_size)
+        options = dataclasses.replace(options, crop_size=(rows, columns))
     return shapes.resize_bilinear(images, size), options
 
 
@@ -197,11 +198,6 @@ def _merge(logits: Sequence[tf.Tensor], method: str) -> tf.Tensor:
             merged = tf.maximum(merged, other)
         return merged
     return summation.in_order(logits) / float(len(logits))
-
-
-def _logits_stride(options: ModelOptions) -> int:
-    """Returns the ratio of the input's size to the size of the logits."""
-    return min(options.decoder.output_strides, default=options.output_stride)
 
 
 class Mode(NamedTuple):
@@ -251,7 +247,8 @@ def multi_scale_logits(
     check_options(options)
     images = _with_static_size(images, options)
     pyramid = tuple(image_pyramid or (1.0,))
-    factor = max(1.0, *pyramid) / _logits_stride(options)
+    logits_stride = min(options.decoder.output_strides, default=options.output_stride)
+    factor = max(1.0, *pyramid) / logits_stride
     size = [shapes.scaled_size(side, factor) for side in shapes.spatial_size(images)]
     by_scale: dict[str, dict[float, tf.Tensor]] = {output: {} for output in options.outputs_to_num_classes}
     scope = layers.mode_scope(

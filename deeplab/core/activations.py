@@ -1,10 +1,10 @@
-"""Activations: ReLU, ReLU6, and those of MobileNetV3, hard sigmoid and hard swish."""
+"""Activations: ReLU, ReLU6, hard sigmoid and hard swish."""
 
 from __future__ import annotations
 
 from deeplab.core.lazy import tf
 
-# One sixth as published checkpoints were trained with it: five digits in the gates, all of float32 in hard swish.
+# One sixth, as published checkpoints were trained with it: with five digits in gates, in float32 in hard swish.
 GATE_SLOPE = 0.16667
 SWISH_SLOPE = 1.0 / 6.0
 

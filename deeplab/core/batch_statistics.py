@@ -30,22 +30,6 @@ _GRADIENTS = {
 SMALLEST_EPSILON = 1.001e-5  # of TensorFlow's fused batch norm
 
 
-class Folded(NamedTuple):
-    """A batch norm in training mode as a factor and a shift, and its batch statistics; [filters] float32 each.
-
-    Attributes:
-      scale: factor of each channel.
-      shift: shift of each channel, added after the factor.
-      mean: mean of each channel in the batch.
-      variance: unbiased variance of each channel in the batch.
-    """
-
-    scale: tf.Tensor
-    shift: tf.Tensor
-    mean: tf.Tensor
-    variance: tf.Tensor
-
-
 class Moments(NamedTuple):
     """Mean and variance of each channel in a batch, [filters] float32 each; `unbiased` is the unbiased variance."""
 
@@ -76,7 +60,9 @@ def is_cheaper_from_input(inputs: tf.Tensor, filters: int, kernel_size: int, str
     return widens and not tf.config.list_physical_devices('GPU')
 
 
-def fold(expansion: Expansion, gamma: tf.Tensor, beta: tf.Tensor, epsilon: float) -> Folded:
+def fold(
+    expansion: Expansion, gamma: tf.Tensor, beta: tf.Tensor, epsilon: float
+) -> tuple[tf.Tensor, tf.Tensor, Moments]:
     """Computes the batch norm of a 1x1 convolution's output from its input.
 
     Args:
@@ -86,15 +72,16 @@ def fold(expansion: Expansion, gamma: tf.Tensor, beta: tf.Tensor, epsilon: float
       epsilon: added to the variance.
 
     Returns:
-      factor and shift: x (W * scale) + shift is the normalized output, up to rounding.
+      factor and shift, [filters] float32 each, and the moments: x (W * factor) + shift is the normalized output, up to
+      rounding.
 
     Source: arXiv:1502.03167, algorithm 1; the moments of a linear map.
     """
     moments = moments_of(expansion)
     with tf.compat.v1.get_default_graph().gradient_override_map(_GRADIENTS):
         raised = moments.variance + max(epsilon, SMALLEST_EPSILON)  # [filters]
-    scale = gamma * tf.math.rsqrt(raised)  # [filters]
-    return Folded(scale, beta - moments.mean * scale, moments.mean, moments.unbiased)
+    factor = gamma * tf.math.rsqrt(raised)  # [filters]
+    return factor, beta - moments.mean * factor, moments
 
 
 def moments_of(expansion: Expansion) -> Moments:

@@ -19,7 +19,7 @@ from deeplab.errors import CheckpointError, reason_of
 
 __all__ = ['UNREADABLE', 'Reader', 'files_of', 'is_access_failure']
 
-# What TensorFlow's reader raises on damaged files, by what is damaged.
+# Errors that TensorFlow's reader raises for damaged files.
 UNREADABLE = (tf.errors.OpError, ValueError, RuntimeError, OSError, IndexError)
 
 _PATTERN_SIGNS = frozenset('*?[\\')
@@ -43,22 +43,22 @@ def is_access_failure(reason: str) -> bool:
 
 
 def files_of(prefix: str) -> list[str]:
-    """Paths of the files of the checkpoint at `prefix`: its data files in order, then its index.
+    """Returns the paths of a checkpoint's files: its data files in order, then its index.
 
-    The single file of the first format is the only one of its checkpoint.
+    A checkpoint of TensorFlow's first format is a single file.
     """
     folder, name = os.path.split(prefix)
     names = sorted(os.listdir(folder or '.'))
     data = [other for other in names if other.startswith(f'{name}.data-') and '.tempstate' not in other]
-    found = [*data, *(other for other in (f'{name}.index', name) if other in names)]
-    return [os.path.join(folder, other) for other in found]
+    index = [other for other in (f'{name}.index', name) if other in names]
+    return [os.path.join(folder, other) for other in (*data, *index)]
 
 
 class Reader:
     """The tensors of one checkpoint, with the methods of TensorFlow's own reader."""
 
     def __init__(self, prefix: str) -> None:
-        """Notes the path of the checkpoint, which must exist; `open` comes before anything else."""
+        """Takes the path of an existing checkpoint; call `open` before any other method."""
         self._prefix = self._opened = prefix
         self._reader: Any = None
 
@@ -76,11 +76,11 @@ class Reader:
         return self
 
     def reason(self, error: BaseException) -> str:
-        """Why something could not be read, with the checkpoint's own path; see `reason_of`."""
+        """Returns why something could not be read, with the checkpoint's own path; see `reason_of`."""
         return reason_of(error).replace(self._opened, self._prefix)
 
     def has_tensor(self, name: str) -> bool:
-        """Returns whether there is a tensor of that name."""
+        """Returns whether there is a tensor of this name."""
         return bool(self._reader.has_tensor(name))
 
     def get_tensor(self, name: str) -> np.ndarray:
@@ -89,12 +89,12 @@ class Reader:
         return value
 
     def get_variable_to_shape_map(self) -> dict[str, list[int]]:
-        """Shapes by name."""
+        """Returns the shapes by name."""
         shapes: dict[str, list[int]] = self._reader.get_variable_to_shape_map()
         return shapes
 
     def get_variable_to_dtype_map(self) -> dict[str, tf.DType]:
-        """Types by name."""
+        """Returns the types by name."""
         types: dict[str, tf.DType] = self._reader.get_variable_to_dtype_map()
         return types
 

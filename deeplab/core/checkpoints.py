@@ -17,44 +17,17 @@ import tensorflow as tf
 from absl import logging
 
 from deeplab.core import checkpoint_fit
-from deeplab.core.checkpoint_fit import Entry
-from deeplab.core.checkpoint_reader import UNREADABLE, Reader, files_of, is_access_failure
-from deeplab.core.scopes import shortened
+from deeplab.core.checkpoint_fit import Entry as Entry
+from deeplab.core.checkpoint_reader import UNREADABLE, Reader
+from deeplab.core.checkpoint_reader import files_of as files_of
+from deeplab.core.checkpoint_reader import is_access_failure as is_access_failure
+from deeplab.core.scopes import shortened as shortened
 from deeplab.errors import CheckpointError, reason_of
 from deeplab.files import writing
 
-__all__ = [
-    'BASENAME',
-    'GLOBAL_STEP',
-    'CheckpointWriter',
-    'Entry',
-    'RestoreReport',
-    'check_path',
-    'damage',
-    'entries',
-    'files_of',
-    'find',
-    'first_whole',
-    'is_access_failure',
-    'is_own_name',
-    'listed_in',
-    'newest',
-    'newest_whole',
-    'on_disk',
-    'open_reader',
-    'remove_leftovers',
-    'restore_all',
-    'restore_matching',
-    'shortened',
-    'step_in_name',
-    'step_of',
-    'unreadable',
-    'write_state',
-]
-
 BASENAME = 'model.ckpt'
 GLOBAL_STEP = 'global_step'
-# Other files that are written to a folder of checkpoints by way of temporary files.
+# Other files in a folder of checkpoints that are written to a temporary file first.
 _WRITTEN_BESIDE = r'checkpoint|model\.ckpt.*|.+\.(json|jsonl|pbtxt)'
 _SUFFIX = re.compile(r'\.(index|meta|data-\d{5}-of-\d{5})$')
 _OWN_NAME = re.compile(rf'{re.escape(BASENAME)}-(\d+)')  # name of a checkpoint that training writes
@@ -69,10 +42,10 @@ class RestoreReport(NamedTuple):
     """Result of `restore_matching`, as names of variables in order.
 
     Attributes:
-      restored: restored from the checkpoint.
-      missing: not in the checkpoint; unchanged.
-      mismatched: in the checkpoint with another shape or type; unchanged. One line of explanation each.
-      converted: those of `restored` whose values were converted.
+      restored: variables that were restored.
+      missing: variables that the checkpoint lacks; unchanged.
+      mismatched: one line for each variable that has another shape or type in the checkpoint; unchanged.
+      converted: restored variables whose values were converted.
     """
 
     restored: tuple[str, ...]
@@ -119,7 +92,7 @@ def check_path(path: str) -> str:
 def as_unpacked(folder: str) -> str:
     """Returns the only folder in a folder, if the checkpoints are there, as in an archive that was unpacked.
 
-    All others are returned as they are, also one in which a training has not saved yet.
+    Any other folder is returned unchanged, also one in which a training has not saved yet.
     """
     try:
         with os.scandir(folder) as entries:
@@ -194,13 +167,13 @@ def unreadable(path: str) -> dict[str, str]:
       CheckpointError: its index cannot be read.
     """
     reader = open_reader(path)
-    found = {}
+    reasons = {}
     for name in sorted(reader.get_variable_to_shape_map()):
         try:
             reader.get_tensor(name)
         except UNREADABLE as error:
-            found[name] = reader.reason(error)
-    return found
+            reasons[name] = reader.reason(error)
+    return reasons
 
 
 def damage(path: str) -> str | None:
@@ -222,22 +195,21 @@ class _Problem(NamedTuple):
 def _problem(path: str) -> _Problem | None:
     """See `damage`."""
     try:
-        found = unreadable(path)
+        reasons = unreadable(path)
     except CheckpointError as error:
         cause = error.__cause__
         return _Problem(str(error), cause is not None and not is_access_failure(reason_of(cause)))
-    if not found:
+    if not reasons:
         return None
-    reason = next(iter(found.values()))
+    reason = next(iter(reasons.values()))
     is_damage = not is_access_failure(reason)
     what = 'is damaged' if is_damage else 'cannot be read'
-    return _Problem(f"The checkpoint '{path}' {what} ({shortened(list(found))}: {reason})", is_damage)
+    return _Problem(f"The checkpoint '{path}' {what} ({shortened(list(reasons))}: {reason})", is_damage)
 
 
 def newest(directory: str) -> str | None:
     """Returns the newest checkpoint in `directory` by its `checkpoint` file, or else by step; None if there is none."""
-    found = _newest_first(directory)
-    return found[0] if found else None
+    return next(iter(_newest_first(directory)), None)
 
 
 def newest_whole(directory: str) -> str | None:
@@ -257,13 +229,13 @@ def require_newest(folder: str) -> str:
     Raises:
       CheckpointError: there is none.
     """
-    found = newest_whole(as_unpacked(folder))
-    if found is None:
+    path = newest_whole(as_unpacked(folder))
+    if path is None:
         raise CheckpointError(
             f"There is no checkpoint in the folder '{folder}'. Give the log directory of a training that has saved "
             'one, or the path of a checkpoint, such as DIR/model.ckpt-30000'
         )
-    return found
+    return path
 
 
 def is_own_name(path: str) -> bool:
@@ -395,7 +367,7 @@ def restore_matching(
     check: Callable[[RestoreReport], None] | None = None,
     conversion: Callable[[tf.Variable, Entry], Conversion | None] | None = None,
 ) -> RestoreReport:
-    """Restores those of `variables` that the checkpoint at `path` contains with equal shape and type.
+    """Restores the variables that the checkpoint at `path` contains with equal shape and type.
 
     Adds nothing to the graph and logs nothing; the caller reports the result.
 

@@ -19,7 +19,7 @@ Size = tuple[shapes.Side, shapes.Side]  # height and width
 
 
 def _is_separable(options: ModelOptions) -> bool:
-    """Returns whether convolutions are depthwise separable; those whose output is the logits never are."""
+    """Returns whether convolutions are depthwise separable, which a convolution that gives the logits never is."""
     return options.decoder.use_separable_conv and not options.decoder.output_is_logits
 
 
@@ -52,7 +52,7 @@ def _sum_merge(features: tf.Tensor, skip: tf.Tensor, size: Size, options: ModelO
 
 
 def _stage_size(skip: tf.Tensor, image_size: Size, stride: int, options: ModelOptions) -> Size:
-    """Returns height and width at a decoder stride: those of the skip, unless the backbone's stride is smaller."""
+    """Returns height and width at a decoder stride: the skip's size, unless the backbone's stride is smaller."""
     if stride <= options.output_stride:
         return shapes.spatial_size(skip)
     height, width = image_size
@@ -70,7 +70,7 @@ def build(
 
     Args:
       features: [n, h, w, c] float, the head's output.
-      end_points: the backbone's.
+      end_points: end points of the backbone by name.
       options: the network; mainly `options.decoder` is read.
       image_size: height and width of the network's input.
 

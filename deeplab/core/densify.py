@@ -1,10 +1,11 @@
-"""Conversion of strides to atrous rates for a given output stride, shared by all backbones."""
+"""Atrous rates for a given output stride, shared by all backbones."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 from deeplab.errors import OptionError
+from deeplab.options import ModelOptions
 from deeplab.wording import option
 
 
@@ -42,3 +43,26 @@ def densify(strides: Iterable[int], output_stride: int) -> list[tuple[int, int]]
             f'{current}.'
         )
     return units
+
+
+def multi_grid_factors(options: ModelOptions, number: int, parts: str) -> tuple[int, ...]:
+    """Returns the factors on the atrous rates in the last block of a backbone.
+
+    Args:
+      options: model_variant and multi_grid are read.
+      number: number of factors.
+      parts: parts of the block that have a factor each, such as 'units', for messages.
+
+    Raises:
+      OptionError: `multi_grid` has another number of factors, or a factor below 1.
+
+    Source: arXiv:1706.05587, section 3.2.1.
+    """
+    factors = (1,) * number if options.multi_grid is None else tuple(options.multi_grid)
+    if len(factors) != number or min(factors) < 1:
+        raise OptionError(
+            f'{option("ModelOptions.multi_grid", factors)} is not supported by {options.model_variant}: its last block '
+            f'has {number} {parts}. Give {number} factors, each 1 or more, such as '
+            f'{option("ModelOptions.multi_grid", (1,) * number)}.'
+        )
+    return factors

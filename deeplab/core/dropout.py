@@ -8,9 +8,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
-import tf_slim as slim
 
-from deeplab.core import compute_types, initializers
+from deeplab.core import compute_types, initializers, tf_compat
 
 
 def is_frozen(place: str, trained_scopes: tuple[str, ...]) -> bool:
@@ -38,7 +37,7 @@ def _step_seed(name_scope: str) -> tf.Tensor:
     return tf.stack([tf.constant(where, tf.int64), draw_number(step)])
 
 
-@slim.add_arg_scope
+@tf_compat.add_arg_scope
 def dropout(
     inputs: tf.Tensor,
     keep_probability: float,
@@ -47,14 +46,14 @@ def dropout(
     is_training: bool = False,
     trained_scopes: tuple[str, ...] = (),
 ) -> tf.Tensor:
-    """Zeroes a share of the values and scales the others up; the identity unless `is_training`.
+    """Zeroes a fraction of the values and scales the others up; the identity unless `is_training`.
 
-    The mask follows from the graph's seed, the name scope, the clone and the global step: a run that resumes draws
-    what an undisturbed run draws. Clones draw different masks, and so do the micro-batches of a step.
+    The mask follows from the graph's seed, the name scope, the clone and the global step: a resumed run draws the same
+    masks as an uninterrupted one. Clones draw different masks, and so do the micro-batches of a step.
 
     Args:
       inputs: any shape, float.
-      keep_probability: share of the values that stay, in (0, 1].
+      keep_probability: fraction of the values that stays, in (0, 1].
       scope: name of the operation; NAME_dropout belongs to the layer NAME.
       is_training: whether to drop at all.
       trained_scopes: see `training_scope`.
@@ -67,13 +66,13 @@ def dropout(
         return inputs
     with tf.name_scope(scope) as name_scope:
         seed = _step_seed(name_scope)
-        # In float32, as few digits could not say 0.9: every precision drops the same values.
+        # In float32, which represents 0.9 precisely enough that every precision drops the same values.
         values = compute_types.as_type(inputs, tf.float32)
         values = tf.nn.experimental.stateless_dropout(values, rate=1.0 - keep_probability, seed=seed)
         return compute_types.as_type(values, inputs.dtype)
 
 
-@slim.add_arg_scope
+@tf_compat.add_arg_scope
 def drop_path(
     inputs: tf.Tensor,
     keep_probability: float | tf.Tensor,
@@ -88,7 +87,7 @@ def drop_path(
 
     Args:
       inputs: [n, h, w, c] float.
-      keep_probability: share of the images that stay, in (0, 1]; a number or a scalar float32 tensor.
+      keep_probability: fraction of the images that stays, in (0, 1]; a number or a scalar float32 tensor.
       scope: name of the operation.
       is_training: whether to drop at all.
       trained_scopes: see `training_scope`.
@@ -112,5 +111,5 @@ def draw_number(step: tf.Tensor) -> tf.Tensor:
     Args:
       step: scalar int64, steps done.
     """
-    found: Sequence[Any] = tf.compat.v1.get_collection(MICRO_BATCHES)
-    return step * found[0].count + found[0].number if found else step
+    micro_batches: Sequence[Any] = tf.compat.v1.get_collection(MICRO_BATCHES)
+    return step * micro_batches[0].count + micro_batches[0].number if micro_batches else step

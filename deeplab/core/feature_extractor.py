@@ -54,4 +54,5 @@ def extract_features(images: tf.Tensor, options: ModelOptions) -> tuple[tf.Tenso
     normalized = normalize(tf.cast(images, tf.float32), backbone.normalization)
     # Converters of exported graphs use this name as the input of the network.
     normalized = tf.identity(normalized, name=input_name(options.model_variant))
-    return backbone.build(compute_types.as_compute_type(normalized), options)
+    built: tuple[tf.Tensor, dict[str, tf.Tensor]] = backbone.build(compute_types.as_compute_type(normalized), options)
+    return built

@@ -147,8 +147,8 @@ def _fold(graph: _Graph, batch_norm: tf.compat.v1.NodeDef) -> None:
     if convolution is None or len(batch_norm.input) != 5:
         return
     names = [_producer(name) for name in (convolution.input[1], *batch_norm.input[1:])]
-    values = [graph.value(name) for name in names]
-    if any(value is None or value.dtype != np.float32 for value in values):
+    values = [value for value in map(graph.value, names) if value is not None and value.dtype == np.float32]
+    if len(values) < len(names):
         return
     kernel = values[0]
     gamma, beta, mean, variance = (value.astype(np.float64) for value in values[1:])  # [c] each

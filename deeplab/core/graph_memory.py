@@ -12,12 +12,12 @@ _ALIASES = {
     'Bitcast', 'ExpandDims', 'Identity', 'PreventGradient', 'RefIdentity', 'Reshape', 'Snapshot', 'Squeeze',
     'StopGradient',
 }  # fmt: skip
-# They write into the buffer of an input that nobody else needs, where sizes agree.
+# They write into the buffer of an input of the same size that no other operation needs.
 _IN_PLACE = {
     'Add', 'AddN', 'AddV2', 'BiasAdd', 'Div', 'Elu', 'Exp', 'Log', 'Maximum', 'Minimum', 'Mul', 'Neg', 'RealDiv',
     'Relu', 'Relu6', 'Relu6Grad', 'ReluGrad', 'Rsqrt', 'Sigmoid', 'Softmax', 'Sqrt', 'Square', 'Sub',
 }  # fmt: skip
-# They hand out what a variable or the graph holds.
+# Their outputs are values that a variable or the graph holds.
 _HELD = {'Const', 'Placeholder', 'ReadVariableOp', 'VarHandleOp', 'Variable', 'VariableV2', 'VarIsInitializedOp'}
 
 
@@ -26,7 +26,8 @@ def bytes_of(tensor: tf.Tensor | tf.Variable) -> int:
     shape = tensor.shape
     if not shape.is_fully_defined() or tensor.dtype.base_dtype in (tf.string, tf.resource, tf.variant):
         return 0
-    return math.prod(shape.as_list()) * int(tensor.dtype.base_dtype.size)
+    sides: list[int] = shape.as_list()
+    return math.prod(sides) * int(tensor.dtype.base_dtype.size)
 
 
 def needed_for(fetches: Iterable[tf.Tensor | tf.Operation]) -> list[tf.Operation]:
@@ -46,8 +47,8 @@ def needed_for(fetches: Iterable[tf.Tensor | tf.Operation]) -> list[tf.Operation
 def peak(fetches: Sequence[tf.Tensor | tf.Operation]) -> int:
     """Returns the peak size in bytes of all live tensors when `fetches` are computed, without variables and constants.
 
-    Operations are taken in the order of their making, one at a time: in a training graph all of the network and then
-    its gradients, so that the sum of the activations that the gradients need is part of it. A tensor lives until the
+    Operations run one at a time in the order of their creation. In a training graph, gradients come after the whole
+    network, so that the peak includes all activations that the gradients need. A tensor lives until the
     last operation that reads it has run.
     """
     operations = needed_for(fetches)
@@ -65,15 +66,15 @@ class _Buffers:
     """The live buffers while operations run; several tensors may share one.
 
     Attributes:
-      most: bytes of those that were there at once, at most.
+      most: largest size in bytes of all buffers that were live at the same time.
     """
 
     def __init__(self) -> None:
         self.most = self._now = 0
-        self._readers: dict[object, int] = {}  # of each tensor, those still to run
+        self._readers: dict[object, int] = {}  # number of operations still to run, by the tensor that they read
         self._buffer_of: dict[object, int] = {}
         self._sizes: list[int] = []
-        self._users: list[int] = []  # of each buffer, tensors that are still to be read
+        self._users: list[int] = []  # number of tensors still to be read, by buffer
 
     def expect(self, tensor: tf.Tensor) -> None:
         """Registers one more operation that reads `tensor`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import zlib
 from collections.abc import Callable
 
@@ -34,12 +35,9 @@ def xavier_uniform(shape: list[int], seed: tuple[int, int]) -> tf.Tensor:
 
     Source: Glorot and Bengio, "Understanding the difficulty of training deep feedforward neural networks", eq. 16.
     """
-    positions = 1
-    for side in shape[:-2]:
-        positions *= side
-    limit = (6.0 / (positions * (shape[-2] + shape[-1]))) ** 0.5
+    limit = (6.0 / (math.prod(shape[:-2]) * (shape[-2] + shape[-1]))) ** 0.5
     low, high = np.float32(-limit), np.float32(limit)
-    return tf.raw_ops.StatelessRandomUniform(shape=shape, seed=np.int64(seed)) * (high - low) + low
+    return tf.raw_ops.StatelessRandomUniform(shape=shape, seed=np.array(seed, np.int64)) * (high - low) + low
 
 
 def he_normal(shape: list[int], seed: tuple[int, int]) -> tf.Tensor:
@@ -47,18 +45,16 @@ def he_normal(shape: list[int], seed: tuple[int, int]) -> tf.Tensor:
 
     Source: arXiv:1502.01852, section 2.2.
     """
-    fan_in = 1
-    for side in shape[:-1]:
-        fan_in *= side
+    fan_in = math.prod(shape[:-1])
     # 0.8796 is the standard deviation of a unit normal that is truncated at two.
     return _truncated_normal(shape, seed, (2.0 / fan_in) ** 0.5 / 0.87962566103423978)
 
 
 def _truncated_normal(shape: list[int], seed: tuple[int, int], stddev: float) -> tf.Tensor:
     """Returns the values of `tf.random.stateless_truncated_normal`, from half as many operations."""
-    return tf.raw_ops.StatelessTruncatedNormal(shape=shape, seed=np.int64(seed)) * np.float32(stddev)
+    return tf.raw_ops.StatelessTruncatedNormal(shape=shape, seed=np.array(seed, np.int64)) * np.float32(stddev)
 
 
 def seed_of(name: str) -> tuple[int, int]:
-    """The seed of whatever is called `name` in the default graph: (graph seed, number that follows from the name)."""
+    """Returns the seed of `name` in the default graph: (graph seed, checksum of the name)."""
     return (tf.compat.v1.get_default_graph().seed or 0, zlib.crc32(name.encode()) & 0x7FFFFFFF)

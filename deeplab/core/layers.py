@@ -82,7 +82,7 @@ def _channels(inputs: tf.Tensor) -> int:
     return int(inputs.shape[-1])
 
 
-@slim.add_arg_scope
+@tf_compat.add_arg_scope
 def _finish(
     convolution: convolutions.Convolution,
     normalize: bool,
@@ -156,7 +156,7 @@ def _add_biases(values: tf.Tensor) -> tf.Tensor:
     return tf.nn.bias_add(values, compute_types.as_type(biases, values.dtype))
 
 
-@slim.add_arg_scope
+@tf_compat.add_arg_scope
 def fake_quantized(
     values: tf.Tensor,
     name: str = quantization.ADDITION,
@@ -180,7 +180,7 @@ def gated(features: tf.Tensor, gates: tf.Tensor) -> tf.Tensor:
     return fake_quantized(features * gates, quantization.PRODUCT)
 
 
-@slim.add_arg_scope
+@tf_compat.add_arg_scope
 def conv2d(
     inputs: tf.Tensor,
     filters: int,
@@ -210,7 +210,7 @@ def conv2d(
       rate: atrous rate; 1 for a dense kernel.
       fixed_padding: whether a strided convolution pads both sides alike instead of TensorFlow's SAME.
       normalize: whether a batch norm follows; else biases.
-      activation: what comes last; None for nothing.
+      activation: last operation; None for none.
       initializer: first value of the weights.
       weight_decay: factor on half the sum of the squared weights in the regularization losses.
       bias: whether biases follow where no batch norm does (a family may make its batch norms itself).
@@ -242,7 +242,7 @@ def conv2d(
         return _finish(convolution, normalize, activation, bias, norm_beside)
 
 
-@slim.add_arg_scope
+@tf_compat.add_arg_scope
 def depthwise_conv2d(
     inputs: tf.Tensor,
     kernel_size: int,
@@ -302,7 +302,7 @@ def depthwise_conv2d(
         return _finish(convolution, normalize, activation, bias)
 
 
-@slim.add_arg_scope
+@tf_compat.add_arg_scope
 def separable_conv2d(
     inputs: tf.Tensor,
     filters: int,
@@ -329,7 +329,7 @@ def separable_conv2d(
       rate: atrous rate of the depthwise part, as in `depthwise_conv2d`.
       fixed_padding: as in `conv2d`.
       normalize: as in `conv2d`, for both parts.
-      activation: what follows the second part, and the first too if `depthwise_activation`.
+      activation: activation after the second part, and after the first if `depthwise_activation`; None for none.
       depthwise_activation: whether the activation also stands between the two parts.
       depthwise_initializer: first value of the depthwise weights.
       pointwise_initializer: first value of the 1x1 weights.
@@ -361,7 +361,7 @@ def separable_conv2d(
     )
 
 
-@slim.add_arg_scope
+@tf_compat.add_arg_scope
 def batch_norm(
     inputs: tf.Tensor,
     *,
@@ -382,13 +382,13 @@ def batch_norm(
 
     Args:
       inputs: [n, h, w, c] float.
-      decay: share of a moving statistic that stays in an update, as the family has it.
-      forced_decay: replaces `decay` wherever it is set.
-      epsilon: added to the variance.
+      decay: fraction of a moving statistic that stays in an update; the network family sets it.
+      forced_decay: decay that replaces `decay`; None for `decay`.
+      epsilon: constant that is added to the variance.
       is_training: whether to use the batch's statistics.
       trained_scopes: see `training_scope`.
       scope: variable scope.
-      expansion: the convolution that made `inputs`, where its input is the cheaper way to the batch's statistics.
+      expansion: convolution whose output `inputs` is, if the batch's statistics are cheaper to compute from its input.
       fake_quantization: as in `mode_scope`; for a batch norm without a convolution before it.
 
     Returns:
@@ -406,9 +406,10 @@ def batch_norm(
         if expansion is None:
             outputs, mean, variance = tf.compat.v1.nn.fused_batch_norm(inputs, gamma, beta, epsilon=epsilon)
         else:
-            scale, shift, mean, variance = batch_statistics.fold(expansion, gamma, beta, epsilon)
+            factor, shift, moments = batch_statistics.fold(expansion, gamma, beta, epsilon)
+            mean, variance = moments.mean, moments.unbiased
             with convolutions.pointwise_gradients(expansion.inputs):
-                outputs = tf.nn.conv2d(expansion.inputs, expansion.weights * scale, 1, 'SAME')
+                outputs = tf.nn.conv2d(expansion.inputs, expansion.weights * factor, 1, 'SAME')
             outputs = tf.nn.bias_add(outputs, shift)
         _register(norm, mean, variance, decay if forced_decay is None else forced_decay)
         return fake_quantized(outputs, quantization.ACTIVATION, fake_quantization=fake_quantization)
@@ -436,7 +437,7 @@ def _register(norm: quantization.Statistics, mean: tf.Tensor, variance: tf.Tenso
     moving_updates.register(norm.moving_variance, variance, decay)
 
 
-@slim.add_arg_scope
+@tf_compat.add_arg_scope
 def batch_norm_fold(
     convolution: convolutions.Convolution,
     *,
@@ -447,16 +448,16 @@ def batch_norm_fold(
     trained_scopes: tuple[str, ...] = (),
     scope: str = BATCH_NORM_SCOPE,
 ) -> quantization.Fold:
-    """Returns a batch norm as a part of the convolution before it; variables and updates are those of `batch_norm`.
+    """Folds a batch norm into the convolution before it; it has the same variables and updates as `batch_norm`.
 
     Args:
-      convolution: in training mode, it is computed to measure the statistics of the batch.
-      decay: as in `batch_norm`, and so are the others.
-      forced_decay: replaces `decay` wherever it is set.
-      epsilon: added to the variance.
-      is_training: whether to use the batch's statistics.
-      trained_scopes: see `training_scope`.
-      scope: variable scope.
+      convolution: convolution before the batch norm; computed in training mode, to measure the batch's statistics.
+      decay: as in `batch_norm`.
+      forced_decay: as in `batch_norm`.
+      epsilon: as in `batch_norm`.
+      is_training: as in `batch_norm`.
+      trained_scopes: as in `batch_norm`.
+      scope: as in `batch_norm`.
     """
     with tf.compat.v1.variable_scope(scope):
         norm = _statistics(int(convolution.weights.shape[2 if convolution.is_depthwise else 3]), epsilon)
@@ -470,6 +471,7 @@ def batch_norm_fold(
         return quantization.fold(norm, (moments.mean, moments.variance))
 
 
+_CONVOLUTIONS = [conv2d, depthwise_conv2d, separable_conv2d]
 _BATCH_NORMS = [batch_norm, batch_norm_fold]
 
 
@@ -515,10 +517,12 @@ def mode_scope(
 def training_scope(trained_scopes: tuple[str, ...]) -> contextlib.AbstractContextManager[Any]:
     """Freezes layers outside `trained_scopes` in every mode; empty scopes freeze nothing.
 
-    A part of a network that does not train shall give what it gives in prediction: its batch norms normalize with
-    their moving statistics and move none, and its dropout and drop path drop nothing.
+    A frozen layer computes as in prediction: its batch norms normalize with moving statistics and do not update them,
+    and its dropout and drop path drop nothing.
     """
-    return slim.arg_scope([*_BATCH_NORMS, dropout.dropout, dropout.drop_path], trained_scopes=tuple(trained_scopes))
+    functions = [*_BATCH_NORMS, dropout.dropout, dropout.drop_path]
+    scope: contextlib.AbstractContextManager[Any] = slim.arg_scope(functions, trained_scopes=tuple(trained_scopes))
+    return scope
 
 
 @contextlib.contextmanager
@@ -542,7 +546,7 @@ def family_scope(
             weight_decay = convolution.get('weight_decay', 0.0)
             stack.enter_context(slim.arg_scope([depthwise_conv2d], weight_decay=weight_decay))
         stack.enter_context(slim.arg_scope(_BATCH_NORMS, decay=batch_norm_decay, epsilon=batch_norm_epsilon))
-        stack.enter_context(slim.arg_scope([conv2d, depthwise_conv2d, separable_conv2d], activation=activation))
+        stack.enter_context(slim.arg_scope(_CONVOLUTIONS, activation=activation))
         stack.enter_context(slim.arg_scope([conv2d], initializer=initializer))
         stack.enter_context(slim.arg_scope([depthwise_conv2d], initializer=depthwise_initializer))
         stack.enter_context(
@@ -557,7 +561,8 @@ def family_scope(
 
 def network_activation(options: ModelOptions) -> Activation:
     """Returns the activation of networks, heads and decoder: relu, or relu6 for bounded activations."""
-    return tf.nn.relu6 if options.use_bounded_activation else tf.nn.relu
+    activation: Activation = tf.nn.relu6 if options.use_bounded_activation else tf.nn.relu
+    return activation
 
 
 def head_scope(options: ModelOptions) -> contextlib.AbstractContextManager[None]:
@@ -571,4 +576,5 @@ def head_scope(options: ModelOptions) -> contextlib.AbstractContextManager[None]
 
 def convolution_scope(**arguments: Any) -> contextlib.AbstractContextManager[Any]:
     """Sets `arguments` of every kind of convolution, such as `normalize=False`."""
-    return slim.arg_scope([conv2d, depthwise_conv2d, separable_conv2d], **arguments)
+    scope: contextlib.AbstractContextManager[Any] = slim.arg_scope(_CONVOLUTIONS, **arguments)
+    return scope

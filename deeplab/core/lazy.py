@@ -1,9 +1,9 @@
-"""TensorFlow, and modules that need it when they are imported, for modules that register records.
+"""TensorFlow and the modules that import it, loaded when they are first used; for modules that register records.
 
     from deeplab.core.lazy import layers, tf
 
-Such a module is imported for the help and for the check of a command line, too, so TensorFlow is imported, which takes
-seconds, when one of these is first used.
+A module that registers records is also imported to show the help and to check a command line. Importing TensorFlow
+there would take seconds.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 else:
 
     class _Lazy:
-        """A module that is imported when an attribute of it is read."""
+        """A module that is imported when one of its attributes is read."""
 
         def __init__(self, name: str) -> None:
             self._name = name

@@ -1,9 +1,9 @@
 """Dynamic loss scaling for float16 training.
 
-The smallest float16 is 6e-8, and much of what flows back through a network is smaller. So the loss is differentiated
-times a large factor, and the gradients of the (float32) variables are divided by it. A factor that is too large shows
-as an infinite gradient: that step is skipped, and the factor halved. The loss itself is measured before it is
-multiplied: if it is not finite, no other factor would help.
+The smallest positive float16 is 6e-8, and many gradients in a network are smaller. The loss is therefore multiplied by
+a large factor before it is differentiated, and the gradients of the (float32) variables are divided by it. If the
+factor is too large, a gradient is infinite: the step is skipped, and the factor halved. The loss itself is measured
+before it is multiplied: if it is not finite, no other factor would help.
 
 Source: arXiv:1710.03740, sections 3.2 and 4.
 """
@@ -28,7 +28,7 @@ class LossScale:
     """The loss scale and its number of steps without a change; variables, so that a resumed run continues with them."""
 
     def __init__(self) -> None:
-        """Makes the variables `loss_scale/factor` (float32) and `loss_scale/good_steps` (int32)."""
+        """Creates the variables `loss_scale/factor` (float32) and `loss_scale/good_steps` (int32)."""
         with tf.compat.v1.variable_scope(SCOPE):
             self._factor = tf.compat.v1.get_variable('factor', initializer=FIRST_FACTOR, trainable=False)
             self._good_steps = tf.compat.v1.get_variable('good_steps', initializer=0, trainable=False)
@@ -63,7 +63,7 @@ class LossScale:
 
 
 def restorable(variables: Iterable[tf.Variable], path: str) -> list[tf.Variable]:
-    """`variables` without the loss scale, where the checkpoint at `path` is of a run that had none.
+    """Returns `variables`, without the loss scale if the checkpoint at `path` has none.
 
     Raises:
       CheckpointError: if the checkpoint cannot be read.

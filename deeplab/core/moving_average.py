@@ -36,7 +36,7 @@ def is_average(name: str) -> bool:
 
 
 def without_averages(variables: Iterable[tf.Variable]) -> list[tf.Variable]:
-    """Returns those of `variables` that are not averages."""
+    """Returns the variables that are not averages."""
     return [variable for variable in variables if not is_average(variable.op.name)]
 
 
@@ -81,10 +81,10 @@ class MovingAverages:
 
         Source: Polyak and Juditsky, "Acceleration of stochastic approximation by averaging" (averaging of weights).
         """
-        share = 1.0 - ramped_decay(self._global_step, self._decay)
+        fraction = 1.0 - ramped_decay(self._global_step, self._decay)
         # The kernel of gradient descent multiplies and subtracts: one operation less for each variable.
         return [
-            tf.raw_ops.ResourceApplyGradientDescent(var=average.handle, alpha=share, delta=average - variable)
+            tf.raw_ops.ResourceApplyGradientDescent(var=average.handle, alpha=fraction, delta=average - variable)
             for variable, average in self._pairs
         ]
 
@@ -121,7 +121,7 @@ def resume(
       session: session to restore into.
       path: path of the checkpoint.
       variables: variables to restore.
-      averages: those of this run; None for none.
+      averages: averages of this run; None for none.
 
     Raises:
       CheckpointError: it does not match the variables.
@@ -164,7 +164,7 @@ def require_weights(path: str, variables: Sequence[tf.Variable | tf.Tensor], use
 def read_weights(
     path: str, variables: Sequence[tf.Variable | tf.Tensor], use_moving_average: bool
 ) -> dict[str, np.ndarray]:
-    """Returns the weights of a network for prediction, by name: those of a checkpoint, or their moving averages.
+    """Returns the weights of a network for prediction, by name: a checkpoint's weights, or their moving averages.
 
     Args:
       path: path of the checkpoint.

@@ -22,7 +22,7 @@ class MovingUpdate(NamedTuple):
       variable: the moving mean or the moving variance of a batch norm, [channels]; or one end of a range, scalar or
         [channels] (see `quantization`).
       batch_value: the value of the batch, such as its mean or unbiased variance, of the same shape.
-      decay: share of the old value that stays; a scalar tensor if it changes from step to step.
+      decay: fraction of the old value that stays; a scalar tensor if it changes from step to step.
     """
 
     variable: tf.Variable
@@ -39,7 +39,7 @@ def registered(scope: str | None = None) -> list[MovingUpdate]:
     """Returns the updates that layers of the default graph have registered.
 
     Args:
-      scope: name scope to which to keep, such as 'clone_0'; None or '' for all.
+      scope: name scope of the updates to return, such as 'clone_0'; None or '' for all.
     """
     updates = tf.compat.v1.get_collection(_COLLECTION)
     prefix = scope.rstrip('/') + '/' if scope else ''
@@ -53,26 +53,26 @@ def apply(updates: Sequence[MovingUpdate]) -> list[tf.Operation]:
     run ends in the same value.
 
     Args:
-      updates: of one clone, float32 each; see `registered`.
+      updates: updates of one clone, float32 each; see `registered`.
 
     Source: arXiv:1502.03167, section 3.1 (moving averages of the statistics).
     """
     last: dict[str, tf.Operation] = {}
-    shares: dict[float, tf.Tensor] = {}
+    constants: dict[float, tf.Tensor] = {}
     for update in updates:
         name = update.variable.op.name
-        share = _new_share(update.decay, shares)
+        fraction = _new_fraction(update.decay, constants)
         with tf.control_dependencies([last[name]] if name in last else []):
-            step = (tf.convert_to_tensor(update.variable) - update.batch_value) * share
+            step = (tf.convert_to_tensor(update.variable) - update.batch_value) * fraction
             last[name] = update.variable.assign_sub(step, read_value=False)
     return list(last.values())
 
 
-def _new_share(decay: float | tf.Tensor, known: dict[float, tf.Tensor]) -> tf.Tensor:
-    """Returns `1 - decay` in float32; that of a number is in the graph once, and kept in `known`."""
+def _new_fraction(decay: float | tf.Tensor, constants: dict[float, tf.Tensor]) -> tf.Tensor:
+    """Returns `1 - decay` in float32; one constant for each number, which `constants` collects."""
     if not isinstance(decay, float):
         return np.float32(1) - decay
-    if decay not in known:
+    if decay not in constants:
         # In float32, as the original had it: 1 - 0.997 is 0.00300002 there, 7 millionths of itself above 0.003.
-        known[decay] = tf.constant(np.float32(1) - np.float32(decay))
-    return known[decay]
+        constants[decay] = tf.constant(np.float32(1) - np.float32(decay))
+    return constants[decay]

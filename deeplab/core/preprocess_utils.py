@@ -1,20 +1,20 @@
 """Pure functions on one image and its label: resize, scale, pad, crop, flip.
 
-An image is [h, w, channels], a label [h, w, 1]; both move together. What is random is drawn from a
-`seed` that is passed in, so that equal seeds give equal results in any order and on any thread.
+An image is [h, w, channels], a label [h, w, 1]; both move together. Random values are drawn
+from a `seed` that is passed in, so that equal seeds give equal results in any order and on any thread.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
 from deeplab.core.lazy import tf
 
 if TYPE_CHECKING:
-    Integers = tf.Tensor | np.ndarray | int
+    Integers: TypeAlias = tf.Tensor | np.ndarray | int
 
 
 def resize_image(image: tf.Tensor, size: tf.Tensor | Sequence[int]) -> tf.Tensor:
@@ -52,10 +52,10 @@ def _nearest_window(
     height: tf.Tensor | int,
     width: tf.Tensor | int,
 ) -> tf.Tensor:
-    """Returns the window [height, width, 1] of `label` resized to `size`; what is outside of it is never computed.
+    """Returns the window [height, width, 1] of `label` resized to `size`, without computing the rest.
 
-    The same numbers as TensorFlow's operation gives, in a fraction of the time: it looks at each pixel of the window
-    alone, and a resized label may be many times as large.
+    The values equal those that TensorFlow's resizing and cropping give, in a fraction of the time: a resized label may
+    be many times as large as the window.
     """
     old_height, old_width = size_of(label)
     rows = _nearest_sources(old_height, size[0], offset_height, height)  # [height]
@@ -69,18 +69,11 @@ def _nearest_window(
 def _nearest_sources(
     old: tf.Tensor | int, new: tf.Tensor | int, start: tf.Tensor | int, count: tf.Tensor | int
 ) -> tf.Tensor:
-    """Returns where the values `start` to `start + count - 1` of `new` come from among `old`: [count] int32."""
+    """Returns, for `new` values from `start` on, the indices of the `old` ones that they copy: [count] int32."""
     step = tf.cast(old - 1, tf.float32) / tf.cast(tf.maximum(new - 1, 1), tf.float32)
     position = tf.cast(tf.range(start, start + count), tf.float32) * step
     # Half rounds up; float64 keeps the sum from rounding.
     return tf.cast(tf.floor(tf.cast(position, tf.float64) + 0.5), tf.int32)
-
-
-def resize_both(
-    image: tf.Tensor, label: tf.Tensor | None, size: tf.Tensor | Sequence[int]
-) -> tuple[tf.Tensor, tf.Tensor | None]:
-    """Resizes an image and, where there is one, its label to `size` (two int32, rows and columns)."""
-    return resize_image(image, size), None if label is None else resize_label(label, size)
 
 
 def size_in_range(
@@ -105,9 +98,9 @@ def size_in_range(
     Source: arXiv:1702.02138, section 3 (a short side, and a bound on the long one); multiples plus one keep
       corners aligned through the strides of a network (arXiv:1606.00915).
     """
-    # Sizes that are known are computed with NumPy: the same float32 arithmetic, and no graph needed.
-    known = not tf.is_tensor(height) and not tf.is_tensor(width)
-    library, cast = (np, lambda x, kind: np.asarray(x, kind)) if known else (tf, tf.cast)
+    # Static sizes are computed with NumPy: the same float32 arithmetic, without a graph.
+    is_static = not tf.is_tensor(height) and not tf.is_tensor(width)
+    library, cast = (np, lambda x, kind: np.asarray(x, kind)) if is_static else (tf, tf.cast)
     height, width = cast(height, np.float32), cast(width, np.float32)
     short, long = library.minimum(height, width), library.maximum(height, width)
     scale = library.ones_like(short) if min_value is None else np.float32(min_value) / short
@@ -170,13 +163,13 @@ def pad_to_bounding_box(
       [target_height, target_width, channels] of the type of `values`.
 
     Raises:
-      ValueError: it is known that the values do not fit. (Where sizes are known at run time alone, running fails.)
+      ValueError: the values do not fit, and all sizes are static. (Otherwise, running the graph fails.)
     """
     height, width = size_of(values)
     above, left = offset_height, offset_width
     below, right = target_height - above - height, target_width - left - width
-    known = [side for side in (above, left, below, right) if isinstance(side, int)]
-    if min(known, default=0) < 0:
+    static = [side for side in (above, left, below, right) if isinstance(side, int)]
+    if min(static, default=0) < 0:
         raise ValueError(
             f'{height}x{width} pixels at row {above}, column {left} do not fit into {target_height}x{target_width}.'
         )
@@ -226,8 +219,8 @@ def random_window(
     """Draws the upper left corner of a window; every place is as likely as any other.
 
     Args:
-      height: rows of the image, at least those of the window.
-      width: columns, likewise.
+      height: rows of the image, at least `window[0]`.
+      width: columns of the image, at least `window[1]`.
       window: rows and columns of the window.
       seed: two integers.
 
@@ -288,7 +281,7 @@ def random_flip(
     Args:
       image: [h, w, channels].
       label: [h, w, 1], or None.
-      probability: share of the seeds that mirror.
+      probability: fraction of the seeds that mirror.
       seed: two integers.
 
     Returns:
@@ -306,7 +299,7 @@ def flip_if(values: tf.Tensor, flipped: tf.Tensor) -> tf.Tensor:
 
 
 def size_of(values: tf.Tensor) -> tuple[tf.Tensor | int, tf.Tensor | int]:
-    """Returns rows and columns of [h, w, channels]: integers where they are known, int32 scalars where not."""
+    """Returns rows and columns of [h, w, channels]: static sides as integers, others as int32 scalars."""
     values = tf.convert_to_tensor(values)
     static, dynamic = values.shape[:2].as_list(), tf.shape(values)
     height, width = (dynamic[i] if side is None else side for i, side in enumerate(static))
@@ -314,5 +307,5 @@ def size_of(values: tf.Tensor) -> tuple[tf.Tensor | int, tf.Tensor | int]:
 
 
 def _static(side: tf.Tensor | int) -> int | None:
-    """`side` where it is known."""
+    """Returns `side` if it is static; else None."""
     return side if isinstance(side, int) else None

@@ -40,15 +40,15 @@ def newest_of_run(directory: str, initial: str | None = None) -> str | None:
     Raises:
       CheckpointError: if there are checkpoints of the training, and none can be read.
     """
-    found = of_run(directory, initial)
-    if found and not checkpoints.listed_in(directory):
+    paths = of_run(directory, initial)
+    if paths and not checkpoints.listed_in(directory):
         logging.warning(
             "The file 'checkpoint' in '%s' is missing or damaged, or the checkpoints in it no longer exist. Resuming "
             'from the files named %s-STEP, none of which will be removed.',
             directory,
             checkpoints.BASENAME,
         )
-    return checkpoints.first_whole(directory, found)
+    return checkpoints.first_whole(directory, paths)
 
 
 def require_not_overwritten(directory: str, initial: str | None, resumed_step: int | None, last_step: int) -> None:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import tensorflow as tf
 
 from deeplab import common
-from deeplab.core import channels_first, pixel_losses, region_losses, shapes, summation
-from deeplab.errors import OptionError
+from deeplab.core import channels_first, loss_terms, shapes, summation
+from deeplab.core.loss_terms import check_label_weights as check_label_weights
 from deeplab.options import LossOptions
 from deeplab.registry import LOSSES, REGIONS
-from deeplab.wording import option
 
 
 class ScaleLoss(NamedTuple):
@@ -25,15 +24,6 @@ class ScaleLoss(NamedTuple):
 
     value: tf.Tensor
     terms: dict[str, tf.Tensor]
-
-
-def check_label_weights(label_weights: Sequence[float] | None, num_classes: int) -> None:
-    """Raises `OptionError` unless there are no weights, one, or one per class."""
-    if label_weights and len(label_weights) not in (1, num_classes):
-        raise OptionError(
-            f'{option("LossOptions.label_weights")} has {len(label_weights)} weights, but there are {num_classes} '
-            'classes. Give one weight for all classes, or one per class'
-        )
 
 
 def losses_of_scales(
@@ -89,25 +79,26 @@ def _terms_of_one_scale(
     for record in (LOSSES.get(term.name) for term in options.terms):
         parameters = options.settings_of(record)
         if record.is_of_pixels:
-            pixels = pixel_losses.pixel_losses(record, labeled, options.label_weights, **parameters)
+            pixels = loss_terms.pixel_losses(record, labeled, options.label_weights, **parameters)
             terms[record.name] = _mean_of_pixels(pixels, options, global_step)
         elif record.of == REGIONS:
-            regions = regions or region_losses.regions_of(labeled)
-            classes = region_losses.class_losses(regions, record.function, **parameters)
-            terms[record.name] = region_losses.mean_of_classes(classes, options.label_weights)
+            regions = regions or loss_terms.regions_of(labeled)
+            classes = loss_terms.class_losses(regions, record.function, **parameters)
+            terms[record.name] = loss_terms.mean_of_classes(classes, options.label_weights)
         else:
             sampled = labels[:, :: options.stride, :: options.stride, 0]  # [n, h, w]
-            known = tf.where(sampled == ignore_label, -1, sampled)
-            by_image = tf.reshape(labeled.logits, [labeled.classes, *tf.unstack(tf.shape(known))])  # [classes, n, h, w]
-            terms[record.name] = record.function(tf.transpose(by_image, [1, 2, 3, 0]), known, **parameters)
+            label_ids = tf.where(sampled == ignore_label, -1, sampled)
+            shape = [labeled.classes, *tf.unstack(tf.shape(label_ids))]
+            by_image = tf.reshape(labeled.logits, shape)  # [classes, n, h, w]
+            terms[record.name] = record.function(tf.transpose(by_image, [1, 2, 3, 0]), label_ids, **parameters)
     return terms
 
 
-def _mean_of_pixels(pixels: pixel_losses.PixelLosses, options: LossOptions, global_step: tf.Tensor | None) -> tf.Tensor:
+def _mean_of_pixels(pixels: loss_terms.PixelLosses, options: LossOptions, global_step: tf.Tensor | None) -> tf.Tensor:
     """Returns the mean over all labeled pixels, or over the hardest ones, scalar float32."""
     if options.top_k_percent_pixels == 1.0:
-        return pixel_losses.mean_of_counted(pixels)
+        return loss_terms.mean_of_counted(pixels)
     if global_step is None:
         global_step = tf.compat.v1.train.get_or_create_global_step()
-    share = pixel_losses.mining_share(global_step, options.top_k_percent_pixels, options.hard_example_mining_step)
-    return pixel_losses.mean_of_hardest(pixels, share)
+    fraction = loss_terms.mining_fraction(global_step, options.top_k_percent_pixels, options.hard_example_mining_step)
+    return loss_terms.mean_of_hardest(pixels, fraction)

@@ -1,4 +1,4 @@
-"""Selection of variables by scope, and maps from the variable names of a checkpoint to those of a network.
+"""Selection of variables by scope, and maps from a checkpoint's variable names to a network's.
 
 A scope is a prefix of names: `aspp` includes `aspp0`, `aspp1_depthwise` and so on; `block1/`, with the trailing slash,
 excludes `block10`. Only names are handled, without TensorFlow.
@@ -34,14 +34,14 @@ def scopes_near(names: Iterable[str], wanted: str) -> str:
 
     These are the scopes one level below the longest parent of `wanted` that exists, or else the outermost scopes.
     """
-    known = list(names)
+    names = list(names)
     parent = wanted
     while parent:
         parent = parent.rpartition('/')[0]
-        if any(name.startswith(f'{parent}/') for name in known):
+        if any(name.startswith(f'{parent}/') for name in names):
             break
     start = f'{parent}/' if parent else ''
-    below = {start + name.removeprefix(start).partition('/')[0] for name in known if name.startswith(start)}
+    below = {start + name.removeprefix(start).partition('/')[0] for name in names if name.startswith(start)}
     return shortened(sorted(below), _MOST_SCOPES)
 
 
@@ -132,7 +132,7 @@ def rename(names: Iterable[str], rename_map: RenameMap, checkpoint: str) -> dict
     Args:
       names: names in the checkpoint.
       rename_map: the map; names that no entry matches are kept.
-      checkpoint: its path, for messages.
+      checkpoint: path of the checkpoint, for messages.
 
     Returns:
       Old names by new names.
@@ -140,15 +140,15 @@ def rename(names: Iterable[str], rename_map: RenameMap, checkpoint: str) -> dict
     Raises:
       CheckpointError: An entry matches no name, or two names become equal.
     """
-    known = list(names)
+    names = list(names)
     for old, new in rename_map:
-        if not any(name.startswith(old) for name in known):
+        if not any(name.startswith(old) for name in names):
             raise CheckpointError(
                 f"{option('RestoreOptions.rename_map')}: '{old}={new}' matches nothing: no variable of the checkpoint "
-                f"'{checkpoint}' begins with '{old}'. Existing scopes: {scopes_near(known, old)}"
+                f"'{checkpoint}' begins with '{old}'. Existing scopes: {scopes_near(names, old)}"
             )
     renamed: dict[str, str] = {}
-    for name in known:
+    for name in names:
         new = new_name(name, rename_map)
         if new in renamed:
             raise CheckpointError(

@@ -12,7 +12,7 @@ from tensorflow.core.protobuf import config_pb2, rewriter_config_pb2
 
 from deeplab.files import writing
 
-# What a step raises where its batch is missing: what feeds the queue has ended.
+# Errors of a step whose batch is missing because the input has ended.
 INPUT_ENDED = (tf.errors.OutOfRangeError, tf.errors.CancelledError)
 # Name of the operation that takes the next batch of a pipeline; its errors name it as "[[{{node next_batch}}]]" or
 # "[[next_batch_1]]", but "[[next_batch/_3]]" is what passes on an error of any other operation.
@@ -22,7 +22,7 @@ _CLOSE_SECS = 30.0  # how long a session may take to close after an error
 
 
 def is_of_input(error: BaseException) -> bool:
-    """Returns whether an error of a step says that its batch is missing; such a step has changed nothing."""
+    """Returns whether a step failed because its batch is missing; such a step has updated no variable."""
     if isinstance(error, INPUT_ENDED):
         return True
     return isinstance(error, tf.errors.OpError) and _NEXT_BATCH_FAILED.search(error.message) is not None
@@ -34,12 +34,12 @@ def config(cpu_devices: int = 1, keeps_sums: bool = False) -> tf.compat.v1.Confi
     Args:
       cpu_devices: number of CPU devices, 1 or more; several let clones run on one CPU.
       keeps_sums: whether the graph optimizer must keep the pairwise sums of `summation`, for repeatable results.
-        TensorFlow would join them to one AddN each, among other things that a training step gains nothing from.
+        TensorFlow would merge them into AddN, and do other things from which a training step gains nothing.
     """
     proto = tf.compat.v1.ConfigProto(allow_soft_placement=True, device_count={'CPU': cpu_devices})
     proto.gpu_options.allow_growth = True
-    # TensorFlow does not know which tensors of a queue or pipeline pass to a GPU: without this, they are in memory that
-    # is not pinned, which takes a copy more.
+    # TensorFlow does not know which tensors of a queue or pipeline go to a GPU. Without this, they are not in pinned
+    # memory, which takes one more copy.
     proto.gpu_options.force_gpu_compatible = True
     if keeps_sums:
         proto.graph_options.rewrite_options.arithmetic_optimization = rewriter_config_pb2.RewriterConfig.OFF
@@ -69,7 +69,7 @@ def open_session(
     keeps_sums: bool = False,
     runs_once: bool = False,
 ) -> Iterator[tf.compat.v1.Session]:
-    """A session on `graph` (the current one if None) that closes with the `with` block.
+    """Opens a session on `graph` (the current one if None) that closes with the `with` block.
 
     Args:
       graph: the graph to run.

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any, TypeAlias
 
 import tensorflow as tf
 
-# A side in pixels: known while the graph is built, or a scalar int32 tensor.
-Side = int | tf.Tensor
-# Types with too few digits for sums and positions.
+# A side in pixels: an int if it is static, or a scalar int32 tensor.
+Side: TypeAlias = int | tf.Tensor
+# Types that are too imprecise for sums and positions.
 _SHORT_TYPES = (tf.float16, tf.bfloat16)
 
 
@@ -29,8 +30,8 @@ def scaled_size(side: Side, scale: float) -> Side:
 
 
 def spatial_size(tensor: tf.Tensor) -> tuple[Side, Side]:
-    """Height and width of [n, h, w, c]; ints where they are known while the graph is built."""
-    dynamic = None
+    """Returns height and width of [n, h, w, c]; ints if they are static."""
+    dynamic: Any = None
     sides: list[Side] = []
     for axis in (1, 2):
         side = tensor.shape[axis]

@@ -1,9 +1,8 @@
 """Repeatable sums of several tensors, in a fixed order.
 
-TensorFlow's AddN adds in the memory of whichever of its inputs nobody else holds at that moment, and begins with that
-one: with three inputs or more, two runs of one graph on one batch can differ in their last bits. Two numbers add up to
-the same in either order, so here everything is added in pairs. A session must leave those pairs alone, too (see
-`sessions.config`).
+TensorFlow's AddN begins with the input whose memory it can reuse at that moment: with three inputs or more, two runs of
+one graph on one batch can differ in their last bits. The sum of two numbers does not depend on their order, so tensors
+are added in pairs here. A session must not merge these pairs either (see `sessions.config`).
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
-# For tf.gradients: what flows back to one tensor from several sides is added in pairs.
+# For tf.gradients: gradients of one tensor from several operations are added in pairs.
 GRADIENT_AGGREGATION = tf.AggregationMethod.EXPERIMENTAL_TREE
 
 

@@ -5,9 +5,19 @@ Nothing here runs at import; each function asks the installed TensorFlow when it
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import tensorflow as tf
+import tf_slim as slim
+
+_Function = TypeVar('_Function', bound=Callable[..., Any])
+
+
+def add_arg_scope(function: _Function) -> _Function:
+    """Decorates a function so that tf-slim's `arg_scope` can set its arguments; slim's own decorator has no types."""
+    scoped: _Function = slim.add_arg_scope(function)
+    return scoped
 
 
 def has_one_dnn() -> bool:
@@ -22,8 +32,8 @@ def has_one_dnn() -> bool:
 def has_native_dilated_depthwise() -> bool:
     """Returns whether the depthwise kernel that will run takes dilations.
 
-    oneDNN's forward kernel does; the plain CPU kernel stops with "Unimplemented", and GPU kernels differ, so with a
-    visible GPU the answer is no.
+    oneDNN's forward kernel does. TensorFlow's CPU kernel stops with "Unimplemented", and GPU kernels differ, so the
+    answer is no with a visible GPU.
     """
     return has_one_dnn() and not tf.config.list_physical_devices('GPU')
 
@@ -31,11 +41,11 @@ def has_native_dilated_depthwise() -> bool:
 def folded_graph(graph_def: tf.compat.v1.GraphDef, kept: Sequence[str]) -> tf.compat.v1.GraphDef:
     """Returns `graph_def` with constants folded, without operations that nothing in `kept` needs.
 
-    Attributes that have their default value are left out too, so that older versions of TensorFlow read it.
+    Attributes with their default value are omitted, too, so that older versions of TensorFlow read the graph.
 
     Args:
-      graph_def: without variables; may have placeholders for weights.
-      kept: names of operations that stay as they are; inputs and outputs.
+      graph_def: graph without variables; may have placeholders for weights.
+      kept: names of inputs, outputs and other operations that stay as they are.
     """
     from tensorflow.core.protobuf import config_pb2, meta_graph_pb2, rewriter_config_pb2
     from tensorflow.python.grappler import tf_optimizer

@@ -13,8 +13,8 @@ class WeightDecay(NamedTuple):
     """Weight decay of one variable.
 
     Attributes:
-      name: of the variable.
-      factor: on half the sum of its squares in the loss, or on itself in an update.
+      name: name of the variable.
+      factor: factor of half the sum of its squares in the loss, or of the variable in an update.
     """
 
     name: str
@@ -26,7 +26,7 @@ def add(variable: tf.Variable, factor: float) -> None:
     name, graph = variable.op.name, tf.compat.v1.get_default_graph()
     if name in factors():
         return
-    # One term. TensorFlow's own regularizers compute it wherever it is used, four times in a training step.
+    # One operation. TensorFlow's regularizers compute the term wherever it is used, four times in a training step.
     with graph.colocate_with(variable.op), tf.name_scope(f'{name}/Regularizer/'):
         term = tf.nn.l2_loss(variable) * factor
     graph.add_to_collection(tf.compat.v1.GraphKeys.REGULARIZATION_LOSSES, term)

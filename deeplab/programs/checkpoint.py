@@ -20,6 +20,7 @@ from deeplab.checks import checkpoint_network
 from deeplab.checks.checkpoint_network import Deduced, Shapes
 from deeplab.core import checkpoints, loss_scaling, moving_average, scopes
 from deeplab.core.checkpoint_fit import can_inflate
+from deeplab.core.checkpoint_fit import compare as compare_shapes
 from deeplab.errors import CheckpointError
 from deeplab.options import CheckpointOptions, ModelOptions
 from deeplab.wording import option
@@ -172,7 +173,7 @@ def compare(variables: Shapes, deduced: Deduced | None, options: CheckpointOptio
             decoder = dataclasses.replace(decoder, filters=deduced.outputs.get(common.OUTPUT_TYPE, decoder.filters))
         network = dataclasses.replace(network, outputs_to_num_classes=deduced.outputs, decoder=decoder)
     wanted = checkpoint_network.network_shapes(network)
-    fit = checkpoint_network.compare(variables, wanted)
+    fit = compare_shapes(variables, wanted)
     scopes.require_all_known(options.restore.exclude_scopes, wanted, 'RestoreOptions.exclude_scopes')
     aside = options.restore.exclude_scopes + (() if options.initialize_last_layer else options.last_layer_scopes)
     left_out = tuple(name for name in wanted if name.startswith(aside)) if aside else ()

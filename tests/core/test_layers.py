@@ -307,8 +307,8 @@ def test_gradients_of_these_statistics_are_those_of_tensorflow(graph, monkeypatc
     gradients, sizes = [], [len(graph.get_operations())]
     for overrides in (batch_statistics._GRADIENTS, {}):
         monkeypatch.setattr(batch_statistics, '_GRADIENTS', overrides)
-        folded = batch_statistics.fold(batch_statistics.Expansion(inputs, weights), gamma, beta, 1e-3)
-        loss = tf.reduce_sum(wanted * tf.stack([folded.scale, folded.shift]))
+        factor, shift, _ = batch_statistics.fold(batch_statistics.Expansion(inputs, weights), gamma, beta, 1e-3)
+        loss = tf.reduce_sum(wanted * tf.stack([factor, shift]))
         gradients.append(tf.gradients(loss, [inputs, weights, gamma, beta]))
         sizes.append(len(graph.get_operations()))
     for ours, plain in zip(*_run(*gradients), strict=True):

@@ -1,7 +1,7 @@
 """The augmentations: each module registers one (`deeplab.registry.Augmentation`) and is found without being listed.
 
-An image is [h, w, channels], a label [h, w, 1] or None; where a change moves or hides pixels, it does so in both. What
-is random is drawn from a `seed` that is passed in, as in `preprocess_utils`. Nothing here visits pixels one by one.
+An image is [h, w, channels], a label [h, w, 1] or None; a change that moves or hides pixels does so in both. Random
+values are drawn from a `seed` that is passed in, as in `preprocess_utils`.
 Importing the modules does not import TensorFlow (`core.lazy`).
 
 Random scaling and the plain random crop are no augmentations of the registry: every training has them

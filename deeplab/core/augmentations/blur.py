@@ -21,26 +21,26 @@ def blur_randomly(
     blur_sigma: float,
     blur_probability: float,
 ) -> tuple[tf.Tensor, tf.Tensor | None]:
-    """Blurs a share of the images; for arguments and result see `registry.Augmentation`."""
+    """Blurs a fraction of the images; for arguments and result see `registry.Augmentation`."""
     return random_blur(image, blur_sigma, blur_probability, seed), label
 
 
 def random_blur(image: tf.Tensor, most_sigma: float, probability: float, seed: tf.Tensor) -> tf.Tensor:
-    """Blurs a share of the images, each with a standard deviation drawn from [0, most_sigma).
+    """Blurs a fraction of the images, each with a standard deviation drawn from [0, most_sigma).
 
     Args:
       image: [h, w, channels] float32.
-      most_sigma: pixels.
-      probability: share of the seeds that blur.
+      most_sigma: largest standard deviation in pixels.
+      probability: fraction of the seeds that blur.
       seed: two integers.
 
     Returns:
       [h, w, channels] float32.
     """
-    chance, share = tf.unstack(tf.random.stateless_uniform([2], seed))
+    chance, strength = tf.unstack(tf.random.stateless_uniform([2], seed))
     blurred = tf.cond(
         chance < probability,
-        lambda: gaussian_blur(image, share * most_sigma, most_sigma),
+        lambda: gaussian_blur(image, strength * most_sigma, most_sigma),
         lambda: tf.identity(image),
     )
     blurred.set_shape(image.shape)
@@ -53,7 +53,7 @@ def gaussian_blur(image: tf.Tensor, sigma: tf.Tensor | float, most_sigma: float)
     Args:
       image: [h, w, channels] float32.
       sigma: standard deviation in pixels, 0 to `most_sigma`.
-      most_sigma: the kernel reaches three times as far.
+      most_sigma: largest standard deviation in pixels; the kernel has three times this radius.
 
     Returns:
       [h, w, channels] float32.

@@ -11,7 +11,7 @@ import numpy as np
 from deeplab.core.lazy import tf
 from deeplab.registry import BEFORE_CROP, Augmentation, AugmentContext, Parameter, register
 
-# Share of red, green and blue in how bright a pixel looks (ITU-R BT.601).
+# Weights of red, green and blue in the luma of a pixel (ITU-R BT.601).
 _LUMA = (0.299, 0.587, 0.114)
 
 
@@ -37,7 +37,7 @@ def random_color_factors(
       brightness: the factor lies in [1 - brightness, 1 + brightness).
       contrast: likewise.
       saturation: likewise.
-      hue: the shift lies in [-hue, hue), as a share of a full turn.
+      hue: the shift lies in [-hue, hue), as a fraction of a full turn.
       seed: two integers.
 
     Returns:
@@ -67,7 +67,7 @@ def change_colors(
       brightness: factor on every value.
       contrast: factor on the distance from the image's mean brightness.
       saturation: factor on the distance from the pixel's own gray.
-      hue: share of a full turn.
+      hue: shift as a fraction of a full turn.
 
     Returns:
       [h, w, channels] float32, 0 to 255.
@@ -92,13 +92,13 @@ def change_colors(
 
 
 def _saturation_matrix(factor: tf.Tensor | float) -> tf.Tensor:
-    """[3, 3]: what a row of red, green and blue is multiplied by."""
+    """Returns the matrix by which a row of red, green and blue is multiplied, [3, 3]."""
     gray = np.repeat(np.array(_LUMA, np.float32)[:, np.newaxis], 3, axis=1)  # each column gives the pixel's gray
     return gray + factor * (np.eye(3, dtype=np.float32) - gray)
 
 
 def _hue_matrix(turns: tf.Tensor | float) -> tf.Tensor:
-    """[3, 3]: likewise; a rotation around (1, 1, 1)."""
+    """Returns the matrix of a rotation around (1, 1, 1), [3, 3]."""
     angle = 2.0 * math.pi * tf.cast(turns, tf.float32)
     gray = np.full((3, 3), 1 / 3, np.float32)
     across = np.array([[0, 1, -1], [-1, 0, 1], [1, -1, 0]], np.float32) / math.sqrt(3.0)

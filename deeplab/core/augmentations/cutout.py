@@ -35,8 +35,8 @@ def random_cutout(
 ) -> tuple[tf.Tensor, tf.Tensor | None]:
     """Hides squares of an image: their pixels become the mean, their labels are ignored.
 
-    The middle of a square lies anywhere, so that part of it may lie outside. What is hidden is not asked for either:
-    a small object may be hidden altogether, and nothing around it tells what it was.
+    The middle of a square is any pixel, so that part of the square may be outside the image. Hidden pixels are excluded
+    from the loss, because a square may hide an object whose class its surroundings do not show.
 
     Args:
       image: [h, w, channels] float32.
@@ -44,7 +44,7 @@ def random_cutout(
       size: side of a square in pixels.
       count: number of squares.
       mean_pixel: one value for each channel.
-      ignore_label: label of what is hidden.
+      ignore_label: label of hidden pixels.
       seed: two integers.
 
     Returns:
@@ -55,7 +55,7 @@ def random_cutout(
     seeds = tf.unstack(tf.random.experimental.stateless_split(seed, 2))
     height, width = preprocess_utils.size_of(image)
     down, across = (
-        _intervals(side, size, count, each) for side, each in zip((height, width), seeds, strict=True)
+        _intervals(side, size, count, side_seed) for side, side_seed in zip((height, width), seeds, strict=True)
     )  # [count, h], [count, w]
     hidden = tf.matmul(down, across, transpose_a=True)[..., tf.newaxis] > 0.0  # [h, w, 1]
     if label is not None:
@@ -71,7 +71,7 @@ def random_cutout(
 
 
 def _intervals(side: tf.Tensor | int, size: int, count: int, seed: tf.Tensor) -> tf.Tensor:
-    """[count, side] float32: 1 in an interval of `size` values around a random one, else 0."""
+    """Returns 1 in an interval of `size` values around a random one, else 0: [count, side] float32."""
     middles = tf.random.stateless_uniform([count, 1], seed, 0, side, tf.int32)
     starts = middles - size // 2
     places = tf.range(side)[tf.newaxis]

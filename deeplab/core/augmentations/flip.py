@@ -11,7 +11,7 @@ from deeplab.registry.augmentations import percent
 def flip_randomly(
     image: tf.Tensor, label: tf.Tensor | None, seed: tf.Tensor, context: AugmentContext, flip_probability: float
 ) -> tuple[tf.Tensor, tf.Tensor | None]:
-    """Flips a share of the images left to right; for arguments and result see `registry.Augmentation`."""
+    """Flips a fraction of the images left to right; for arguments and result see `registry.Augmentation`."""
     return preprocess_utils.random_flip(image, label, flip_probability, seed)
 
 

@@ -15,7 +15,7 @@ from deeplab.registry.augmentations import percent
 def crop_at_rare_classes(
     image: tf.Tensor, label: tf.Tensor | None, seed: tf.Tensor, context: AugmentContext, rare_class_sampling: float
 ) -> tuple[tf.Tensor, tf.Tensor | None]:
-    """Scales, and crops at random; for a share of the samples the window contains a pixel of a rare class.
+    """Scales and crops at random; in a fraction of the samples, the window contains a pixel of a rare class.
 
     For arguments and result see `registry.Augmentation`.
     """
@@ -28,7 +28,7 @@ def crop_at_rare_classes(
     corner = tf.cond(
         tf.random.stateless_uniform([], chance_seed) < rare_class_sampling,
         lambda: rare_class_window(label, size, window, context.class_pixels, context.ignore_label, place_seed),
-        lambda: preprocess_utils.random_window(*size, window, context.crop_seed),
+        lambda: preprocess_utils.random_window(size[0], size[1], window, context.crop_seed),
     )
     return preprocess_utils.resize_and_crop(image, label, size, corner, window)
 
@@ -43,24 +43,24 @@ def rare_class_window(
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Draws the upper left corner of a window that contains a pixel of a class, rare classes more often.
 
-    The pixel is drawn before the label is resized, which is faster than to resize all of it. In a label that is made
-    smaller, where a thing may lose pixels, the window contains the nearest pixel that is left.
+    One of the classes in the label is drawn with a probability inverse to its number of pixels in the data set, then
+    one of its pixels, and one of the windows around that pixel, each with equal chances.
 
-    A class of those in the label is drawn with a probability inverse to its number of pixels in the data set, a pixel
-    of that class with equal chances, and of the windows around that pixel one with equal chances.
+    The pixel is drawn before the label is resized, which is faster than resizing all of it. If the resized label is
+    smaller and has lost this pixel, the window contains the nearest one that is left.
 
     Args:
       label: [h, w, 1] integer.
       size: rows and columns that the label is resized to before the window is cut.
-      window: rows and columns of the window, at most those of `size`.
-      class_pixels: pixels of each class in the data set; None for those of this label.
-      ignore_label: never drawn, class or not.
+      window: rows and columns of the window, at most `size`.
+      class_pixels: number of pixels of each class in the data set; None to count the pixels of this label.
+      ignore_label: label that is never drawn, even if it is a class.
       seed: two integers.
 
     Returns:
-      Row and column in the resized label, int32 scalars. Any window where the label holds no class.
+      Row and column in the resized label, int32 scalars; any window if the label contains no class.
 
-    Source: arXiv:2111.14887, section 3.3 (there a softmax over frequencies takes the inverse's place).
+    Source: arXiv:2111.14887, section 3.3 (with a softmax over frequencies instead of the inverse).
     """
     seeds = tf.unstack(tf.random.experimental.stateless_split(seed, 4))
     ids = label[..., 0]  # [h, w]
@@ -74,33 +74,34 @@ def rare_class_window(
         pixel = _resized_place(drawn, preprocess_utils.size_of(label), size)
         row, column = (
             tf.random.stateless_uniform(
-                [], each, tf.maximum(place - length + 1, 0), tf.minimum(place, side - length) + 1, tf.int32
+                [], side_seed, tf.maximum(place - length + 1, 0), tf.minimum(place, side - length) + 1, tf.int32
             )
-            for each, place, length, side in zip(seeds[2:], tf.unstack(pixel), window, size, strict=True)
+            for side_seed, place, length, side in zip(seeds[2:], tf.unstack(pixel), window, size, strict=True)
         )
         return row, column
 
     def anywhere() -> tuple[tf.Tensor, tf.Tensor]:
-        return preprocess_utils.random_window(*size, window, seed)
+        return preprocess_utils.random_window(size[0], size[1], window, seed)
 
-    return tf.cond(tf.reduce_sum(weights) > 0.0, around_a_pixel, anywhere)
+    corner: tuple[tf.Tensor, tf.Tensor] = tf.cond(tf.reduce_sum(weights) > 0.0, around_a_pixel, anywhere)
+    return corner
 
 
 def _resized_place(
     place: tf.Tensor, old_size: Sequence[tf.Tensor | int], new_size: Sequence[tf.Tensor | int]
 ) -> tf.Tensor:
-    """Returns where a row and a column, [2], are after resizing with aligned corners: [2] int32."""
+    """Returns the position of a row and a column, [2], after resizing with aligned corners: [2] int32."""
     old, new = tf.stack(old_size), tf.stack(new_size)
     return tf.cast(tf.round(place * tf.cast(new - 1, tf.int64) / tf.cast(tf.maximum(old - 1, 1), tf.int64)), tf.int32)
 
 
 def _inverse_frequencies(present: tf.Tensor, class_pixels: Sequence[int] | None, ignore_label: int) -> tf.Tensor:
-    """[256] float32: one over the number of pixels for classes that are `present` ([256]), else 0."""
+    """Returns one over the number of pixels for classes that are `present` ([256]), else 0: [256] float32."""
     pixels = tf.cast(present, tf.float32)
     if class_pixels is not None:
-        known = np.zeros(256, np.float32)
-        known[: len(class_pixels)] = class_pixels
-        pixels = tf.where(present > 0, known, 0.0)
+        in_data_set = np.zeros(256, np.float32)
+        in_data_set[: len(class_pixels)] = class_pixels
+        pixels = tf.where(present > 0, in_data_set, 0.0)
     is_class = (pixels > 0.0) & (tf.range(256) != ignore_label)
     return tf.where(is_class, 1.0 / tf.maximum(pixels, 1.0), 0.0)
 

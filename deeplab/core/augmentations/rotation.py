@@ -33,8 +33,8 @@ def rotate(
       image: [h, w, channels], any numeric type.
       label: [h, w, 1], or None.
       angle: radians, counterclockwise.
-      mean_pixel: what comes from outside of the image, one value for each channel.
-      ignore_label: what comes from outside of the label.
+      mean_pixel: pixel outside of the image, one value for each channel.
+      ignore_label: label outside of the image.
 
     Returns:
       [h, w, channels] float32 and [h, w, 1] (or None) of the label's type.
@@ -73,7 +73,7 @@ register(
         name='rotation',
         summary='Random rotation around the center.',
         function=rotate_randomly,
-        stage=BEFORE_CROP,  # so that the crop shows what was around it
+        stage=BEFORE_CROP,  # so that the crop shows its surroundings instead of padding
         order=2,
         parameters=(
             Parameter(

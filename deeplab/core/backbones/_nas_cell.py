@@ -8,6 +8,7 @@ Source: arXiv:1712.00559, section 3.1; arXiv:1901.02985, section 3.1.
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 from deeplab.core.lazy import dropout, layers, shapes, tf
@@ -53,10 +54,7 @@ class CellStyle(NamedTuple):
 
 def fan_in_uniform(shape: list[int], seed: tuple[int, int]) -> tf.Tensor:
     """Initializes uniformly in +-sqrt(1 / fan_in), with variance 1 / (3 fan_in)."""
-    fan_in = 1
-    for side in shape[:-1]:
-        fan_in *= side
-    limit = fan_in**-0.5
+    limit = math.prod(shape[:-1]) ** -0.5
     return tf.random.stateless_uniform(shape, seed, -limit, limit)
 
 

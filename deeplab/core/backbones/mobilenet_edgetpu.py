@@ -2,7 +2,7 @@
 
 The early blocks are fused, every activation is ReLU, and there is no squeeze-and-excite.
 
-Source: arXiv:2003.02838, section 3.1 (fused inverted bottlenecks); the rows are those of the published network.
+Source: arXiv:2003.02838, section 3.1 (fused inverted bottlenecks); the rows of the published network.
 """
 
 from __future__ import annotations

@@ -97,7 +97,7 @@ HNASNET = Architecture(
 def cell_levels(architecture: Architecture, output_stride: int) -> tuple[int, ...]:
     """Returns the level of each cell for an output stride.
 
-    If levels never decrease, they are limited to that of the output stride: deeper cells take its size and filters.
+    If levels never decrease, they are limited to the output stride's level: deeper cells take its size and filters.
     Otherwise they are fixed, and so is the output stride.
 
     Raises:

@@ -12,18 +12,16 @@ from __future__ import annotations
 import functools
 from typing import NamedTuple
 
-from deeplab.core.densify import densify
+from deeplab.core.densify import densify, multi_grid_factors
 from deeplab.core.lazy import initializers, layers, tf
-from deeplab.errors import OptionError
 from deeplab.options import ModelOptions
 from deeplab.registry import SCALE_TO_PLUS_MINUS_ONE, SUBTRACT_RGB_MEAN, Backbone, register
-from deeplab.wording import option
 
 BATCH_NORM_DECAY = 0.95
 BATCH_NORM_EPSILON = 1e-5
 
 ROOT_FILTERS = 64
-BLOCK_FILTERS = (64, 128, 256, 512)  # of the 3x3 convolutions
+BLOCK_FILTERS = (64, 128, 256, 512)  # filters of the 3x3 convolutions
 BLOCK_STRIDES = (2, 2, 2, 1)
 BOTTLENECK_EXPANSION = 4
 
@@ -53,24 +51,6 @@ class Unit(NamedTuple):
     rate: int
 
 
-def _multi_grid(network: Network, options: ModelOptions) -> tuple[int, ...]:
-    """Returns the factors on the atrous rates of the units of block 4.
-
-    Raises:
-      OptionError: the number of factors is not the number of units, or a factor is below 1.
-    """
-    count = network.units[-1]
-    if options.multi_grid is None:
-        return (1,) * count
-    if len(options.multi_grid) != count or min(options.multi_grid) < 1:
-        raise OptionError(
-            f'{option("ModelOptions.multi_grid", options.multi_grid)} is not supported by {options.model_variant}: its '
-            f'last block has {count} units. Give {count} factors, each 1 or more, such as '
-            f'{option("ModelOptions.multi_grid", (1,) * count)}.'
-        )
-    return tuple(options.multi_grid)
-
-
 def _units(network: Network, options: ModelOptions) -> list[Unit]:
     """Returns all units in order, with strides and atrous rates for the output stride."""
     designed = [
@@ -80,7 +60,7 @@ def _units(network: Network, options: ModelOptions) -> list[Unit]:
     ]
     # The root always has stride 4.
     strides = densify([4, *(stride for _, _, stride in designed)], options.output_stride)[1:]
-    factors = (1,) * (len(designed) - network.units[-1]) + _multi_grid(network, options)
+    factors = (1,) * (len(designed) - network.units[-1]) + multi_grid_factors(options, network.units[-1], 'units')
     return [
         Unit(scope, filters, stride, rate * factor)
         for (scope, filters, _), (stride, rate), factor in zip(designed, strides, factors, strict=True)

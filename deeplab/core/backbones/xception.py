@@ -10,12 +10,10 @@ import functools
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from deeplab.core.densify import densify
+from deeplab.core.densify import densify, multi_grid_factors
 from deeplab.core.lazy import initializers, layers, tf
-from deeplab.errors import OptionError
 from deeplab.options import ModelOptions
 from deeplab.registry import Backbone, register
-from deeplab.wording import option
 
 BATCH_NORM_DECAY = 0.9997
 BATCH_NORM_EPSILON = 1e-3
@@ -119,15 +117,9 @@ def _module(
 
 def _rates(block: Block, rate: int, options: ModelOptions) -> tuple[int, ...]:
     """Returns the atrous rates of a module's three convolutions."""
-    if not block.multi_grid or options.multi_grid is None:
+    if not block.multi_grid:
         return (rate,) * CONVOLUTIONS
-    if len(options.multi_grid) != CONVOLUTIONS or min(options.multi_grid) < 1:
-        raise OptionError(
-            f'{option("ModelOptions.multi_grid", options.multi_grid)} is not supported by {options.model_variant}: its '
-            f'last block has {CONVOLUTIONS} convolutions. Give {CONVOLUTIONS} factors, each 1 or more, such as '
-            f'{option("ModelOptions.multi_grid", (1,) * CONVOLUTIONS)}.'
-        )
-    return tuple(rate * factor for factor in options.multi_grid)
+    return tuple(rate * factor for factor in multi_grid_factors(options, CONVOLUTIONS, 'convolutions'))
 
 
 def _stem(images: tf.Tensor, stride: int, options: ModelOptions) -> tf.Tensor:
@@ -160,7 +152,7 @@ def build(
     """
     unit_strides = [stride for block in blocks for stride in [1] * (block.units - 1) + [block.stride]]
     units = iter(densify([2, *unit_strides], options.output_stride))
-    end_points = {}
+    end_points: dict[str, tf.Tensor] = {}
     initializer = initializers.truncated_normal(0.09)
     family = layers.family_scope(
         batch_norm_decay=BATCH_NORM_DECAY,

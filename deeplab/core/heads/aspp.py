@@ -6,6 +6,8 @@ figure 10.
 
 from __future__ import annotations
 
+from typing import Any
+
 from deeplab import common
 from deeplab.core import activations
 from deeplab.core.lazy import dropout, layers, shapes, tf
@@ -57,7 +59,7 @@ def _pool(features: tf.Tensor, options: ModelOptions) -> tf.Tensor:
 def image_pooling(features: tf.Tensor, options: ModelOptions) -> tf.Tensor:
     """Builds the image-level feature, repeated at every position: [n, h, w, filters]."""
     gate = options.aspp.with_squeeze_and_excitation
-    extra = {}
+    extra: dict[str, Any] = {}
     if gate:
         sigmoid = activations.hard_sigmoid if options.aspp.image_se_uses_qsigmoid else tf.nn.sigmoid
         extra = {'normalize': False, 'activation': sigmoid}

@@ -105,15 +105,16 @@ class _Reader:
             isinstance(value, list) and len(value) == 2 and value[0] == value[1] and _is_count(value[0])
         )
         self.require(good, place, value, 'it must be an integer of 1 or more, such as 3 (kernels are square)')
-        return value[0] if isinstance(value, list) else value
+        side: int = value[0] if isinstance(value, list) else value
+        return side
 
     def branch(self, entry: Any, number: int) -> Branch:
         """Returns the branch that `entry`, element `number` of the list, describes."""
         place = f'[{number}]'
         self.require(isinstance(entry, dict), place, entry, 'it must be an object with the keys op and input')
         for key in entry:
-            known = f'the key is unknown; known keys: {", ".join(_KEYS)}'
-            self.require(key in _KEYS, f'{place}.{key}', entry[key], known)
+            allowed = f'the key is unknown; known keys: {", ".join(_KEYS)}'
+            self.require(key in _KEYS, f'{place}.{key}', entry[key], allowed)
         op, source = entry.get('op'), entry.get('input')
         ops = (CONVOLUTION, PYRAMID_POOLING)
         self.require(op in ops, f'{place}.op', op, f'it must be one of {", ".join(ops)}')

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from deeplab.core.lazy import tf
-from deeplab.core.learning_policies.poly import DECAY_STEPS, END, share_done
+from deeplab.core.learning_policies.poly import DECAY_STEPS, END, fraction_done
 from deeplab.registry import LearningPolicy, register
 
 
@@ -17,7 +17,7 @@ def cosine(step: tf.Tensor, base: float, total_steps: float, decay_steps: float,
 
     Source: arXiv:1608.03983, equation 5, without restarts.
     """
-    done = share_done(step, decay_steps or total_steps)
+    done = fraction_done(step, decay_steps or total_steps)
     return (base - end) * 0.5 * (1.0 + tf.cos(math.pi * done)) + end
 
 

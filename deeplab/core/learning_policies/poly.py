@@ -28,11 +28,11 @@ def poly(step: tf.Tensor, base: float, total_steps: float, decay_steps: float, e
 
     Source: arXiv:1606.00915, section 4.1.
     """
-    return (base - end) * tf.pow(1.0 - share_done(step, decay_steps or total_steps), power) + end
+    return (base - end) * tf.pow(1.0 - fraction_done(step, decay_steps or total_steps), power) + end
 
 
-def share_done(step: tf.Tensor, total: float) -> tf.Tensor:
-    """Returns the share of `total` steps that are done, scalar float32, at most 1."""
+def fraction_done(step: tf.Tensor, total: float) -> tf.Tensor:
+    """Returns the fraction of `total` steps that are done, scalar float32, at most 1."""
     return tf.minimum(tf.cast(step, tf.float32), total) / total
 
 

@@ -28,20 +28,19 @@ def focal(logits: tf.Tensor, labels: tf.Tensor, label_smoothing: float = 0.0, fo
     Source: arXiv:1708.02002, section 3, for several classes.
     """
     if not label_smoothing:
-        return _faded(softmax(logits, labels), focal_gamma)
+        return _modulated(softmax(logits, labels), focal_gamma)
     entropies = tf.reduce_logsumexp(logits, axis=0) - logits  # [classes, pixels]
     target = target_probabilities(labels, int(logits.shape[0]), label_smoothing)
-    return tf.reduce_sum(target * _faded(entropies, focal_gamma), axis=0)
+    return tf.reduce_sum(target * _modulated(entropies, focal_gamma), axis=0)
 
 
-def _faded(entropies: tf.Tensor, gamma: float) -> tf.Tensor:
-    """`(1 - exp(-e))**gamma * e` of each e >= 0, of any shape.
+def _modulated(entropies: tf.Tensor, gamma: float) -> tf.Tensor:
+    """Multiplies cross entropies by the modulating factor: `(1 - exp(-e))**gamma * e` of each e >= 0, of any shape.
 
-    Its gradient is written out because that of a power below 1 is infinite at 0, where this one is finite.
+    The gradient is written out: a power below 1 has an infinite gradient at 0, but the product's gradient is finite.
     """
 
-    @tf.custom_gradient
-    def faded(entropy: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]:
+    def modulated(entropy: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]:
         wrong = -tf.math.expm1(-entropy)  # 1 - p
         factor = tf.pow(wrong, gamma)
 
@@ -51,7 +50,8 @@ def _faded(entropies: tf.Tensor, gamma: float) -> tf.Tensor:
 
         return factor * entropy, differentiate
 
-    return faded(entropies)
+    result: tf.Tensor = tf.custom_gradient(modulated)(entropies)
+    return result
 
 
 register(

@@ -20,10 +20,10 @@ def lovasz(probabilities: tf.Tensor, truth: tf.Tensor) -> tf.Tensor:
     grows by when its pixel goes wrong after all before it; the sum is the loss. It equals `1 - IoU` where every
     probability is 0 or 1.
 
-    Errors are sorted into `1 / ERROR_STEP` bins instead of one by one, which takes much less time. Those of one
-    bin count as equal: their order, on which the loss hardly depends, is then any, and the average over the orders of
-    the pixels beside the class is taken. The loss is at most `ERROR_STEP` below that of the full order. Memory is
-    about 20 bytes for each pixel and class that occurs: 140 MB for 8 crops of 241x321 with 11 classes.
+    Errors are sorted into `1 / ERROR_STEP` bins instead of one by one, which takes much less time. Errors in one bin
+    count as equal. The loss hardly depends on their order; it is the average over the orders of the pixels of other
+    classes. It is at most `ERROR_STEP` below the loss of fully sorted errors. Memory is about 20 bytes for each
+    pixel and class that occurs: 140 MB for 8 crops of 241x321 with 11 classes.
 
     Args:
       probabilities: [classes, pixels] float32.
@@ -46,14 +46,13 @@ def lovasz(probabilities: tf.Tensor, truth: tf.Tensor) -> tf.Tensor:
 def _losses(probabilities: tf.Tensor, truth: tf.Tensor) -> tf.Tensor:
     """Returns the losses of all classes, [classes] float32; arguments as for `lovasz`."""
 
-    @tf.custom_gradient
     def losses(values: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]:
-        slopes, of_members = _slopes(_places(values, truth))
-        # A pixel of the class errs by 1 - p: its slope times 1 is in `of_members`, and -p is counted here.
-        result = of_members + tf.reduce_sum(values * slopes, axis=1)
-        return result, lambda gradient: slopes * gradient[:, tf.newaxis]
+        slopes, at_zero = _slopes(_places(values, truth))
+        # The loss is linear within a bin: its value for probabilities of 0, plus the slopes times the probabilities.
+        return at_zero + tf.reduce_sum(values * slopes, axis=1), lambda gradient: slopes * gradient[:, tf.newaxis]
 
-    return losses(probabilities)
+    result: tf.Tensor = tf.custom_gradient(losses)(probabilities)
+    return result
 
 
 def _not_compiled() -> contextlib.AbstractContextManager[None]:
@@ -65,11 +64,10 @@ def _not_compiled() -> contextlib.AbstractContextManager[None]:
 
 
 def _places(probabilities: tf.Tensor, truth: tf.Tensor) -> tf.Tensor:
-    """Returns the place of each pixel's probability among those of all classes, [classes, pixels] int32.
+    """Returns the bin of each pixel's probability, numbered through all classes, [classes, pixels] int32.
 
-    Each class has `2 * BINS` places, the first half for pixels beside the class and the second for its own. In both,
-    the first place has the largest probabilities. Probabilities of 0, including those of ignored pixels, have the last
-    to themselves.
+    Each class has `2 * BINS` bins, the first half for pixels of other classes and the second for its own. In both, the
+    first bin has the largest probabilities. The last bin has only probabilities of 0, which ignored pixels have.
     """
     steps = BINS - 1
     places = tf.cast((truth * BINS + steps) - probabilities * steps, tf.int32)
@@ -78,19 +76,18 @@ def _places(probabilities: tf.Tensor, truth: tf.Tensor) -> tf.Tensor:
 
 
 def _slopes(places: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """The slopes of the Lovasz loss in the probabilities.
+    """Returns the slopes of the Lovasz loss in the probabilities.
 
     With I pixels of the class not yet gone wrong and a union of U, a pixel of the class that goes wrong raises the
     loss from `1 - I / U` to `1 - (I - 1) / U`, that is by `1 / U`; b others to `1 - I / (U + b)`, each on average by
-    `I / (U * (U + b))`. These differences are written out, as those of neighboring values would be lost in rounding.
+    `I / (U * (U + b))`. The differences are written out: subtracting nearly equal values would lose their digits.
     In a bin the pixels of the class come first.
 
     Args:
-      places: of the probabilities, [classes, pixels] int32.
+      places: bins of the probabilities, [classes, pixels] int32.
 
     Returns:
-      [classes, pixels] float32, what each probability is multiplied by, and [classes] float32, the loss where all
-      probabilities are 0.
+      slope of each probability, [classes, pixels] float32, and the loss if all probabilities are 0, [classes] float32.
     """
     size = 2 * BINS * tf.shape(places)[0]
     counts = tf.raw_ops.Bincount(arr=tf.reshape(places, [-1]), size=size, weights=tf.constant([], tf.int32))

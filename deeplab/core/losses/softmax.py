@@ -18,8 +18,8 @@ LABEL_SMOOTHING = Parameter(
 def softmax(logits: tf.Tensor, labels: tf.Tensor, label_smoothing: float = 0.0) -> tf.Tensor:
     """Softmax cross entropy of each pixel.
 
-    The loss of a pixel with label y is `log(sum(exp(logits))) - logits[y]`. With label smoothing s its truth is no
-    longer 1 for y and 0 elsewhere, but that times `1 - s` plus `s / classes`.
+    The loss of a pixel with label y is `log(sum(exp(logits))) - logits[y]`. With label smoothing s, the target
+    probability of y is `1 - s + s / classes` instead of 1, and of each other class `s / classes` instead of 0.
 
     Args:
       logits: [classes, pixels] float32.
@@ -35,12 +35,11 @@ def softmax(logits: tf.Tensor, labels: tf.Tensor, label_smoothing: float = 0.0) 
     is_class = tf.logical_and(labels >= 0, labels < classes)
     ids = tf.where(is_class, labels, 0)
 
-    @tf.custom_gradient
     def cross_entropy(scores: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]:
         shifted = scores - tf.reduce_max(scores, axis=0)  # [classes, pixels], at most 0
         exponentials = tf.exp(shifted)
         total = tf.reduce_sum(exponentials, axis=0)  # [pixels]
-        wanted = (1.0 - label_smoothing) * _of_class(shifted, ids)  # [pixels]
+        wanted = (1.0 - label_smoothing) * _values_of_class(shifted, ids)  # [pixels]
         if label_smoothing:
             wanted += label_smoothing * tf.reduce_mean(shifted, axis=0)
 
@@ -49,11 +48,11 @@ def softmax(logits: tf.Tensor, labels: tf.Tensor, label_smoothing: float = 0.0) 
 
         return tf.math.log(total) - wanted, differentiate
 
-    return tf.where(is_class, cross_entropy(logits), tf.constant(float('nan')))
+    return tf.where(is_class, tf.custom_gradient(cross_entropy)(logits), tf.constant(float('nan')))
 
 
-def _of_class(values: tf.Tensor, ids: tf.Tensor) -> tf.Tensor:
-    """Returns of [classes, pixels] the value of one class for each pixel, [pixels]."""
+def _values_of_class(values: tf.Tensor, ids: tf.Tensor) -> tf.Tensor:
+    """Returns the value of one class for each pixel: [classes, pixels] and ids [pixels] to [pixels]."""
     pixels = tf.size(ids, tf.int64)
     return tf.gather(tf.reshape(values, [-1]), tf.cast(ids, tf.int64) * pixels + tf.range(pixels))
 

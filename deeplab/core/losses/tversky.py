@@ -11,8 +11,8 @@ def tversky(
 ) -> tf.Tensor:
     """Soft Tversky loss: `1 - T / (T + alpha * F + beta * M)` of each class.
 
-    T is the sum of `p * g`, the true positives; F that of `p * (1 - g)`, the false positives; M that of `(1 - p) * g`,
-    the false negatives.
+    With p the probabilities and g the truth: T, the true positives, is the sum of `p * g`; F, the false positives, the
+    sum of `p * (1 - g)`; M, the false negatives, the sum of `(1 - p) * g`.
 
     Args:
       probabilities: [classes, pixels] float32.

@@ -13,9 +13,9 @@ Mask = npt.NDArray[np.bool_]
 Bits = npt.NDArray[np.unsignedinteger[Any]]
 
 
-def boundary_width(share: float, height: int, width: int) -> int:
-    """Returns a width in pixels that is stated as a share of the diagonal of an image: rounded, and 1 or more."""
-    return max(1, round(share * math.hypot(height, width)))
+def boundary_width(fraction: float, height: int, width: int) -> int:
+    """Returns a fraction of the diagonal of an image in pixels: rounded, and 1 or more."""
+    return max(1, round(fraction * math.hypot(height, width)))
 
 
 def near_boundary(ids: Ids, counted: Mask, width: int) -> Mask:
@@ -52,7 +52,7 @@ def compact(ids: Ids, classes: int) -> Ids:
 def _sliding(values: npt.NDArray[Any], length: int, extreme: np.ufunc) -> npt.NDArray[Any]:
     """Returns the smallest or largest value of each window of `length` rows and columns that lies in the array.
 
-    The extreme of a window follows from those of two shorter, overlapping windows: log2(length) operations an axis.
+    The extreme of a window follows from two shorter windows that overlap: log2(length) operations for each axis.
     """
     for axis in (0, 1):
         done = 1
@@ -71,15 +71,15 @@ def _along(axis: int, start: int, stop: int) -> tuple[slice, ...]:
 
 
 def contours(ids: Ids, counted: Mask) -> Mask:
-    """Returns which counted pixels have one of another class above, below, left or right of them: [h, w]."""
-    found = np.zeros(ids.shape, bool)
+    """Returns which counted pixels have a pixel of another class above, below, left or right of them: [h, w]."""
+    on_contour = np.zeros(ids.shape, bool)
     for axis in (0, 1):
         size = ids.shape[axis]
         first, second = _along(axis, 0, size - 1), _along(axis, 1, size)
         differs = (ids[first] != ids[second]) & counted[first] & counted[second]
-        found[first] |= differs
-        found[second] |= differs
-    return found
+        on_contour[first] |= differs
+        on_contour[second] |= differs
+    return on_contour
 
 
 def within_disk(bits: Bits, radius: float) -> Bits:
@@ -93,7 +93,7 @@ def within_disk(bits: Bits, radius: float) -> Bits:
       [h, w] of the same type.
     """
     height, width = bits.shape
-    found = bits.copy()
+    dilated = bits.copy()
     rows = min(int(radius), height - 1)
     half_widths = [min(int(math.sqrt(radius**2 - row**2)), width - 1) for row in range(rows + 1)]
     segment, reach = bits.copy(), 0  # `segment`: all bits within `reach` columns
@@ -102,6 +102,6 @@ def within_disk(bits: Bits, radius: float) -> Bits:
             segment[:, shift:] |= bits[:, : width - shift]
             segment[:, : width - shift] |= bits[:, shift:]
         reach = half_widths[row]
-        found[row:] |= segment[: height - row]
-        found[: height - row] |= segment[row:]
-    return found
+        dilated[row:] |= segment[: height - row]
+        dilated[: height - row] |= segment[row:]
+    return dilated

@@ -1,4 +1,4 @@
-"""Boundary F-score: how much of the contours of each class is found, within a distance."""
+"""Boundary F-score: fraction of the contours of each class that is predicted within a distance."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 
 from deeplab.core.metrics import _image_counts, _morphology
-from deeplab.core.metrics._figures import known, mean_of_known
 from deeplab.registry import Metric, MetricContext, Parameter, register
 from deeplab.registry.metrics import SIZES, Ids
 
@@ -21,8 +20,8 @@ class BoundaryF:
     """Averages the F-score of the contours of each class over the images in which the class has one.
 
     A pixel is on a contour of its class if a pixel above, below, left or right of it has another class. Ignored pixels
-    have no contour, and make none. Precision is the share of the contour of the prediction within the distance of the
-    contour of the label of that class, recall the share the other way round.
+    have no contour, and make none. Precision is the fraction of the prediction's contour that is within the distance of
+    the label's contour of that class. Recall is the fraction the other way round.
     """
 
     def __init__(self, context: MetricContext, boundary_f_width: float) -> None:
@@ -36,9 +35,9 @@ class BoundaryF:
         for image_labels, image_predictions, (height, width) in zip(labels, predictions, sizes, strict=True):
             inside = slice(int(height)), slice(int(width))
             scores = self._scores(image_labels[inside], image_predictions[inside])
-            found = ~np.isnan(scores)
-            self._sums[found] += np.rint(scores[found] * _ONE).astype(np.int64)
-            self._images += found
+            has_score = ~np.isnan(scores)
+            self._sums[has_score] += np.rint(scores[has_score] * _ONE).astype(np.int64)
+            self._images += has_score
 
     def _scores(self, labels: Ids, predictions: Ids) -> npt.NDArray[np.float64]:
         """Returns the F-score of each class in an image; NaN for a class without a contour in either."""
@@ -52,11 +51,11 @@ class BoundaryF:
             chosen = present[first : first + _BITS]
             for number, contour in enumerate(contours):
                 hits[number] += contour.within(contours[1 - number].near(chosen, radius), chosen)
-        recall, precision = (_image_counts.share(hit, c.lengths) for hit, c in zip(hits, contours, strict=True))
+        recall, precision = (_image_counts.fraction(hit, c.lengths) for hit, c in zip(hits, contours, strict=True))
         either = contours[0].lengths + contours[1].lengths > 0
         # Where one has no contour, precision or recall is unknown, and the score 0.
         product, total = np.nan_to_num(2 * precision * recall), np.nan_to_num(precision + recall)
-        return np.where(either, np.nan_to_num(_image_counts.share(product, total)), np.nan)
+        return np.where(either, np.nan_to_num(_image_counts.fraction(product, total)), np.nan)
 
     def merge(self, other: BoundaryF) -> None:
         """Adds the images of `other`."""
@@ -64,15 +63,15 @@ class BoundaryF:
         self._images += other._images
 
     def _class_scores(self) -> npt.NDArray[np.float64]:
-        return _image_counts.share(self._sums / _ONE, self._images)
+        return _image_counts.fraction(self._sums / _ONE, self._images)
 
     def result(self) -> dict[str, float | None]:
         """Returns the mean over the classes that have a score."""
-        return {'mean': mean_of_known(self._class_scores())}
+        return {'mean': _image_counts.mean_number(self._class_scores())}
 
     def class_figures(self) -> dict[str, tuple[float | None, ...]]:
         """Returns the score of each class; None for one that has no contour in any image."""
-        return {'f': known(self._class_scores())}
+        return {'f': _image_counts.to_numbers(self._class_scores())}
 
 
 class _Contour:
@@ -117,7 +116,7 @@ register(
             Parameter(
                 'boundary_f_width',
                 0.0075,
-                'Distance within which boundary_f finds a contour, as a share of the diagonal of the image.',
+                'Distance within which boundary_f finds a contour, as a fraction of the diagonal of the image.',
                 range='[0, 1]',
             ),
         ),

@@ -6,7 +6,6 @@ import numpy as np
 import numpy.typing as npt
 
 from deeplab.core.metrics import _image_counts, _morphology
-from deeplab.core.metrics._figures import known, mean_of_known
 from deeplab.registry import Metric, MetricContext, Parameter, register
 from deeplab.registry.metrics import SIZES, Ids
 
@@ -53,11 +52,11 @@ class BoundaryIou:
 
     def result(self) -> dict[str, float | None]:
         """Returns the mean over the classes that have one."""
-        return {'mean': mean_of_known(self._class_iou())}
+        return {'mean': _image_counts.mean_number(self._class_iou())}
 
     def class_figures(self) -> dict[str, tuple[float | None, ...]]:
         """Returns the Boundary IoU of each class; None for a class without boundary in labels and predictions."""
-        return {'iou': known(self._class_iou())}
+        return {'iou': _image_counts.to_numbers(self._class_iou())}
 
 
 register(
@@ -70,7 +69,7 @@ register(
             Parameter(
                 'boundary_iou_width',
                 0.02,
-                'Width of the boundary for boundary_iou, as a share of the diagonal of the image.',
+                'Width of the boundary for boundary_iou, as a fraction of the diagonal of the image.',
                 range='(0, 1]',
             ),
         ),

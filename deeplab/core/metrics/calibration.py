@@ -1,4 +1,4 @@
-"""Expected calibration error: how far the probability of the predicted class is from the share that is right."""
+"""Expected calibration error: how far the probability of the predicted class is from the fraction that is right."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 import numpy as np
 import numpy.typing as npt
 
-from deeplab.core.metrics import _blocks
+from deeplab.core.metrics import _image_counts
 from deeplab.errors import DataError
 from deeplab.registry import Metric, MetricContext, Parameter, register
 from deeplab.registry.metrics import CONFIDENCE, Ids
@@ -29,8 +29,8 @@ class Calibration:
         Raises:
           DataError: A probability is not a number.
         """
-        for image_labels, image_predictions, shares in zip(labels, predictions, confidence, strict=True):
-            self._add(image_labels, image_predictions, shares)
+        for image_labels, image_predictions, image_confidence in zip(labels, predictions, confidence, strict=True):
+            self._add(image_labels, image_predictions, image_confidence)
 
     def _add(self, labels: Ids, predictions: Ids, confidence: npt.NDArray[np.float32]) -> None:
         """Adds an image."""
@@ -39,28 +39,28 @@ class Calibration:
         length = self._bins + 1
         total, number = np.zeros(2 * length + 1), np.zeros(2 * length + 1, np.int64)
         labels, predictions, confidence = labels.reshape(-1), predictions.reshape(-1), confidence.reshape(-1)
-        for block in _blocks.of(labels.size):
+        for block in _image_counts.blocks(labels.size):
             # Some engines round a probability, or the mean of several, to a little more than 1.
-            shares, ids = np.minimum(confidence[block], np.float32(1)), labels[block]
-            if np.isnan(shares).any():
+            probabilities, ids = np.minimum(confidence[block], np.float32(1)), labels[block]
+            if np.isnan(probabilities).any():
                 raise DataError(
                     'The network gives probabilities that are not a number (NaN). Its weights are probably not finite '
                     'either: check them with `deeplab checkpoint`, and evaluate an earlier checkpoint.'
                 )
-            places = np.ceil(shares * np.float32(self._bins)).astype(np.intp)
+            places = np.ceil(probabilities * np.float32(self._bins)).astype(np.intp)
             places += length * (ids == predictions[block])
             places[ids == self._context.ignore_label] = 2 * length
-            weights = np.rint(shares * np.float32(_ONE))  # sums are exact: integers
+            weights = np.rint(probabilities * np.float32(_ONE))  # sums are exact: integers
             total += np.bincount(places, weights=weights, minlength=len(total))
             number += np.bincount(places, minlength=len(number))
         wrong, right = number[:length], number[length:-1]
-        for sums, found in (
+        for sums, added in (
             (self._pixels, wrong + right),
             (self._right, right),
             (self._confidence, (total[:length] + total[length:-1]).astype(np.int64)),
         ):
-            sums += found[1:]
-            sums[0] += found[0]
+            sums += added[1:]
+            sums[0] += added[0]
 
     def merge(self, other: Calibration) -> None:
         """Adds the images of `other`."""
@@ -82,7 +82,7 @@ class Calibration:
         }
 
     def documents(self) -> dict[str, str]:
-        """Returns the bins, for a calibration plot: edges, pixels, mean confidence, share of right pixels."""
+        """Returns the bins, for a calibration plot: edges, pixels, mean confidence, accuracy."""
         bins = []
         for number in range(self._bins):
             pixels = int(self._pixels[number])

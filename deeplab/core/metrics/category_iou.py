@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from deeplab.core.metrics import _image_counts
-from deeplab.core.metrics._figures import known, mean_of_known
 from deeplab.errors import OptionError
 from deeplab.registry import Metric, MetricContext, register
 from deeplab.registry.metrics import MATRICES, Ids
@@ -36,13 +35,14 @@ class CategoryIou:
     def result(self) -> dict[str, float | None]:
         """Returns the mean, and the IoU of each category by its name; None for one that occurs nowhere."""
         ious = _image_counts.class_iou(_image_counts.of_matrices(self._counts[None]))[0]
-        return {'mean': mean_of_known(ious)} | dict(zip(self._names, known(ious), strict=True))
+        by_name = dict(zip(self._names, _image_counts.to_numbers(ious), strict=True))
+        return {'mean': _image_counts.mean_number(ious)} | by_name
 
 
 register(
     Metric(
         name='category_iou',
-        summary='IoU of the categories of classes, such as those of Cityscapes.',
+        summary='IoU of the categories of classes, such as the categories of Cityscapes.',
         create=CategoryIou,
         inputs=(MATRICES,),
         source='arXiv:1604.01685, section 3.2',

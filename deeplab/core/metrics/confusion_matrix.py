@@ -11,7 +11,7 @@ import dataclasses
 import numpy as np
 import numpy.typing as npt
 
-from deeplab.core.metrics import _blocks
+from deeplab.core.metrics import _image_counts
 from deeplab.errors import DataError
 from deeplab.registry import Metric, MetricContext, register
 from deeplab.registry.metrics import CONFUSION_MATRIX, MATRICES, Ids
@@ -23,14 +23,14 @@ Counts = npt.NDArray[np.int64]
 class Metrics:
     """Metrics computed from a confusion matrix.
 
-    Every figure is a share from 0 to 1, or None where no pixel was counted that could decide it.
+    Every figure is a fraction from 0 to 1, or None where no pixel was counted that could decide it.
 
     Attributes:
       miou: mean of `class_iou` over the classes that have one.
       class_iou: for each class TP / (TP + FP + FN); None for a class that occurs neither in labels nor in predictions.
-      pixel_accuracy: share of the counted pixels whose class is right.
-      mean_accuracy: mean, over the classes that occur in labels, of the share of their pixels that is right.
-      frequency_weighted_iou: `class_iou` weighted with the share of the labeled pixels that each class has.
+      pixel_accuracy: fraction of the counted pixels whose class is right.
+      mean_accuracy: mean, over the classes that occur in labels, of the fraction of their pixels that is right.
+      frequency_weighted_iou: `class_iou` weighted with the fraction of the labeled pixels that each class has.
       confusion_matrix: number of pixels [label][prediction].
       class_accuracy: for each class TP / (TP + FN), its recall; None for a class that does not occur in labels.
       class_precision: for each class TP / (TP + FP); None for a class that does not occur in predictions.
@@ -50,12 +50,12 @@ class Metrics:
     @property
     def mean_precision(self) -> float | None:
         """Mean of `class_precision` over the classes that have one."""
-        return _mean_of_known(self.class_precision)
+        return _mean_of_numbers(self.class_precision)
 
     @property
     def mean_dice(self) -> float | None:
         """Mean of `class_dice` over the classes that have one."""
-        return _mean_of_known(self.class_dice)
+        return _mean_of_numbers(self.class_dice)
 
 
 class ConfusionMatrix:
@@ -92,7 +92,7 @@ class ConfusionMatrix:
                 f'There are {label_ids.size} labels and {predicted_ids.size} predictions; the numbers must be equal.'
             )
         counts = np.zeros_like(self.counts)
-        for block in _blocks.of(label_ids.size):
+        for block in _image_counts.blocks(label_ids.size):
             counts += self._counts_of(label_ids[block], predicted_ids[block])
         self.counts += counts
 
@@ -128,22 +128,22 @@ class ConfusionMatrix:
         right = np.diagonal(self.counts)
         of_label, of_prediction = self.counts.sum(axis=1), self.counts.sum(axis=0)
         union = of_label + of_prediction - right
-        class_iou = _shares(right, union)
-        accuracies = _shares(right, of_label)
+        class_iou = _fractions(right, union)
+        accuracies = _fractions(right, of_label)
         total = int(self.counts.sum())
         weighted = None
         if total:
             weighted = sum((iou or 0.0) * int(pixels) / total for iou, pixels in zip(class_iou, of_label, strict=True))
         return Metrics(
-            miou=_mean_of_known(class_iou),
+            miou=_mean_of_numbers(class_iou),
             class_iou=class_iou,
-            pixel_accuracy=_share(int(right.sum()), total),
-            mean_accuracy=_mean_of_known(accuracies),
+            pixel_accuracy=int(right.sum()) / total if total else None,
+            mean_accuracy=_mean_of_numbers(accuracies),
             frequency_weighted_iou=weighted,
             confusion_matrix=tuple(tuple(int(count) for count in row) for row in self.counts),
             class_accuracy=accuracies,
-            class_precision=_shares(right, of_prediction),
-            class_dice=_shares(2 * right, of_label + of_prediction),
+            class_precision=_fractions(right, of_prediction),
+            class_dice=_fractions(2 * right, of_label + of_prediction),
         )
 
     def _check_range(self, what: str, ids: npt.NDArray[np.integer]) -> None:
@@ -190,20 +190,15 @@ def of_images(labels: Ids, predictions: Ids, num_classes: int, ignore_label: int
     return np.array([matrix.counts for matrix in matrices]).reshape(-1, num_classes, num_classes)
 
 
-def _shares(parts: Counts, wholes: Counts) -> tuple[float | None, ...]:
-    """Returns `_share` of each pair."""
-    return tuple(_share(int(part), int(whole)) for part, whole in zip(parts, wholes, strict=True))
+def _fractions(parts: Counts, wholes: Counts) -> tuple[float | None, ...]:
+    """Returns `part / whole` of each pair, None for 0 / 0."""
+    return _image_counts.to_numbers(_image_counts.fraction(parts, wholes))
 
 
-def _share(part: int, whole: int) -> float | None:
-    """Returns `part / whole`, or None for 0 / 0."""
-    return part / whole if whole else None
-
-
-def _mean_of_known(values: tuple[float | None, ...] | list[float | None]) -> float | None:
+def _mean_of_numbers(values: tuple[float | None, ...] | list[float | None]) -> float | None:
     """Returns the mean of the values that are not None; None if all are."""
-    known = [value for value in values if value is not None]
-    return sum(known) / len(known) if known else None
+    numbers = [value for value in values if value is not None]
+    return sum(numbers) / len(numbers) if numbers else None
 
 
 class Figures:

@@ -12,7 +12,7 @@ from deeplab.registry.metrics import MATRICES, Ids
 class ImageIou:
     """Collects the mIoU of each image, in which every image weighs the same, whatever its number of labeled pixels.
 
-    The mIoU of an image is that of its own confusion matrix: the mean over the classes that occur in its labels or
+    The mIoU of an image follows from its own confusion matrix: the mean over the classes that occur in its labels or
     predictions. An image without a labeled pixel is excluded.
     """
 
@@ -31,8 +31,8 @@ class ImageIou:
 
     def result(self) -> dict[str, float | None]:
         """Returns the mean, which does not depend on the order of the images, and the lowest mIoU."""
-        found = self._of_images
-        return {'mean': math.fsum(found) / len(found) if found else None, 'lowest': min(found, default=None)}
+        mean = math.fsum(self._of_images) / len(self._of_images) if self._of_images else None
+        return {'mean': mean, 'lowest': min(self._of_images, default=None)}
 
 
 register(

@@ -11,17 +11,16 @@ import numpy as np
 import numpy.typing as npt
 
 from deeplab.core.metrics import _image_counts
-from deeplab.core.metrics._figures import known, mean_of_known
 from deeplab.errors import DataError, OptionError
 from deeplab.registry import Metric, MetricContext, Parameter, register
 from deeplab.registry.metrics import MATRICES, NAMES, SIZES, Ids
 from deeplab.wording import option
 
 _ENDINGS = ('_gtFine_instanceIds.png', '_instanceIds.png', '.png')
-# What names of images have behind that of the instance image, also with the folder in records of the original.
+# The end of an image's name that its instance image does not have. Records of the original also have the folder.
 _IMAGE_END = re.compile(r'(_leftImg8bit)?(\.png)?$')
 _FIRST = 1000  # an instance is 1000 times the id of its class, plus a number
-_ONE = 2**32  # shares of instances are summed as integers, so that the sum does not depend on the order of the images
+_ONE = 2**32  # fractions are summed as integers, so that the sum does not depend on the order of the images
 # Average number of pixels of an instance of each class in Cityscapes, which its evaluation fixes.
 _CITYSCAPES_SIZES = {
     'person': 3462.4756337644,
@@ -39,8 +38,8 @@ class _Groups(NamedTuple):
     """Classes, or categories, that predictions are compared by.
 
     Attributes:
-      names: of the groups.
-      of_class: [classes], the group of each class.
+      names: names of the groups.
+      of_class: group of each class, [classes].
     """
 
     names: tuple[str, ...]
@@ -48,7 +47,7 @@ class _Groups(NamedTuple):
 
 
 class InstanceIou:
-    """Sums, over all instances in the labels, the share of their pixels that is right.
+    """Sums, over all instances in the labels, the fraction of their pixels that is right.
 
     With the average size of an instance of its class, each pixel of an instance weighs average / size. Pixels of false
     positives weigh 1: predictions have no instances.
@@ -73,7 +72,7 @@ class InstanceIou:
             names = tuple(dict.fromkeys(context.categories))
             self._groups.append(_Groups(names, np.array([names.index(name) for name in context.categories])))
         classes = context.num_classes
-        # By kind of group and class: shares of instances that are right, and the number of instances.
+        # By kind of group and class: fractions of instances that are right, and the number of instances.
         self._right = np.zeros((len(self._groups), classes), np.int64)
         self._instances = np.zeros(classes, np.int64)
         self._counts = np.zeros((classes, classes), np.int64)
@@ -100,15 +99,15 @@ class InstanceIou:
     def _add(self, instances: Ids, predictions: Ids) -> None:
         """Adds the instances of an image."""
         classes = instances // _FIRST
-        of_known = (instances > _FIRST) & (classes < len(self._class_of))
-        of_known[of_known] = ~np.isnan(self._average[self._class_of[classes[of_known]]]) & (
-            self._class_of[classes[of_known]] >= 0
+        is_counted = (instances > _FIRST) & (classes < len(self._class_of))
+        is_counted[is_counted] = ~np.isnan(self._average[self._class_of[classes[is_counted]]]) & (
+            self._class_of[classes[is_counted]] >= 0
         )
-        found, places, pixels = np.unique(instances[of_known], return_inverse=True, return_counts=True)
-        class_of = self._class_of[found // _FIRST]
+        numbers, places, pixels = np.unique(instances[is_counted], return_inverse=True, return_counts=True)
+        class_of = self._class_of[numbers // _FIRST]
         for number, group in enumerate(self._groups):
-            right = group.of_class[predictions[of_known]] == group.of_class[class_of][places]
-            hits = np.bincount(places[right], minlength=len(found))
+            right = group.of_class[predictions[is_counted]] == group.of_class[class_of][places]
+            hits = np.bincount(places[right], minlength=len(numbers))
             np.add.at(self._right[number], class_of, hits * _ONE // pixels)
         np.add.at(self._instances, class_of, 1)
 
@@ -148,22 +147,22 @@ class InstanceIou:
             for values in (right, all_, wrong.sum(axis=0))
         )
         true_positive, total, false_positive = of_group
-        iou: npt.NDArray[Any] = _image_counts.share(true_positive, total + false_positive)
+        iou: npt.NDArray[Any] = _image_counts.fraction(true_positive, total + false_positive)
         return np.where(total > 0, iou, np.nan)
 
     def result(self) -> dict[str, float | None]:
         """Returns the mean over the classes with instances, and over the categories."""
-        figures = {'mean': mean_of_known(self._iou(0))}
+        figures = {'mean': _image_counts.mean_number(self._iou(0))}
         if len(self._groups) > 1:
             of_categories = self._iou(1)
-            figures['category mean'] = mean_of_known(of_categories)
-            found = dict(zip(self._groups[1].names, known(of_categories), strict=True))
-            figures |= {f'category {name}': iou for name, iou in found.items() if iou is not None}
+            figures['category mean'] = _image_counts.mean_number(of_categories)
+            ious = zip(self._groups[1].names, _image_counts.to_numbers(of_categories), strict=True)
+            figures |= {f'category {name}': iou for name, iou in ious if iou is not None}
         return figures
 
     def class_figures(self) -> dict[str, tuple[float | None, ...]]:
         """Returns the iIoU of each class; None for one without instances."""
-        return {'iou': known(self._iou(0))}
+        return {'iou': _image_counts.to_numbers(self._iou(0))}
 
 
 def _instance_files(folder: str) -> dict[str, str]:
@@ -174,13 +173,13 @@ def _instance_files(folder: str) -> dict[str, str]:
     """
     if not os.path.isdir(folder):
         raise OptionError(f'{option("EvalOptions.instance_dir", folder)}: there is no such folder.')
-    found: dict[str, str] = {}
+    paths: dict[str, str] = {}
     for parent, _, files in os.walk(folder):
         for file in files:
             ending = next((ending for ending in _ENDINGS if file.endswith(ending)), None)
             if ending is not None:
-                found.setdefault(file.removesuffix(ending), os.path.join(parent, file))
-    return found
+                paths.setdefault(file.removesuffix(ending), os.path.join(parent, file))
+    return paths
 
 
 register(

@@ -8,7 +8,6 @@ import numpy as np
 import numpy.typing as npt
 
 from deeplab.core.metrics import _image_counts
-from deeplab.core.metrics._figures import known
 from deeplab.registry import Metric, MetricContext, Parameter, register
 from deeplab.registry.metrics import MATRICES, Ids
 
@@ -28,42 +27,42 @@ class Intervals:
         self._seed = bootstrap_seed
         self._classes = context.num_classes
         self._counts = _image_counts.ImageCounts(context.num_classes)
-        self._found: tuple[Shares, Shares] | None = None
+        self._ends: tuple[Fractions, Fractions] | None = None
 
     def update(self, labels: Ids, predictions: Ids, *, matrices: _image_counts.Counts) -> None:
         """Adds a batch of images, see `deeplab.registry.metrics.Accumulator`."""
         counts = _image_counts.of_matrices(matrices)
         self._counts.add(counts[counts[:, _image_counts.OF_LABEL].any(axis=1)])
-        self._found = None
+        self._ends = None
 
     def merge(self, other: Intervals) -> None:
         """Adds the images of `other`."""
         self._counts.add(other._counts.rows)
-        self._found = None
+        self._ends = None
 
     def result(self) -> dict[str, float | None]:
         """Returns both ends of the interval of mIoU; None with fewer than two images."""
         miou, _ = self._intervals()
-        low, high = known(miou)
+        low, high = _image_counts.to_numbers(miou)
         return {'miou low': low, 'miou high': high}
 
     def class_figures(self) -> dict[str, tuple[float | None, ...]]:
         """Returns both ends of the interval of the IoU of each class; None for one in fewer than two images."""
         _, classes = self._intervals()
-        return {'low': known(classes[0]), 'high': known(classes[1])}
+        return {'low': _image_counts.to_numbers(classes[0]), 'high': _image_counts.to_numbers(classes[1])}
 
-    def _intervals(self) -> tuple[Shares, Shares]:
+    def _intervals(self) -> tuple[Fractions, Fractions]:
         """Returns the intervals of mIoU, [2], and of the classes, [2, classes]; they do not depend on the order."""
-        if self._found is None:
+        if self._ends is None:
             rows = self._counts.rows.reshape(len(self._counts.rows), 3 * self._classes)
             ious = resampled_iou(rows[_sorted(rows)], self._samples, np.random.default_rng(self._seed))
-            found = percentiles(np.concatenate([_image_counts.mean_of_known(ious)[:, None], ious], axis=1))
-            found = of_several_images(found, [len(rows), *_image_counts.images_of(self._counts.rows)])
-            self._found = found[:, 0], found[:, 1:]
-        return self._found
+            ends = percentiles(np.concatenate([_image_counts.mean_of_known(ious)[:, None], ious], axis=1))
+            ends = of_several_images(ends, [len(rows), *_image_counts.images_of(self._counts.rows)])
+            self._ends = ends[:, 0], ends[:, 1:]
+        return self._ends
 
 
-Shares = _image_counts.Shares
+Fractions = _image_counts.Fractions
 
 
 def _sorted(rows: npt.NDArray[np.uint32]) -> npt.NDArray[np.intp]:
@@ -72,12 +71,12 @@ def _sorted(rows: npt.NDArray[np.uint32]) -> npt.NDArray[np.intp]:
     return np.argsort(as_bytes[:, 0], kind='stable')
 
 
-def resampled_iou(rows: npt.NDArray[np.uint32], samples: int, random: np.random.Generator) -> Shares:
+def resampled_iou(rows: npt.NDArray[np.uint32], samples: int, random: np.random.Generator) -> Fractions:
     """Returns the IoU of each class in each resample: [n, 3 * classes] counts of images -> [samples, classes]."""
     images, columns = rows.shape
     if not images:
         return np.full((samples, columns // 3), np.nan)
-    found = []
+    ious = []
     values = rows.astype(np.float64)  # sums are exact below 2**53
     step = max(1, _MOST_DRAWS // images)
     for first in range(0, samples, step):
@@ -85,20 +84,20 @@ def resampled_iou(rows: npt.NDArray[np.uint32], samples: int, random: np.random.
         drawn = random.integers(0, images, (number, images)) + images * np.arange(number)[:, None]
         times = np.bincount(drawn.reshape(-1), minlength=number * images).reshape(number, images)
         sums = times.astype(np.float64) @ values  # [number, 3 * classes]
-        found.append(_image_counts.class_iou(sums.reshape(number, 3, -1)))
-    return np.concatenate(found)
+        ious.append(_image_counts.class_iou(sums.reshape(number, 3, -1)))
+    return np.concatenate(ious)
 
 
-def percentiles(values: Shares) -> Shares:
+def percentiles(values: Fractions) -> Fractions:
     """Returns the 2.5 % and 97.5 % quantiles of each column, without NaN: [n, columns] -> [2, columns]."""
     with warnings.catch_warnings():
         warnings.simplefilter('ignore', RuntimeWarning)  # of columns that are NaN, whose result is NaN
-        quantiles: Shares = np.nanquantile(values, (0.025, 0.975), axis=0)
+        quantiles: Fractions = np.nanquantile(values, (0.025, 0.975), axis=0)
     return quantiles
 
 
-def of_several_images(ends: Shares, images: npt.ArrayLike) -> Shares:
-    """Returns the ends of intervals, NaN for those of figures that fewer than two images determine.
+def of_several_images(ends: Fractions, images: npt.ArrayLike) -> Fractions:
+    """Returns the ends of intervals, NaN for figures that fewer than two images determine.
 
     Args:
       ends: [2, columns].

@@ -9,12 +9,11 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from deeplab.core.metrics import _image_counts
-from deeplab.core.metrics._figures import known
 from deeplab.registry import Metric, MetricContext, register
 from deeplab.registry.metrics import MATRICES, NAMES, SIZES, Ids
 
 FILE = 'per_image.csv'
-_OF_FORMULAS = ('=', '+', '-', '@', '\t', '\r', '\n')  # how a cell begins that spreadsheets evaluate
+_FORMULA_STARTS = ('=', '+', '-', '@', '\t', '\r', '\n')  # spreadsheets evaluate cells that begin so
 
 
 class PerImage:
@@ -68,15 +67,15 @@ class PerImage:
             right, of_label = counts[_image_counts.RIGHT], counts[_image_counts.OF_LABEL]
             total = of_label.sum()
             ious = _image_counts.class_iou(counts)
-            figures = [_image_counts.share(right.sum(), total), _image_counts.mean_of_known(ious)]
-            shares = [*figures, *ious, *_image_counts.share(of_label, np.full_like(of_label, total))]
-            texts = ['' if share is None else f'{share:.6g}' for share in known(np.array(shares))]
+            figures = [_image_counts.fraction(right.sum(), total), _image_counts.mean_of_known(ious)]
+            values = [*figures, *ious, *_image_counts.fraction(of_label, np.full_like(of_label, total))]
+            texts = ['' if value is None else f'{value:.6g}' for value in _image_counts.to_numbers(np.array(values))]
             yield [_safe(name), *size, int(total), *texts]
 
 
 def _safe(text: str) -> str:
     """Returns a text that spreadsheets show and do not evaluate: a quote before what begins as a formula does."""
-    return f"'{text}" if text.lstrip(' ').startswith(_OF_FORMULAS) else text
+    return f"'{text}" if text.lstrip(' ').startswith(_FORMULA_STARTS) else text
 
 
 register(

@@ -18,7 +18,7 @@ LARS_TRUST = 0.001  # arXiv:1708.03888, section 5: eta
 Decays = Mapping[str, float]
 
 
-class AdamW(tf.compat.v1.train.AdamOptimizer):
+class AdamW(tf.compat.v1.train.AdamOptimizer):  # type: ignore[misc]  # TensorFlow has no types
     """Adam with decoupled weight decay: w -= rate * (decay * w + Adam's direction); slots `VAR/AdamW`, `VAR/AdamW_1`.
 
     As in TensorFlow's Adam, epsilon is added to the square root of the second moment before that is corrected.
@@ -40,7 +40,7 @@ class AdamW(tf.compat.v1.train.AdamOptimizer):
             return super()._resource_apply_dense(grad, var)
 
 
-class Lars(tf.compat.v1.train.MomentumOptimizer):
+class Lars(tf.compat.v1.train.MomentumOptimizer):  # type: ignore[misc]  # TensorFlow has no types
     """Momentum with a rate for each layer; slot `VAR/LARS`.
 
     With `trust = 0.001 * |w| / (|g| + decay * |w|)`:
@@ -69,7 +69,7 @@ class Lars(tf.compat.v1.train.MomentumOptimizer):
         return super()._resource_apply_dense(rate * (grad + decay * weights if decay else grad), var)
 
 
-class Lamb(tf.compat.v1.train.AdamOptimizer):
+class Lamb(tf.compat.v1.train.AdamOptimizer):  # type: ignore[misc]  # TensorFlow has no types
     """Adam with a rate for each layer; slots `VAR/LAMB`, `VAR/LAMB_1`.
 
     With Adam's corrected moments `m` and `v`:

@@ -1,11 +1,11 @@
-"""Expected calibration error against its definition. Covers core/metrics/_blocks.py too."""
+"""Expected calibration error against its definition. Covers core/metrics/_image_counts.py too."""
 
 import json
 
 import numpy as np
 import pytest
 
-from deeplab.core.metrics import _blocks
+from deeplab.core.metrics import _image_counts
 from deeplab.errors import DataError
 from tests.helpers import metric_batches
 
@@ -26,7 +26,7 @@ def _twin(labels, predictions, confidence, bins):
 
 @pytest.mark.parametrize('bins', [1, 10, 15])
 def test_against_the_definition(bins, monkeypatch):
-    monkeypatch.setattr(_blocks, '_PIXELS', 100)  # several for each image, and a shorter one
+    monkeypatch.setattr(_image_counts, '_PIXELS_OF_BLOCK', 100)  # several for each image, and a shorter one
     labels, predictions, inputs = metric_batches.batch(np.random.default_rng(0), 5, [(9, 14), (16, 3)], (17, 17))
     metric = metric_batches.create('calibration', metric_batches.context(5), calibration_bins=bins)
     metric_batches.update(metric, 'calibration', labels, predictions, inputs)
