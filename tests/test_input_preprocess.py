@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from deeplab import common, input_preprocess
 from deeplab.core import preprocess_utils
+from deeplab.core.augmentations import flip
 from deeplab.errors import OptionError
 from deeplab.options import AugmentOptions, DatasetOptions, ModelOptions, ResizeOptions, TrainOptions
 
@@ -168,7 +169,7 @@ def test_a_plain_training_is_what_it_always_was():
             sample[common.IMAGE], sample[common.LABEL], size, (6, 8), seeds[1]
         )
         image, label = preprocess_utils.pad_both(image, tf.cast(label, tf.int32), 6, 8, MEAN, 255)
-        image, label = preprocess_utils.random_flip(image, label, 0.5, seeds[2])
+        image, label = flip.flip_randomly(image, label, seeds[2], None, 0.5)
         out = trained(sample, augment=AugmentOptions())
         assert out[common.IMAGE].numpy().tobytes() == image.numpy().tobytes()
         assert out[common.LABEL].numpy().tobytes() == label.numpy().tobytes()

@@ -17,8 +17,8 @@ from deeplab.core import (
     initializers,
     layers,
     loss_scaling,
-    loss_terms,
     moving_updates,
+    scale_losses,
     sessions,
 )
 from deeplab.errors import NonFiniteError
@@ -88,7 +88,7 @@ def _losses_and_gradients(options, fine_tune_batch_norm=True):
             scales = model.multi_scale_logits(tf.constant(images), options, options.image_pyramid, mode)
             logits = scales['semantic']['merged_logits']
             labels = tf.constant(np.random.RandomState(1).randint(0, 3, [2, *logits.shape[1:3]]), tf.int32)
-            loss = loss_terms.mean_of_counted(computed_losses.softmax(logits, labels, 255))
+            loss = scale_losses.mean_of_counted(computed_losses.softmax(logits, labels, 255))
             weights = {name: network.weights[name] for name in network.trained}
             gradients = tf.gradients(loss, list(weights.values()), [tf.constant(1024.0)])
             everything = [loss, logits, *gradients, *network.weights.values()]
@@ -242,7 +242,7 @@ class TestTraining:
     @pytest.mark.slow
     def test_a_loss_that_is_not_finite_is_skipped_at_any_scale(self, tiny, monkeypatch, caplog):
         """One micro-batch of one clone is enough; the loss scale stays."""
-        mean = loss_terms.mean_of_counted
+        mean = scale_losses.mean_of_counted
         number = iter(range(2))
 
         def spoiled(pixels):
@@ -251,7 +251,7 @@ class TestTraining:
             bad = np.float32(0 if next(number) else np.nan)
             return mean(pixels) + tf.where(is_first, bad, 0)
 
-        monkeypatch.setattr(loss_terms, 'mean_of_counted', spoiled)
+        monkeypatch.setattr(scale_losses, 'mean_of_counted', spoiled)
         parts = {'clones': training_setup.two_clones(), 'batch_size': 4, 'accumulation_steps': 2}
         result = tiny('log', 2, precision='float16', on_nan='skip', **parts)
         assert "Its batch is skipped (on_nan='skip'): 1 so far, 1 in a row." in caplog.text

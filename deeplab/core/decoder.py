@@ -18,16 +18,11 @@ SKIP_FILTERS = 48
 Size = tuple[shapes.Side, shapes.Side]  # height and width
 
 
-def _is_separable(options: ModelOptions) -> bool:
-    """Returns whether convolutions are depthwise separable, which a convolution that gives the logits never is."""
-    return options.decoder.use_separable_conv and not options.decoder.output_is_logits
-
-
 def _concat_merge(features: tf.Tensor, skip: tf.Tensor, size: Size, options: ModelOptions, suffix: str) -> tf.Tensor:
     """Concatenates resized features and skip and applies two 3x3 convolutions: [n, h, w, filters]."""
     filters = options.decoder.filters
     net = tf.concat([shapes.resize_bilinear(features, size), skip], axis=3)  # [n, h, w, features + skip]
-    if _is_separable(options):
+    if options.decoder.use_separable_conv and not options.decoder.output_is_logits:
         net = layers.separable_conv2d(net, filters, 3, scope=f'decoder_conv0{suffix}')
         return layers.separable_conv2d(net, filters, 3, scope=f'decoder_conv1{suffix}')
     with tf.compat.v1.variable_scope(f'decoder_conv0{suffix}'):

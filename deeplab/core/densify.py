@@ -46,12 +46,7 @@ def densify(strides: Iterable[int], output_stride: int) -> list[tuple[int, int]]
 
 
 def multi_grid_factors(options: ModelOptions, number: int, parts: str) -> tuple[int, ...]:
-    """Returns the factors on the atrous rates in the last block of a backbone.
-
-    Args:
-      options: model_variant and multi_grid are read.
-      number: number of factors.
-      parts: parts of the block that have a factor each, such as 'units', for messages.
+    """Returns the factors on the atrous rates of the `number` units or convolutions (`parts`) of the last block.
 
     Raises:
       OptionError: `multi_grid` has another number of factors, or a factor below 1.

@@ -1,4 +1,4 @@
-"""Pure functions on one image and its label: resize, scale, pad, crop, flip.
+"""Pure functions on one image and its label: resize, scale, pad, crop.
 
 An image is [h, w, channels], a label [h, w, 1]; both move together. Random values are drawn
 from a `seed` that is passed in, so that equal seeds give equal results in any order and on any thread.
@@ -271,31 +271,6 @@ def resize_and_crop(
     """Resizes an image and its label to `size` and cuts a window, [rows, columns] from `corner` on, out of both."""
     cropped = None if label is None else _nearest_window(label, size, *corner, *window)
     return crop(resize_image(image, size), *corner, *window), cropped
-
-
-def random_flip(
-    image: tf.Tensor, label: tf.Tensor | None, probability: float, seed: tf.Tensor
-) -> tuple[tf.Tensor, tf.Tensor | None]:
-    """Mirrors an image and its label left to right, both or none.
-
-    Args:
-      image: [h, w, channels].
-      label: [h, w, 1], or None.
-      probability: fraction of the seeds that mirror.
-      seed: two integers.
-
-    Returns:
-      Image and label (or None), of the shapes given.
-    """
-    flipped = tf.random.stateless_uniform([], seed) < probability
-    return flip_if(image, flipped), None if label is None else flip_if(label, flipped)
-
-
-def flip_if(values: tf.Tensor, flipped: tf.Tensor) -> tf.Tensor:
-    """Mirrors `values` ([h, w, channels]) left to right where the boolean scalar `flipped` holds."""
-    mirrored = tf.cond(flipped, lambda: tf.reverse(values, axis=[1]), lambda: tf.identity(values))
-    mirrored.set_shape(values.shape)
-    return mirrored
 
 
 def size_of(values: tf.Tensor) -> tuple[tf.Tensor | int, tf.Tensor | int]:

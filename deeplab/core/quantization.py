@@ -233,35 +233,24 @@ def _fake_quantize(
     """Rounds `values` within a range; in training from the delay step on."""
     # Predictions have no gradients, and their graphs are converted.
     low, high = (tf.stop_gradient(end) for end in ends) if settings.is_training else ends
-    is_scalar = low.shape.rank == 0
-    operation = (
-        tf.quantization.fake_quant_with_min_max_vars
-        if is_scalar
-        else tf.quantization.fake_quant_with_min_max_vars_per_channel
-    )
+    # Operations are named by their type, as in graphs that converters know.
+    kind = 'FakeQuantWithMinMaxVars' if low.shape.rank == 0 else 'FakeQuantWithMinMaxVarsPerChannel'
+    arguments = {'min': low, 'max': high, 'num_bits': BITS, 'narrow_range': narrow_range}
 
     def rounding(inputs: tf.Tensor) -> tf.Tensor:
-        # The operation's own name, as in graphs that converters know.
-        name = 'FakeQuantWithMinMaxVars' if is_scalar else 'FakeQuantWithMinMaxVarsPerChannel'
-        return operation(inputs, low, high, num_bits=BITS, narrow_range=narrow_range, name=name)
+        return getattr(tf.raw_ops, kind)(inputs=inputs, name=kind, **arguments)
 
     if settings.is_exact:
         return _as_original(rounding(values), low, high, narrow_range)
     if not settings.is_training or settings.delay_step <= 0:
         return rounding(values)
     is_on = tf.compat.v1.train.get_or_create_global_step() >= settings.delay_step
-    derivative = (
-        tf.raw_ops.FakeQuantWithMinMaxVarsGradient
-        if is_scalar
-        else tf.raw_ops.FakeQuantWithMinMaxVarsPerChannelGradient
-    )
+    derivative = getattr(tf.raw_ops, f'{kind}Gradient')
 
     # Both cases are computed: with a switch in the graph, a step before the delay took twice as long as with this.
     def chosen(inputs: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]:
         def gradient(output_gradient: tf.Tensor) -> tf.Tensor:
-            input_gradient, *_ = derivative(
-                gradients=output_gradient, inputs=inputs, min=low, max=high, num_bits=BITS, narrow_range=narrow_range
-            )
+            input_gradient, *_ = derivative(gradients=output_gradient, inputs=inputs, **arguments)
             return tf.raw_ops.Select(condition=is_on, x=input_gradient, y=output_gradient)
 
         return tf.raw_ops.Select(condition=is_on, x=rounding(inputs), y=inputs), gradient

@@ -1,13 +1,13 @@
 """Pixel losses against NumPy twins and values by hand.
 
-Covers core/loss_terms.py, core/losses/softmax.py, core/losses/focal.py.
+Covers core/scale_losses.py, core/losses/softmax.py, core/losses/focal.py.
 """
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from deeplab.core import loss_terms
+from deeplab.core import scale_losses
 from deeplab.errors import OptionError
 from tests.helpers import computed_losses
 
@@ -51,7 +51,7 @@ def test_pixel_losses_and_their_mean(weights):
     found = computed_losses.softmax(tf.constant(logits), tf.constant(labels), IGNORE, weights)
     np.testing.assert_allclose(found.values, values, rtol=1e-5, atol=1e-6)
     np.testing.assert_array_equal(found.counted, counted)
-    assert float(loss_terms.mean_of_counted(found)) == pytest.approx(values.sum() / counted.sum(), rel=1e-5)
+    assert float(scale_losses.mean_of_counted(found)) == pytest.approx(values.sum() / counted.sum(), rel=1e-5)
 
 
 @pytest.mark.parametrize('smoothing', [0.0, 0.1, 0.9])
@@ -76,7 +76,7 @@ def test_gradients_by_finite_differences(gamma, smoothing):
         tape.watch(tensor)
         arguments = (tensor, tf.constant(labels), IGNORE, None, smoothing)
         pixels = computed_losses.softmax(*arguments) if gamma is None else computed_losses.focal(*arguments, gamma)
-        loss = loss_terms.mean_of_counted(pixels)
+        loss = scale_losses.mean_of_counted(pixels)
     gradient = tape.gradient(loss, tensor).numpy()
     direction = np.random.default_rng(5).normal(size=logits.shape)
     counted = (labels != IGNORE).sum()
@@ -110,13 +110,13 @@ def test_mean_of_hardest(share):
     kept = np.sort(values)[::-1][: int(share * values.size)]
     found = computed_losses.softmax(tf.constant(logits), tf.constant(labels), IGNORE, (1.0, 0.5, 2.0, 1.0))
     expected = kept.sum() / (kept != 0).sum()
-    assert float(loss_terms.mean_of_hardest(found, share)) == pytest.approx(expected, rel=1e-5)
+    assert float(scale_losses.mean_of_hardest(found, share)) == pytest.approx(expected, rel=1e-5)
 
 
 def test_hardest_by_hand():
-    pixels = loss_terms.PixelLosses(tf.constant([0.0, 4.0, 1.0, 2.0, 0.0]), tf.constant([0.0, 1.0, 1.0, 1.0, 0.0]))
-    assert float(loss_terms.mean_of_hardest(pixels, 0.4)) == 3.0  # 4 and 2
-    assert float(loss_terms.mean_of_hardest(pixels, 0.8)) == pytest.approx(7 / 3)  # the fourth kept loss is 0
+    pixels = scale_losses.PixelLosses(tf.constant([0.0, 4.0, 1.0, 2.0, 0.0]), tf.constant([0.0, 1.0, 1.0, 1.0, 0.0]))
+    assert float(scale_losses.mean_of_hardest(pixels, 0.4)) == 3.0  # 4 and 2
+    assert float(scale_losses.mean_of_hardest(pixels, 0.8)) == pytest.approx(7 / 3)  # the fourth kept loss is 0
 
 
 def test_all_ignored_is_zero_with_zero_gradients():
@@ -125,7 +125,7 @@ def test_all_ignored_is_zero_with_zero_gradients():
         labels = tf.fill([1, 3, 3, 1], IGNORE)
         for measure in (computed_losses.softmax, computed_losses.focal):
             pixels = measure(logits, labels, IGNORE)
-            for loss in (loss_terms.mean_of_counted(pixels), loss_terms.mean_of_hardest(pixels, 0.5)):
+            for loss in (scale_losses.mean_of_counted(pixels), scale_losses.mean_of_hardest(pixels, 0.5)):
                 value, gradient = session.run([loss, tf.gradients(loss, logits)[0]])
                 assert value == 0.0
                 np.testing.assert_array_equal(gradient, np.zeros((1, 3, 3, 4)))
@@ -137,7 +137,7 @@ def test_ignored_pixels_have_no_gradient(measure, smoothing):
     logits, labels = random_case(2)
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         tensor = tf.constant(logits)
-        loss = loss_terms.mean_of_counted(measure(tensor, tf.constant(labels), IGNORE, None, smoothing))
+        loss = scale_losses.mean_of_counted(measure(tensor, tf.constant(labels), IGNORE, None, smoothing))
         gradient = session.run(tf.gradients(loss, tensor)[0])
     is_zero = (gradient == 0).all(axis=-1)
     np.testing.assert_array_equal(is_zero, labels[..., 0] == IGNORE)
@@ -155,8 +155,8 @@ def test_wrong_number_of_weights():
 
 @pytest.mark.parametrize(('step', 'expected'), [(0, 1.0), (50, 0.625), (100, 0.25), (500, 0.25)])
 def test_mining_fraction_falls_linearly(step, expected):
-    assert float(loss_terms.mining_fraction(tf.constant(step, tf.int64), 0.25, 100)) == pytest.approx(expected)
+    assert float(scale_losses.mining_fraction(tf.constant(step, tf.int64), 0.25, 100)) == pytest.approx(expected)
 
 
 def test_mining_fraction_at_once():
-    assert loss_terms.mining_fraction(tf.constant(0, tf.int64), 0.1, 0) == 0.1
+    assert scale_losses.mining_fraction(tf.constant(0, tf.int64), 0.1, 0) == 0.1

@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 
 from deeplab.core import preprocess_utils
+from deeplab.core.augmentations import flip
 
 SQUARE = np.arange(1, 10, dtype=np.float32).reshape(3, 3, 1)
 
@@ -162,12 +163,10 @@ def test_a_window_of_the_whole_is_the_whole():
 def test_flips_twice_are_none_and_half_of_the_seeds_flip():
     flips = 0
     for i in range(200):
-        image, label = preprocess_utils.random_flip(
-            tf.constant(SQUARE), tf.constant(SQUARE.astype(np.int32)), 0.5, seed(i)
-        )
+        image, label = flip.flip_randomly(tf.constant(SQUARE), tf.constant(SQUARE.astype(np.int32)), seed(i), None, 0.5)
         np.testing.assert_array_equal(image.numpy().astype(int), label)
         flips += int(image[0, 0, 0] == 3)
-        again = preprocess_utils.flip_if(image, tf.constant(bool(image[0, 0, 0] == 3)))
+        again = flip.flip_randomly(image, None, seed(i), None, 0.5)[0]
         np.testing.assert_array_equal(again, SQUARE)
     assert 70 < flips < 130
 
@@ -182,7 +181,7 @@ def test_static_shapes_survive_in_a_graph():
         image = tf.compat.v1.placeholder(tf.float32, [None, None, 3])
         padded = preprocess_utils.pad_to_bounding_box(image, 0, 0, 5, 6, 0.0)
         cropped = preprocess_utils.crop(image, 1, 2, 4, 3)
-        flipped, _ = preprocess_utils.random_flip(cropped, None, 0.5, tf.constant([0, 1], tf.int64))
+        flipped, _ = flip.flip_randomly(cropped, None, tf.constant([0, 1], tf.int64), None, 0.5)
         assert padded.shape == [5, 6, 3]
         assert cropped.shape == flipped.shape == [4, 3, 3]
         with tf.compat.v1.Session() as session, pytest.raises(tf.errors.InvalidArgumentError):

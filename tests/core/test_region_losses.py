@@ -1,6 +1,6 @@
 """Region losses against NumPy twins, laws and finite differences.
 
-Covers core/losses/dice.py, core/losses/jaccard.py, core/losses/lovasz.py, core/losses/tversky.py, core/loss_terms.py.
+Covers core/losses/dice.py, core/losses/jaccard.py, core/losses/lovasz.py, core/losses/tversky.py, core/scale_losses.py.
 """
 
 import functools
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from deeplab.core import loss_terms
+from deeplab.core import scale_losses
 from deeplab.core.losses import lovasz
 from deeplab.errors import OptionError
 from tests.helpers import computed_losses
@@ -71,7 +71,7 @@ def value_and_gradient(name, logits, labels, weights=None):
         tensor = tf.constant(logits)
         tape.watch(tensor)
         losses = MEASURES[name](computed_losses.regions_of(tensor, tf.constant(labels), IGNORE))
-        loss = loss_terms.mean_of_classes(losses, weights)
+        loss = scale_losses.mean_of_classes(losses, weights)
     return float(loss), tape.gradient(loss, tensor).numpy()
 
 
@@ -85,10 +85,10 @@ def test_against_its_twin(name):
     assert found.values[4] == 0
     assert found.values.shape == (5,)
     mean = sum(expected.values()) / 4
-    assert float(loss_terms.mean_of_classes(found)) == pytest.approx(mean, rel=1e-5)
+    assert float(scale_losses.mean_of_classes(found)) == pytest.approx(mean, rel=1e-5)
     weights = (1.0, 0.0, 0.5, 3.0, 100.0)
     mean = sum(weights[c] * loss for c, loss in expected.items()) / 4.5
-    assert float(loss_terms.mean_of_classes(found, weights)) == pytest.approx(mean, rel=1e-5)
+    assert float(scale_losses.mean_of_classes(found, weights)) == pytest.approx(mean, rel=1e-5)
 
 
 def test_lovasz_of_the_classes_that_occur_is_that_of_all(monkeypatch):
@@ -200,14 +200,14 @@ def test_half_precision_logits_are_measured_in_float32(name):
 
 
 def test_wrong_number_of_weights():
-    losses = loss_terms.ClassLosses(tf.zeros([4]), tf.ones([4]))
+    losses = scale_losses.ClassLosses(tf.zeros([4]), tf.ones([4]))
     with pytest.raises(OptionError, match='label_weights has 3 weights, but there are 4 classes'):
-        loss_terms.mean_of_classes(losses, (1.0, 2.0, 3.0))
+        scale_losses.mean_of_classes(losses, (1.0, 2.0, 3.0))
 
 
 def test_weights_of_zero_for_all_that_occurs():
-    losses = loss_terms.ClassLosses(tf.constant([0.5, 0.0]), tf.constant([1.0, 0.0]))
-    assert float(loss_terms.mean_of_classes(losses, (0.0, 1.0))) == 0.0
+    losses = scale_losses.ClassLosses(tf.constant([0.5, 0.0]), tf.constant([1.0, 0.0]))
+    assert float(scale_losses.mean_of_classes(losses, (0.0, 1.0))) == 0.0
 
 
 def test_what_depends_on_the_classes_that_occur_is_not_compiled(monkeypatch):
@@ -217,7 +217,7 @@ def test_what_depends_on_the_classes_that_occur_is_not_compiled(monkeypatch):
         with tf.xla.experimental.jit_scope():
             logits = tf.zeros([2, 5, 5, 4]) + 0.0
             labels = tf.zeros([2, 5, 5, 1], tf.int32)
-            loss = loss_terms.mean_of_classes(MEASURES['lovasz'](computed_losses.regions_of(logits, labels, IGNORE)))
+            loss = scale_losses.mean_of_classes(MEASURES['lovasz'](computed_losses.regions_of(logits, labels, IGNORE)))
         tf.gradients(loss, logits)
         compiled = {
             operation.type

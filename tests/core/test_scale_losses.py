@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from deeplab.core import loss_terms, scale_losses
+from deeplab.core import scale_losses
 from deeplab.options import LossOptions
 from deeplab.registry import BATCH, LOSSES, Loss, register
 from tests.helpers import computed_losses
@@ -43,12 +43,12 @@ def test_a_term_alone_may_have_a_weight(case):
 def test_each_name_means_its_function(case):
     regions = computed_losses.regions_of(*case, 255)
     expected = {
-        'softmax': loss_terms.mean_of_counted(computed_losses.softmax(*case, 255, WEIGHTS)),
-        'focal': loss_terms.mean_of_counted(computed_losses.focal(*case, 255, WEIGHTS)),
-        'dice': loss_terms.mean_of_classes(computed_losses.regions('dice', regions), WEIGHTS),
-        'jaccard': loss_terms.mean_of_classes(computed_losses.regions('jaccard', regions), WEIGHTS),
-        'lovasz': loss_terms.mean_of_classes(computed_losses.regions('lovasz', regions), WEIGHTS),
-        'tversky': loss_terms.mean_of_classes(computed_losses.regions('tversky', regions), WEIGHTS),
+        'softmax': scale_losses.mean_of_counted(computed_losses.softmax(*case, 255, WEIGHTS)),
+        'focal': scale_losses.mean_of_counted(computed_losses.focal(*case, 255, WEIGHTS)),
+        'dice': scale_losses.mean_of_classes(computed_losses.regions('dice', regions), WEIGHTS),
+        'jaccard': scale_losses.mean_of_classes(computed_losses.regions('jaccard', regions), WEIGHTS),
+        'lovasz': scale_losses.mean_of_classes(computed_losses.regions('lovasz', regions), WEIGHTS),
+        'tversky': scale_losses.mean_of_classes(computed_losses.regions('tversky', regions), WEIGHTS),
     }
     assert len({float(value) for value in expected.values()}) == 6
     for name, value in expected.items():
@@ -56,14 +56,14 @@ def test_each_name_means_its_function(case):
 
 
 def test_settings_reach_their_terms(case):
-    focal = loss_terms.mean_of_counted(computed_losses.focal(*case, 255, None, 0.1, 1.5))
+    focal = scale_losses.mean_of_counted(computed_losses.focal(*case, 255, None, 0.1, 1.5))
     assert float(loss_of(case, formula='focal', focal_gamma=1.5, label_smoothing=0.1).value) == float(focal)
-    softmax = loss_terms.mean_of_counted(computed_losses.softmax(*case, 255, None, 0.1))
+    softmax = scale_losses.mean_of_counted(computed_losses.softmax(*case, 255, None, 0.1))
     assert float(loss_of(case, label_smoothing=0.1).value) == float(softmax)
     found = computed_losses.regions(
         'tversky', computed_losses.regions_of(*case, 255), tversky_alpha=0.2, tversky_beta=0.9
     )
-    tversky = loss_terms.mean_of_classes(found, None)
+    tversky = scale_losses.mean_of_classes(found, None)
     found = loss_of(case, formula='tversky', tversky_alpha=0.2, tversky_beta=0.9)
     assert float(found.value) == float(tversky)
 
@@ -112,7 +112,7 @@ def test_the_plain_loss_adds_no_operation():
     kinds, options = [], LossOptions(upsample_logits=False)
     for build in (
         lambda *case: scale_losses.losses_of_scales({'m': case[0]}, case[1], 255, options)['m'].value,
-        lambda *case: tf.identity(loss_terms.mean_of_counted(computed_losses.softmax(*case, 255))),
+        lambda *case: tf.identity(scale_losses.mean_of_counted(computed_losses.softmax(*case, 255))),
     ):
         with tf.Graph().as_default() as graph:
             build(tf.zeros([1, 3, 3, 4]), tf.zeros([1, 3, 3, 1], tf.int32))

@@ -1,6 +1,6 @@
 """Registered losses of logits and labels, with ignored pixels and label weights, as training computes them."""
 
-from deeplab.core import channels_first, loss_terms
+from deeplab.core import channels_first, scale_losses
 from deeplab.registry import LOSSES
 
 
@@ -16,14 +16,14 @@ def focal(logits, labels, ignore_label, weights=None, smoothing=0.0, gamma=2.0):
 
 def _of_pixels(name, logits, labels, ignore_label, weights, **parameters):
     labeled = channels_first.with_labels(logits, labels, ignore_label)
-    return loss_terms.pixel_losses(LOSSES.get(name), labeled, weights, **parameters)
+    return scale_losses.pixel_losses(LOSSES.get(name), labeled, weights, **parameters)
 
 
 def regions_of(logits, labels, ignore_label):
     """`Regions` of logits and labels of the same size."""
-    return loss_terms.regions_of(channels_first.with_labels(logits, labels, ignore_label))
+    return scale_losses.regions_of(channels_first.with_labels(logits, labels, ignore_label))
 
 
 def regions(name, found, **parameters):
     """`ClassLosses` of the loss `name` of `Regions`."""
-    return loss_terms.class_losses(found, LOSSES.get(name).function, **parameters)
+    return scale_losses.class_losses(found, LOSSES.get(name).function, **parameters)

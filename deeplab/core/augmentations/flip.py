@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from deeplab.core import preprocess_utils
 from deeplab.core.lazy import tf
 from deeplab.registry import AFTER_PADDING, Augmentation, AugmentContext, Parameter, register
 from deeplab.registry.augmentations import percent
@@ -12,7 +11,15 @@ def flip_randomly(
     image: tf.Tensor, label: tf.Tensor | None, seed: tf.Tensor, context: AugmentContext, flip_probability: float
 ) -> tuple[tf.Tensor, tf.Tensor | None]:
     """Flips a fraction of the images left to right; for arguments and result see `registry.Augmentation`."""
-    return preprocess_utils.random_flip(image, label, flip_probability, seed)
+    is_flipped = tf.random.stateless_uniform([], seed) < flip_probability
+    return _flip_if(image, is_flipped), None if label is None else _flip_if(label, is_flipped)
+
+
+def _flip_if(values: tf.Tensor, is_flipped: tf.Tensor) -> tf.Tensor:
+    """Mirrors `values` ([h, w, channels]) left to right if `is_flipped`, a scalar bool."""
+    mirrored = tf.cond(is_flipped, lambda: tf.reverse(values, axis=[1]), lambda: tf.identity(values))
+    mirrored.set_shape(values.shape)
+    return mirrored
 
 
 register(

@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from deeplab import common, model
-from deeplab.core import feature_extractor, layers, loss_terms, moving_updates
+from deeplab.core import feature_extractor, layers, moving_updates, scale_losses
 from deeplab.core.backbones import mobilenet_v2, xception
 from deeplab.errors import OptionError
 from deeplab.options import ModelOptions
@@ -117,7 +117,7 @@ def test_every_weight_and_statistic_learns_on_an_odd_crop(name, stride):
         logits = logits[common.MERGED_LOGITS]
         assert logits.shape == _size_of_logits(stride)
         labels = tf.image.resize(_labels(), logits.shape[1:3], 'nearest')[..., 0]
-        loss = loss_terms.mean_of_counted(computed_losses.softmax(logits, labels, _IGNORE))
+        loss = scale_losses.mean_of_counted(computed_losses.softmax(logits, labels, _IGNORE))
         gradients = tf.gradients(loss, [network.weights[name] for name in sorted(network.trained)])
         updates = moving_updates.registered()
         values, statistics = network.run([gradients, [update.batch_value for update in updates]])
