@@ -1,4 +1,4 @@
-"""Every backbone family, head and decoder as a network that imitates 8 bits.
+"""Every backbone family, head and decoder with fake quantization.
 
 MobileNetV2 is in tests/parity/test_quantization.py.
 """

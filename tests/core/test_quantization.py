@@ -1,4 +1,4 @@
-"""FakeQuantization of 8 bits against NumPy.
+"""Fake quantization against NumPy.
 
 Covers core/convolution.py and core/moving_updates.py.
 """
@@ -92,6 +92,34 @@ class _Twin:
         return self.sums / self.count
 
 
+def _layer(inputs, is_depthwise, per_channel):
+    """A layer in training: a depthwise convolution, or a 1x1 convolution, whose statistics come from its input."""
+    fake_quantization = FakeQuantization(True, DELAY, per_channel)
+    mode = {'is_training': True, 'fine_tune_batch_norm': True, 'batch_norm_decay': DECAY}
+    family = layers.family_scope(batch_norm_decay=DECAY, batch_norm_epsilon=EPSILON, activation=tf.nn.relu6)
+    with layers.mode_scope(fake_quantization=fake_quantization, **mode), family:
+        if is_depthwise:
+            return layers.depthwise_conv2d(inputs, 3, scope='layer')
+        return layers.conv2d(inputs, 8, 1, scope='layer')
+
+
+def _updates_after(outputs):
+    """The updates of a training step, which change variables that the outputs read first, then the next step."""
+    step = tf.compat.v1.train.get_or_create_global_step()
+    with tf.control_dependencies([outputs]):
+        updates = moving_updates.apply(moving_updates.registered())
+    with tf.control_dependencies(updates):
+        return step.assign_add(1)
+
+
+def _assert_variables_equal(values, twin, extent):
+    np.testing.assert_allclose(values['weights_quant/min'], extent[0], rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(values['weights_quant/max'], extent[1], rtol=1e-5, atol=1e-6)
+    ends = [values['act_quant/min'], values['act_quant/max']]
+    np.testing.assert_allclose(ends, twin.range, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(values['BatchNorm/moving_variance'], twin.variance, rtol=1e-4)
+
+
 @pytest.mark.parametrize(
     ('is_depthwise', 'per_channel'),
     [
@@ -102,57 +130,30 @@ class _Twin:
     ],
 )
 def test_training_against_numpy(graph, is_depthwise, per_channel):
-    """The delay ends within; a 1x1 convolution takes its statistics from its input."""
+    """The delay ends within the steps."""
     random = np.random.RandomState(1)
-    shape = [3, 3, 4, 1] if is_depthwise else [1, 1, 4, 8]
     filters = 4 if is_depthwise else 8
-    twin = _Twin(
-        random.normal(size=shape),
-        random.uniform(0.5, 2, filters),
-        random.normal(size=filters),
-        is_depthwise,
-        per_channel,
-    )
+    weights = random.normal(size=[3, 3, 4, 1] if is_depthwise else [1, 1, 4, 8])
+    gamma, beta = random.uniform(0.5, 2, filters), random.normal(size=filters)
+    twin = _Twin(weights, gamma, beta, is_depthwise, per_channel)
     inputs = tf.compat.v1.placeholder(tf.float32, [2, 6, 5, 4])
-    step = tf.compat.v1.train.get_or_create_global_step()
-    with (
-        layers.mode_scope(
-            is_training=True,
-            fine_tune_batch_norm=True,
-            batch_norm_decay=DECAY,
-            fake_quantization=FakeQuantization(True, DELAY, per_channel),
-        ),
-        layers.family_scope(batch_norm_decay=DECAY, batch_norm_epsilon=EPSILON, activation=tf.nn.relu6),
-    ):
-        if is_depthwise:
-            outputs = layers.depthwise_conv2d(inputs, 3, scope='layer')
-        else:
-            outputs = layers.conv2d(inputs, 8, 1, scope='layer')
-    variables = {v.op.name.removeprefix('layer/'): v for v in tf.compat.v1.global_variables()}
+    outputs = _layer(inputs, is_depthwise, per_channel)
+    variables = {v.op.name.removeprefix('layer/'): v for v in tf.compat.v1.model_variables()}
+    updated = _updates_after(outputs)
     kernel = 'depthwise_weights' if is_depthwise else 'weights'
-    given = {kernel: twin.weights, 'BatchNorm/gamma': twin.gamma, 'BatchNorm/beta': twin.beta}
-    with tf.control_dependencies([outputs]):  # which read what the updates change, as in a training step
-        updates = moving_updates.apply(moving_updates.registered())
-    with tf.control_dependencies(updates):
-        done = step.assign_add(1)
     with tf.compat.v1.Session() as session:
         session.run(tf.compat.v1.global_variables_initializer())
-        for name, value in given.items():
+        for name, value in {kernel: twin.weights, 'BatchNorm/gamma': twin.gamma, 'BatchNorm/beta': twin.beta}.items():
             variables[name].load(value, session)
         for number in range(STEPS):
             batch = random.normal(size=[2, 6, 5, 4]) * (1 + number)
-            low, high = twin.extent_of_weights()
+            extent = twin.extent_of_weights()
             expected = twin.step(batch, is_on=number >= DELAY)
-            result, _ = session.run([outputs, done], {inputs: batch})
-            # A rounding may fall the other way.
+            result, _ = session.run([outputs, updated], {inputs: batch})
+            # A value may be rounded to the next step.
             np.testing.assert_allclose(np.median(np.abs(result - expected)), 0, atol=1e-5)
             assert np.abs(result - expected).max() <= (0.03 if number >= DELAY else 1e-4)
-            held = session.run(variables)
-            np.testing.assert_allclose(held['weights_quant/min'], low, rtol=1e-5, atol=1e-6)
-            np.testing.assert_allclose(held['weights_quant/max'], high, rtol=1e-5, atol=1e-6)
-            ends = [held['act_quant/min'], held['act_quant/max']]
-            np.testing.assert_allclose(ends, twin.range, rtol=1e-4, atol=1e-5)
-            np.testing.assert_allclose(held['BatchNorm/moving_variance'], twin.variance, rtol=1e-4)
+            _assert_variables_equal(session.run(variables), twin, extent)
 
 
 def test_names_of_ranges_and_of_what_averages_them(graph):

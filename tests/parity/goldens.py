@@ -80,7 +80,7 @@ def weights(name: str, shape: list[int], gain: float) -> np.ndarray:
 
 
 def _end_of_range(rng: np.random.RandomState, end: str, is_of_weights: bool) -> float:
-    """The end ('min' or 'max') of a range in which 8-bit arithmetic is imitated."""
+    """The end ('min' or 'max') of a range of fake quantization."""
     low, high = (0.8, 1.2) if is_of_weights else (1.0, 2.0) if end == 'min' else (5.0, 6.0)
     return rng.uniform(low, high) * (-1 if end == 'min' else 1)
 

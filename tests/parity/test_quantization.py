@@ -1,4 +1,4 @@
-"""Networks that imitate 8-bit arithmetic, compared with the original's, with the same weights and ranges."""
+"""Networks with fake quantization, compared with the original's, with the same weights and ranges."""
 
 import functools
 
