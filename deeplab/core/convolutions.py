@@ -1,4 +1,4 @@
-"""Convolutions as operations: of weights that a layer may still change, and with faster gradients if they are 1x1."""
+"""Convolutions as operations of inputs and weights; 1x1 convolutions have faster gradients."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _POINTWISE_GRADIENT = 'DeepLabPointwiseConv2D'
 
 
 class Convolution(NamedTuple):
-    """A convolution of given inputs, whose weights may still be changed, as by a batch norm that is folded into them.
+    """A convolution of given inputs. Its weights may still be changed, for example to fold a batch norm into them.
 
     Attributes:
       weights: weights of the layer: [h, w, c, filters]; [h, w, c, 1] for a depthwise convolution.
@@ -59,7 +59,7 @@ def convolve(
     """Computes a convolution with weights [kernel size, kernel size, c, filters]; see `layers.conv2d`."""
     if dilations > 1 and stride == 1 and not native_dilation:
         return tf.nn.atrous_conv2d(inputs, weights, dilations, padding, name='Conv2D')
-    # A network that predicts, whose atrous convolutions are native ones, has no gradients.
+    # Native dilation is for prediction, which has no gradients.
     is_pointwise = int(weights.shape[0]) == 1 and stride == 1 and not native_dilation
     with pointwise_gradients(inputs) if is_pointwise else contextlib.nullcontext():
         return tf.nn.conv2d(inputs, weights, stride, padding, dilations=dilations, name='Conv2D')

@@ -388,7 +388,7 @@ def batch_norm(
       is_training: whether to use the batch's statistics.
       trained_scopes: see `training_scope`.
       scope: variable scope.
-      expansion: convolution whose output `inputs` is, if the batch's statistics are cheaper to compute from its input.
+      expansion: convolution that computes `inputs`, if batch statistics are cheaper to compute from its input.
       fake_quantization: as in `mode_scope`; for a batch norm without a convolution before it.
 
     Returns:

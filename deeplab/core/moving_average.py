@@ -157,7 +157,7 @@ def average_of_each(path: str, variables: Iterable[tf.Variable | tf.Tensor]) -> 
 
 
 def require_weights(path: str, variables: Sequence[tf.Variable | tf.Tensor], use_moving_average: bool) -> None:
-    """Raises what `read_weights` would raise for a checkpoint that does not match; reads no weights."""
+    """Raises the errors of `read_weights` without reading weights."""
     checkpoints.require_all(path, variables, average_of_each(path, variables) if use_moving_average else None)
 
 

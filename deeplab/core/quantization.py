@@ -70,7 +70,7 @@ class Fold(NamedTuple):
 
 
 class Statistics(NamedTuple):
-    """Variables of a batch norm, [filters] float32 each, and what is added to the variance."""
+    """Variables of a batch norm, [filters] float32 each, and the constant that is added to the variance."""
 
     gamma: tf.Variable
     beta: tf.Variable

@@ -15,7 +15,7 @@ from deeplab.files import writing
 # Errors of a step whose batch is missing because the input has ended.
 INPUT_ENDED = (tf.errors.OutOfRangeError, tf.errors.CancelledError)
 # Name of the operation that takes the next batch of a pipeline; its errors name it as "[[{{node next_batch}}]]" or
-# "[[next_batch_1]]", but "[[next_batch/_3]]" is what passes on an error of any other operation.
+# "[[next_batch_1]]", but "[[next_batch/_3]]" passes on an error of another operation.
 NEXT_BATCH = 'next_batch'
 _NEXT_BATCH_FAILED = re.compile(rf'\[\[({{{{node )?{NEXT_BATCH}(_\d+)?(}}}})?\]\]')
 _CLOSE_SECS = 30.0  # how long a session may take to close after an error

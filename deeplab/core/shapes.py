@@ -64,7 +64,7 @@ def resize_bilinear(images: tf.Tensor, size: Sequence[Side]) -> tf.Tensor:
       size: height and width, ints or scalar int32 tensors.
 
     Returns:
-      [n, height, width, c]: float16 and bfloat16 stay what they are, all else becomes float32.
+      [n, height, width, c]; float16 and bfloat16 keep their type, others become float32.
     """
     resized = _resize(tf.cast(images, tf.float32), size, 'bilinear')
     return tf.cast(resized, images.dtype) if images.dtype in _SHORT_TYPES else resized

@@ -54,7 +54,7 @@ def folded_graph(graph_def: tf.compat.v1.GraphDef, kept: Sequence[str]) -> tf.co
     meta_graph.collection_def['train_op'].node_list.value.extend(kept)
     configuration = config_pb2.ConfigProto()
     rewrite = configuration.graph_options.rewrite_options
-    # Only what gives a graph for any machine: no fused or reordered operations.
+    # Only rewrites that suit every machine: no fused or reordered operations.
     rewrite.meta_optimizer_iterations = rewriter_config_pb2.RewriterConfig.ONE
     rewrite.optimizers.extend(['pruning', 'constfold', 'dependency', 'pruning'])
     return tf_optimizer.OptimizeGraph(configuration, meta_graph, verbose=False, strip_default_attributes=True)

@@ -87,7 +87,7 @@ def within_disk(bits: Bits, radius: float) -> Bits:
 
     Args:
       bits: [h, w] unsigned integers, one bit a class.
-      radius: in pixels, 0 or more.
+      radius: radius of the disk in pixels, 0 or more.
 
     Returns:
       [h, w] of the same type.

@@ -1,8 +1,8 @@
-"""AdamW, LARS and LAMB, as subclasses of TensorFlow's optimizers, whose kernels do the work where they can.
+"""AdamW, LARS and LAMB, as subclasses of TensorFlow's optimizers, with their kernels where possible.
 
-They decay weights in the update: decay is no part of the loss, so neither the moments nor a clipped norm see it. LARS
+They decay weights in the update instead of the loss, so that decay affects neither the moments nor a clipped norm. LARS
 and LAMB give each layer a rate of its own, in proportion to the norm of its weights. Variables of one axis (biases,
-gamma, beta) have none: their norm says nothing of a layer's scale, and it may begin at 0.
+gamma, beta) have none: their norm does not show a layer's scale, and it may begin at 0.
 """
 
 from __future__ import annotations
