@@ -61,7 +61,7 @@ def start_logging(values: Values) -> None:
     """
     # Deprecation warnings of TensorFlow concern developers of this project, who see them in its tests.
     standard_logging.getLogger('tensorflow').setLevel(standard_logging.ERROR)
-    # absl's logging reads the global FLAGS; programs have FlagValues of their own, which are copied below.
+    # absl's logging reads the global FLAGS; the values of a program are copied below.
     if not flags.FLAGS.is_parsed():
         flags.FLAGS.mark_as_parsed()
     logging.use_absl_handler()

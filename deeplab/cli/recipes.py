@@ -8,8 +8,6 @@ import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from absl import flags  # noqa: TID251 (flags are allowed in this package)
-
 from deeplab.cli.values import Values
 from deeplab.cli.words import Flag, UsageError
 from deeplab.registry import BACKBONES
@@ -143,13 +141,12 @@ RECIPE = Flag(
 )
 
 
-def apply(name: str, values: flags.FlagValues, parsed: Values) -> None:
+def apply(name: str, values: Values) -> None:
     """Sets the flags of a recipe that are not given on the command line, and notes them for the log.
 
     Args:
       name: name of the recipe.
-      values: the flags; changed.
-      parsed: the view of them; gets the flags, and a note.
+      values: values of the flags; changed.
 
     Raises:
       UsageError: if there is no such recipe.
@@ -159,33 +156,34 @@ def apply(name: str, values: flags.FlagValues, parsed: Values) -> None:
         raise UsageError(f"--recipe='{name}': there is no such recipe. {hint}Allowed: {', '.join(RECIPES)}, or {LIST}.")
     settings = RECIPES[name].settings
     training = Training(
-        steps=max(parsed['training_number_of_steps'], 1),  # the options refuse less than 1
-        model_variant=parsed['model_variant'],
-        output_stride=parsed['output_stride'],
-        starts_anew=not (parsed['tf_initial_checkpoint'] or parsed['preset']),
+        steps=max(values['training_number_of_steps'], 1),  # the options refuse less than 1
+        model_variant=values['model_variant'],
+        output_stride=values['output_stride'],
+        starts_anew=not (values['tf_initial_checkpoint'] or values['preset']),
     )
     texts = {each.flag: each.derive(training) if each.derive else each.value for each in settings}
     others = {flag for each in settings for flag in each.only_with}
-    changed = {flag for flag in {*texts, *others} if _is_changed(values[flag], texts)}
+    changed = {flag for flag in {*texts, *others} if _is_changed(flag, values, texts)}
     for setting in settings:
         text = texts[setting.flag]
-        if text is not None and not values[setting.flag].present and changed.isdisjoint(setting.only_with):
-            values[setting.flag].parse(text)
-            parsed.recipe_flags.append(f'--{setting.flag}={text}')
-    shown = ' '.join(parsed.recipe_flags) or 'none'
-    parsed.notes.append(f'Flags of --recipe={name}, as they are not given: {shown}')
+        if text is not None and not values.given(setting.flag) and changed.isdisjoint(setting.only_with):
+            values.parse(setting.flag, text)
+            values.recipe_flags.append(f'--{setting.flag}={text}')
+    shown = ' '.join(values.recipe_flags) or 'none'
+    values.notes.append(f'Flags of --recipe={name}, as they are not given: {shown}')
 
 
-def _is_changed(flag: flags.Flag[Any], texts: Mapping[str, str | None]) -> bool:
+def _is_changed(flag: str, values: Values, texts: Mapping[str, str | None]) -> bool:
     """Returns whether the command line gives a flag another value than the recipe does, or the recipe omits it.
 
     Args:
-      flag: the flag.
+      flag: name of the flag.
+      values: values of the flags.
       texts: what the recipe sets, by flag; None for what it omits. All other flags have their defaults with a recipe.
     """
-    if not flag.present:
-        return flag.name in texts and texts[flag.name] is None
-    return _text(flag.value) != texts.get(flag.name, _text(flag.default))
+    if not values.given(flag):
+        return flag in texts and texts[flag] is None
+    return _text(values[flag]) != texts.get(flag, _text(values.default(flag)))
 
 
 def _text(value: Any) -> str:

@@ -7,13 +7,11 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from absl import flags  # noqa: TID251 (flags are allowed in this package)
-
 from deeplab.cli.words import Flag, UsageError
 
 
 class Values:
-    """The values of the flags of one command line: a read-only view of absl's FlagValues.
+    """The values of the flags of one command line.
 
     Attributes:
       words: the command line without the program's name.
@@ -24,26 +22,46 @@ class Values:
       warnings: warnings to log then.
     """
 
-    def __init__(
-        self, values: flags.FlagValues, words: Sequence[str], known: Mapping[str, Flag], flag_names: Mapping[str, str]
-    ) -> None:
-        self._values = values
+    def __init__(self, words: Sequence[str], known: Mapping[str, Flag], flag_names: Mapping[str, str]) -> None:
         self.words = tuple(words)
         self.known = known
         self.flag_names = flag_names
         self.recipe_flags: list[str] = []
         self.notes: list[str] = []
         self.warnings: list[str] = []
+        self._values: dict[str, Any] = {}  # without the flags that have their defaults
+        self._given: set[str] = set()
 
     def __getitem__(self, name: str) -> Any:
-        return self._values[name].value
+        return self._values[name] if name in self._values else self.default(name)
 
     def __contains__(self, name: str) -> bool:
-        return name in self._values
+        return name in self.known
+
+    def default(self, name: str) -> Any:
+        """Returns the value of a flag that is not given."""
+        flag = self.known[name]
+        if isinstance(flag.default, list):
+            return [flag.parsed(str(part))[0] for part in flag.default] if flag.holds_numbers else list(flag.default)
+        return flag.default
+
+    def parse(self, name: str, text: str) -> None:
+        """Gives a flag the value that one occurrence on a command line has; a repeated flag collects them."""
+        flag = self.known[name]
+        value = flag.parsed(text)
+        # Several numbers at once replace earlier ones, as the original's list flags do.
+        is_replaced = name not in self._given or (flag.kind == 'list' and len(value) > 1)
+        collects = flag.holds_numbers or flag.kind == 'repeated string'
+        self._values[name] = value if is_replaced or not collects else [*self._values[name], *value]
+        self._given.add(name)
+
+    def assume(self, name: str, value: Any) -> None:
+        """Sets the value of a flag that is not given."""
+        self._values[name] = value
 
     def given(self, name: str) -> bool:
-        """Whether the flag is given, on the command line or by a preset."""
-        return bool(self._values[name].present)
+        """Returns whether the flag is given, on the command line, by a preset or by a recipe."""
+        return name in self._given
 
     def if_given(self, name: str) -> Any:
         """Returns the value of a flag, or None if the flag is not given."""

@@ -1,6 +1,6 @@
-"""Validation of the words of a command line, with messages for common mistakes.
+"""The syntax of command lines: flags and their values, with messages for common mistakes.
 
-It runs before absl parses the words, because absl's messages are terse. It does not depend on any program.
+Flags are written as for absl, which the original uses. This module does not depend on any program.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ _CURLY_QUOTES = '“”„‟‘’‚‛«»″′'
 _LONG_DASHES = '–—−‐‑'
 _CHECKPOINT_SUFFIX = re.compile(r'\.(index|meta|data-\d{5}-of-\d{5})$')
 _AROUND_NUMBERS = ',[](){}'
+_NUMBERS = ('integer', 'float')
 _BOOLEANS = ('true', 't', '1', 'false', 'f', '0')  # in any case, as absl reads them
 
 
@@ -58,6 +59,27 @@ class Flag:
     def holds_numbers(self) -> bool:
         """Whether the value is a list of numbers."""
         return self.kind in ('list', 'repeated integer', 'repeated float')
+
+    def parsed(self, text: str) -> Any:
+        """Returns the value of one occurrence of the flag; a list for a flag that may be repeated.
+
+        Raises:
+          ValueError: the flag does not accept the text.
+        """
+        if self.holds_numbers:
+            if self.word is not None and text == self.word:
+                return [text]
+            number = float if self.kind == 'repeated float' else int
+            return [parse_number(part, number) for part in text.split(',')] if text.strip() else []
+        if self.kind == 'repeated string':
+            return [text]
+        if self.kind == 'boolean':
+            if text.lower() not in _BOOLEANS:
+                raise ValueError(text)
+            return text.lower() in ('true', 't', '1')
+        if self.kind == 'enum' and text not in self.choices:
+            raise ValueError(text)
+        return parse_number(text, {'integer': int, 'float': float}[self.kind]) if self.kind in _NUMBERS else text
 
     def expected(self, value: str) -> str:
         """Returns the values that the flag accepts, for the message that it does not accept `value`."""
@@ -107,10 +129,10 @@ def parse_number(text: Any, number: type) -> Any:
     return value
 
 
-def check_words(
+def read_words(
     words: Sequence[str], program: str, known: Mapping[str, Flag], owners: Callable[[str], Sequence[str]]
-) -> None:
-    """Raises `UsageError`, with the fix, for an invalid command line.
+) -> list[tuple[str, str]]:
+    """Returns the names and the texts of the flags on a command line, in order.
 
     Args:
       words: the command line without the program's name.
@@ -120,6 +142,7 @@ def check_words(
 
     Raises:
       UsageError: for the first syntax error; without one, for all unknown flags; without these, for the first value.
+        The message has the fix.
     """
     read = list(_read_words(words, known))
     _refuse_unknown(read, program, known, owners)
@@ -128,6 +151,7 @@ def check_words(
         if word.flag is not None and word.value is not None:
             _check_value(word.flag, word.value, repeats)
     _refuse_mixed(read, known)
+    return [(word.flag.name, word.value or '') for word in read if word.flag is not None]
 
 
 def with_named(words: Sequence[str], known: Mapping[str, Flag], name: str) -> list[str]:
@@ -201,7 +225,7 @@ class _Word:
 
 
 def _read_words(words: Sequence[str], known: Mapping[str, Flag]) -> Iterator[_Word]:
-    """Yields flags with their values, split as absl does; raises `UsageError` for a syntax error."""
+    """Yields flags with their values, split as absl splits them; raises `UsageError` for a syntax error."""
     rest = list(words)
     while rest:
         word = rest.pop(0)
@@ -318,25 +342,14 @@ def _check_checkpoint(flag: Flag, value: str) -> None:
 
 
 def _is_parsable(flag: Flag, value: str) -> bool:
-    """Whether `value` has the type of the flag."""
+    """Returns whether the flag accepts a text; an empty list of numbers is "not set", if that is the default."""
+    if flag.holds_numbers and not value:
+        return flag.kind == 'list' and flag.default is None
     try:
-        if flag.kind == 'list':
-            # An empty list is "not set", if that is the default.
-            return (
-                all(parse_number(part, int) is not None for part in value.split(',')) if value else flag.default is None
-            )
-        if flag.holds_numbers:
-            if value == flag.word:
-                return True
-            number = float if flag.kind == 'repeated float' else int
-            return all(parse_number(part, number) is not None for part in value.split(','))
-        if flag.kind == 'boolean':
-            return value.lower() in _BOOLEANS
-        elif flag.kind in ('integer', 'float'):
-            parse_number(value, {'integer': int, 'float': float}[flag.kind])
+        flag.parsed(value)
     except (ValueError, OverflowError):
         return False
-    return flag.kind != 'enum' or value in flag.choices
+    return True
 
 
 def _refuse_unknown(

@@ -16,13 +16,12 @@ import types
 
 import numpy as np
 import pytest
-from absl import flags, logging  # noqa: TID251
+from absl import logging
 from PIL import Image
 
 import deeplab
 from deeplab import cli, names, options, start
 from deeplab.cli import first_import
-from deeplab.cli.flag_types import define
 from deeplab.cli.values import Values
 from deeplab.cli.words import Flag, with_named
 from deeplab.errors import DataError, OptionError, OutputError
@@ -323,11 +322,10 @@ def test_all_positional_words_are_values_of_a_repeated_flag_of_strings():
     paths = Flag('path', 'repeated string', None, 'Paths.', is_path=True)
     given = with_named(['a,b', '--path=c', '~/d', '--x'], {'path': paths}, 'path')
     assert given == ['--path=a,b', '--path=c', '--path=~/d', '--x']
-    values = flags.FlagValues()
-    define(paths, values)
-    values(['program', *given[:3]])
-    read = Values(values, given, {'path': paths}, {}).texts('path')
-    assert read == ('a,b', 'c', os.path.expanduser('~/d'))
+    values = Values(given, {'path': paths}, {})
+    for word in given[:3]:
+        values.parse('path', word.removeprefix('--path='))
+    assert values.texts('path') == ('a,b', 'c', os.path.expanduser('~/d'))
 
 
 def test_flags_without_effect_are_accepted():

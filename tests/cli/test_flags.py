@@ -1,6 +1,6 @@
 """The flags of the original: every name, type, default and choice that old command lines rely on.
 
-Covers cli/data_flags.py, cli/flag_types.py, cli/inference_flags.py, cli/log_flags.py, cli/network_flags.py,
+Covers cli/data_flags.py, cli/inference_flags.py, cli/log_flags.py, cli/network_flags.py,
 cli/tool_flags.py and cli/training_flags.py.
 """
 
