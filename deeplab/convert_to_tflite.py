@@ -30,7 +30,7 @@ from deeplab import names
 from deeplab.core import sessions
 from deeplab.errors import CheckpointError, DataError, OptionError
 from deeplab.export import export_files, portable, tensor_names
-from deeplab.export.formats import frozen_graph, tflite
+from deeplab.export.formats import frozen_graph
 from deeplab.files import output_files
 from deeplab.inference import export_metadata, opening
 from deeplab.inference.runtimes import tflite as engine
@@ -89,7 +89,7 @@ def run(options: ConvertOptions) -> Result:
     with export_files.beside(path, record) as temporary:
         content = _converted(source, options)
         with output_files.writing_to(folder, _PATH):
-            tflite.write(content, source.metadata, temporary)
+            engine.write(content, source.metadata, temporary)
         agreement = None if image is None else _agreement(source, temporary, image)
     is_quantized = portable.is_trained_in_8_bits(source.graph)
     kind = '8-bit' if is_quantized else 'float32'
@@ -240,12 +240,12 @@ def _agreement(source: Source, path: str, image: Image.Image) -> float:
     graph = source.graph
     _, height, width, channels = graph.shape
     pixels = np.asarray(image.resize((width, height), Image.Resampling.BILINEAR))
-    images = export_metadata.normalized(pixels.reshape(1, height, width, channels), source.metadata)
+    pixels = pixels.reshape(1, height, width, channels)
+    images = export_metadata.normalized(pixels, source.metadata)
     with tf.Graph().as_default() as own, sessions.open_session(own) as running:
         tf.graph_util.import_graph_def(graph.graph_def, name='')
         expected = running.run(graph.labels, {graph.image: images})
-    with engine.load_file(path, Execution()) as predict:
-        found = predict(images)
-    share = float(np.mean(found.labels == expected))
+    with engine.load(path, Execution()) as exported:
+        share = float(np.mean(exported(pixels).labels == expected))
     logging.info('%.2f %% of the labels are equal.', 100 * share)
     return share

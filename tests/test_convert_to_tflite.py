@@ -58,9 +58,10 @@ def test_an_old_line(is_quantized, tmp_path, capsys):
     assert bool({np.int8, np.uint8} & kinds) == is_quantized
     floats = [details for details in interpreter.get_tensor_details() if details['dtype'] == np.float32]
     assert (len(floats) == 1) == is_quantized  # the image; all else is computed in integers
-    with engine.load_file(path, Execution()) as predict:
-        images = np.random.default_rng(1).uniform(-1, 1, (1, 17, 33, 3)).astype(np.float32)
-        assert np.mean(predict(images).labels == _labels(images[0])) > (0.9 if is_quantized else 0.999)
+    with engine.load(path, Execution()) as predict:
+        images = np.random.default_rng(1).uniform(0, 255, (1, 17, 33, 3)).astype(np.float32)
+        expected = _labels(images[0] * np.float32(2 / 255) - 1)
+        assert np.mean(predict(images).labels == expected) > (0.9 if is_quantized else 0.999)
     _without_metadata(path)
     pixels = predictor_setup.pixels(17, 33)
     with Predictor.from_export(path) as predictor:  # as a model of the original

@@ -1,16 +1,16 @@
-"""Networks for the formats of other runtimes: type of the images, images for calibration, and how an export runs."""
+"""Networks for the formats of other runtimes: type of the images, and images for calibration."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
 from deeplab.core.lazy import tf
 from deeplab.errors import DataError
-from deeplab.registry import Exported, FrozenGraph, Outputs, PortableNetwork
+from deeplab.registry import FrozenGraph, PortableNetwork
 
 IMAGES = 'images'
 _OUTPUTS = ('labels', 'probabilities')
@@ -84,53 +84,3 @@ def full_range(network: PortableNetwork) -> Iterator[np.ndarray]:
         yield image
     if not number:
         raise DataError('There is no image for calibration.')
-
-
-class Loaded(NamedTuple):
-    """A model in its runtime.
-
-    Attributes:
-      run: predicts images [n, h, w, channels] of the type of its input; takes them, and whether probabilities are
-        wanted; returns labels, then probabilities.
-      shape: of its input, (n, h, w, channels); None for a side that is known only when it runs.
-      num_outputs: 1 for labels, 2 for labels and probabilities.
-      num_classes: last side of the probabilities; None if it is unknown.
-    """
-
-    run: Callable[[np.ndarray, bool], Sequence[np.ndarray]]
-    shape: Sequence[int | None]
-    num_outputs: int
-    num_classes: int | None
-
-
-def exported(loaded: Loaded, facts: Mapping[str, Any]) -> Exported:
-    """Returns a model in its runtime as an export that is open.
-
-    Args:
-      loaded: the model, which takes one image at a time unless their number is known only when it runs.
-      facts: its metadata; empty for none.
-    """
-    batch, height, width, channels = loaded.shape
-    assert channels is not None
-
-    def predict(images: np.ndarray, with_probabilities: bool) -> Outputs:
-        step = 1 if batch is not None else max(len(images), 1)
-        found = [loaded.run(images[i : i + step], with_probabilities) for i in range(0, len(images), step)]
-        labels, *scores = (np.concatenate(arrays) for arrays in zip(*found, strict=True))
-        return Outputs(labels.astype(np.int32, copy=False), *(each.astype(np.float32, copy=False) for each in scores))
-
-    return Exported(
-        predict=predict,
-        size=None if height is None or width is None else (height, width),
-        takes_smaller=False,
-        channels=channels,
-        num_classes=len(facts['class_names']) if facts.get('class_names') else loaded.num_classes,
-        has_probabilities=loaded.num_outputs > 1,
-        bits=int(facts.get('image_bits', 8)),
-        metadata=facts,
-    )
-
-
-def in_type(images: np.ndarray, kind: type) -> np.ndarray:
-    """Returns images, 0 to 255, in the type of an input, rounded if it is uint8."""
-    return np.rint(images).astype(kind) if kind == np.uint8 else images.astype(kind, copy=False)

@@ -14,10 +14,12 @@ from typing import Any
 import numpy as np
 from absl import logging
 
+import deeplab
 from deeplab import names
 from deeplab.checks import checkpoint_network
 from deeplab.core import checkpoints, moving_average
 from deeplab.datasets import descriptor
+from deeplab.datasets.descriptor import Classes
 from deeplab.errors import OptionError, UserError
 from deeplab.export import export_files, plain, proof, reference, results, samples, speed
 from deeplab.export.destinations import Destination
@@ -26,8 +28,8 @@ from deeplab.export.speed import ExportRequest
 from deeplab.files import output_files, run_manifests
 from deeplab.inference import export_metadata, opening
 from deeplab.inference.export_runner import ExportRunner, padded
-from deeplab.options import ExportOptions, ResizeOptions
-from deeplab.registry import EXPORT_FORMATS, FrozenGraph, PortableNetwork
+from deeplab.options import ExportOptions, ResizeOptions, Target
+from deeplab.registry import BACKBONES, EXPORT_FORMATS, FrozenGraph, PortableNetwork
 from deeplab.wording import option
 
 # Of variants that only round: share of the pixels whose label must be that of the checkpoint.
@@ -116,7 +118,7 @@ class Work:
         classes = descriptor.classes_of(
             self._dataset, self._options.model.num_classes, self._options.proof.dataset is not None
         )
-        facts = export_metadata.of(self._options, destination.target, self._checkpoint, self._step, classes)
+        facts = _metadata(self._options, destination.target, self._checkpoint, self._step, classes)
         found: list[results.Proof] = []
 
         def prove(path: str) -> None:
@@ -240,6 +242,46 @@ class Work:
             found = proof.layers_by_error(record, path, exact, image)[:_SHOWN_LAYERS]
         shown = '; '.join(f'{name} ({error:+.1%} of the deviation of its activations)' for name, error in found)
         return f'The layers that add most of the error: {shown or "unknown"}'
+
+
+def _metadata(options: ExportOptions, target: Target, checkpoint: str, step: int, classes: Classes) -> dict[str, Any]:
+    """Returns the metadata of an export.
+
+    Args:
+      options: network, sizes and conversion.
+      target: format and variant.
+      checkpoint: path of the checkpoint, of which the name is stored.
+      step: step of the checkpoint.
+      classes: names and colors of the classes.
+    """
+    model, conversion = options.model, options.conversion
+    normalization = BACKBONES.get(model.model_variant).normalization
+    is_portable = EXPORT_FORMATS.get(target.format).is_portable
+    assert model.crop_size is not None
+    size = None if is_portable and conversion.is_resizable else list(model.crop_size)
+    resize = options.resize
+    is_resized = resize.min_value is not None or resize.max_value is not None
+    return {
+        'metadata_version': export_metadata.VERSION,
+        'deeplab_version': deeplab.__version__,
+        'format': target.format,
+        'variant': target.variant,
+        'checkpoint': os.path.basename(checkpoint),
+        'global_step': step,
+        'model_variant': model.model_variant,
+        'output_stride': model.output_stride,
+        'class_names': list(classes.names),
+        'colors': classes.colors[: len(classes.names)].tolist(),
+        'image_channels': model.input_channels,
+        'image_bits': options.image_bits,
+        'crop_size': size,
+        'resize': [resize.min_value, resize.max_value, resize.factor] if is_resized else None,
+        # Images are 0 to 255, and the network normalizes them itself; `export_metadata.of_normalized` describes others.
+        # Images that are smaller than the crop are padded with the mean pixel.
+        'normalization': 'in the network',
+        'mean_pixel': [float(value) for value in normalization.mean_pixel_of(model.input_channels)],
+        'outputs': ['labels', 'probabilities'][: 2 if not is_portable or conversion.outputs == 'probabilities' else 1],
+    }
 
 
 def _way_out(options: ExportOptions) -> str:

@@ -32,7 +32,7 @@ _NOTE = 'note.json'
 _KEY_DIGITS = 24
 _writing = threading.Lock()  # what this process has begun to write looks like what an earlier one has left
 # Where the code is that makes a network.
-_CODE = ('core', 'engines', 'inference', 'options', 'registry', 'common.py', 'model.py')
+_CODE = ('core', 'inference', 'options', 'registry', 'common.py', 'model.py')
 
 
 def digest_of(parts: Mapping[str, Any]) -> str:

@@ -42,7 +42,6 @@ def opened(path: str, threads: int | None = None, record: ExportFormat | None = 
       CheckpointError: it cannot be opened.
       OptionError: a package that runs its format is not installed.
     """
-    threads = threads or _limit()
     record = record or format_of(path)
     if record is None:
         raise CheckpointError(not_recognized(path))
@@ -50,7 +49,7 @@ def opened(path: str, threads: int | None = None, record: ExportFormat | None = 
     packages.require(record.runs_with, f"The export '{path}' ({record.name})", record.install)
     with contextlib.ExitStack() as stack:
         try:
-            exported = stack.enter_context(record.open(path, threads))
+            exported = stack.enter_context(record.open(path, threads or _limit()))
         except UserError:
             raise
         except Exception as error:  # of the runtime, which has types of its own

@@ -28,8 +28,6 @@ from deeplab.registry import BACKBONES, ENGINES, HEADS, Engine, Execution, Froze
 from deeplab.system import packages, processors
 from deeplab.wording import option
 
-# A converted network must give the labels of TensorFlow on this share of the pixels, or it is not used.
-LEAST_AGREEMENT = 0.999
 _TIMED_IMAGES = 3
 _SIDE_OF_ANY = 129  # side of the images that are tried where the network takes any size
 _LONGEST_REASON = 300  # characters
@@ -195,10 +193,10 @@ def _convert(engine: Engine, network: InferenceNetwork, weights: Weights, execut
 def _require_agreement(engine: Engine, found: Outputs, expected: Outputs) -> None:
     """Raises `OptionError` if an engine gives other labels than TensorFlow."""
     share = float(np.mean(found.labels == expected.labels)) if found.labels.shape == expected.labels.shape else 0.0
-    if share < LEAST_AGREEMENT:
+    if share < engine.least_agreement:
         raise OptionError(
             f'{option(ENGINES.field, engine.name)} cannot run this network: its labels are those of TensorFlow on only '
-            f'{share:.2%} of the pixels of a test image; {LEAST_AGREEMENT:.1%} are required. '
+            f'{share:.2%} of the pixels of a test image; {engine.least_agreement:.1%} are required. '
             f'Use {option(ENGINES.field, DEFAULT_ENGINE)} or another engine.'
         )
 

@@ -15,7 +15,7 @@ import contextlib
 import dataclasses
 import inspect
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import IO, Any
 
 import numpy as np
@@ -23,7 +23,7 @@ from PIL import Image
 
 from deeplab.datasets.descriptor import Classes, classes_of
 from deeplab.errors import DataError, OptionError
-from deeplab.inference import any_size, export_metadata, exports, image_files, model_source, opening
+from deeplab.inference import any_size, exports, image_files, model_source, opening
 from deeplab.inference.any_size import Scores
 from deeplab.inference.export_runner import ExportRunner
 from deeplab.inference.prediction import Prediction
@@ -192,7 +192,7 @@ class Predictor:
             )
         runner = ExportRunner(path, options.execution.threads)
         try:
-            stored = export_metadata.classes_in(runner.metadata) if options.dataset is None else None
+            stored = _classes_in(runner.metadata) if options.dataset is None else None
             classes = stored or classes_of(options.dataset, runner.shown_classes, True)
         except BaseException:
             runner.close()
@@ -357,6 +357,15 @@ def _name_of(image: Any, attribute: str) -> str:
     """Returns the name of an image in messages, from an attribute that may hold the path of its file."""
     path = getattr(image, attribute, '')
     return f"'{path}'" if path and isinstance(path, str) else 'The image'
+
+
+def _classes_in(metadata: Mapping[str, Any]) -> Classes | None:
+    """Returns names and colors of the classes; None if the metadata has none."""
+    names, colors = metadata.get('class_names'), metadata.get('colors')
+    if not names or not colors or len(names) != len(colors):
+        return None
+    bits = int(metadata.get('image_bits', 8))
+    return Classes(tuple(map(str, names)), np.array(colors, np.uint8), bits)
 
 
 def _kept(wanted: Sequence[str], names: Sequence[str]) -> np.ndarray:

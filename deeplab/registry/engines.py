@@ -21,7 +21,7 @@ class FrozenGraph(NamedTuple):
       labels: name of the output tensor with the class ids, [n, h, w] int32.
       probabilities: name of the output tensor with the probabilities, [n, h, w, classes] float32; None if they were not
         asked for.
-      shape: of the input, (n, h, w, channels); None for a side that is known only when the network runs.
+      shape: shape of the input, (n, h, w, channels); None for a side that is known only when the network runs.
       num_classes: number of classes.
     """
 
@@ -74,13 +74,14 @@ class Engine(Record):
       convert: writes a network in the engine's own format; takes the `FrozenGraph`, an empty folder and the
         `Execution`. What it raises is reported as the reason why the engine cannot run the network.
       load: loads what `convert` has written; takes the folder and the `Execution`, returns a context manager that gives
-        a `Predict` function and, at its end, releases what that holds.
-      open: as `load`, of a `FrozenGraph`, for an engine that needs no conversion; None for an engine that does. Nothing
-        is then written.
-      precisions: returns those of `PRECISIONS` in which the installed engine computes on this processor.
+        a `Predict` function and, at its end, releases what that holds. The engines of this package
+        load exports of their format, too: they also take the path of an export, and give an `Exported`.
+      open: as `load`, for an engine that runs a `FrozenGraph` without conversion; None for an engine that converts.
+      precisions: returns the types, of `PRECISIONS`, in which the installed engine computes on this processor.
       version: returns the version of the installed engine; other versions convert anew.
       requires: names of the modules that it imports beside TensorFlow.
       install: what `pip install` needs for them.
+      least_agreement: fraction of the pixels for which a converted network must give TensorFlow's label in float32.
     """
 
     convert: Callable[[FrozenGraph, str, Execution], None] | None = None
@@ -90,6 +91,7 @@ class Engine(Record):
     version: Callable[[], str] = lambda: ''
     requires: tuple[str, ...] = ()
     install: str = ''
+    least_agreement: float = 0.999
 
 
 ENGINES: Registry[Engine] = Registry('engine', 'EngineOptions.engine', 'deeplab.inference.runtimes')

@@ -61,7 +61,7 @@ class PortableNetwork(NamedTuple):
 
 
 class Exported(NamedTuple):
-    """An export that is open.
+    """A network that is open outside this package's graphs: an export, or what an engine has converted.
 
     Attributes:
       predict: runs it; takes images [n, h, w, channels], 0 to 255, as NumPy array of any type, and whether
@@ -84,6 +84,10 @@ class Exported(NamedTuple):
     bits: int = 8
     metadata: Mapping[str, Any] = {}
 
+    def __call__(self, images: Any) -> Outputs:
+        """Returns all outputs for images, as a `Predict` function."""
+        return self.predict(images, self.has_probabilities)
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ExportFormat(Record):
@@ -100,7 +104,7 @@ class ExportFormat(Record):
       convert: as `write`, of a format for another runtime, whose images have the size of the network: takes a
         `PortableNetwork` instead. What it raises is reported as the reason why the format cannot hold the network.
       open: opens an export; takes path and number of threads (None for all cores), returns a context manager that
-        gives an `Exported`.
+        gives an `Exported`. A format that an engine runs opens exports with `Engine.load`.
       activations: runs an export on images [1, h, w, channels]; takes path and images, returns the activations by the
         name of their operation, in the order in which they are computed. None for a format that does not show them.
       recognizes: returns whether the file or folder at a path, which exists, has this format.
@@ -121,7 +125,7 @@ class ExportFormat(Record):
       runs_with: names of those among them that run an export.
       install: what `pip install` needs for them.
       variants_need: for variants that need more modules, their names, and what `pip install` needs for them.
-      least_agreement: share of the pixels whose label must be that of the network.
+      least_agreement: fraction of the pixels that must have the network's label.
       most_difference: largest allowed difference of probabilities.
     """
 

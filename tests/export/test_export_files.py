@@ -10,6 +10,7 @@ import pytest
 from deeplab.errors import OptionError
 from deeplab.export import export_files
 from deeplab.export.formats import tflite
+from deeplab.inference.runtimes import tflite as engine
 from deeplab.registry import EXPORT_FORMATS
 from tests.helpers.damage import damaged
 
@@ -19,7 +20,7 @@ ENDED = 1 << 22 | 1  # no process has this number
 
 def test_a_model_with_damaged_metadata_has_none(tmp_path):
     path = tmp_path / 'model.tflite'
-    tflite.write(b'\0\0\0\0TFL3' + bytes(90), {'metadata_version': 1, 'class_names': ['road', 'sky']}, str(path))
+    engine.write(b'\0\0\0\0TFL3' + bytes(90), {'metadata_version': 1, 'class_names': ['road', 'sky']}, str(path))
     assert tflite.is_own(str(path))
     for content in damaged(path.read_bytes(), 300):
         path.write_bytes(content)

@@ -451,4 +451,3 @@ def test_formats_are_recognized_by_content(tmp_path):
 
 def test_metadata_that_is_none():
     assert export_metadata.loaded('') == export_metadata.loaded('[1]') == export_metadata.loaded('{"a": 1}') == {}
-    assert export_metadata.classes_in({}) is None

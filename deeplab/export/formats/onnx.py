@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import os
 import re
 import tempfile
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from deeplab.export import portable
 from deeplab.files import writing
-from deeplab.inference import export_metadata
+from deeplab.inference import export_metadata, loaded_model
 from deeplab.inference.runtimes import onnxruntime as engine
-from deeplab.registry import Exported, ExportFormat, Parameter, PortableNetwork, register
+from deeplab.registry import ExportFormat, Parameter, PortableNetwork, register
 from deeplab.system import processors
 
 _START = re.compile(rb'\x08[\x03-\x7f]\x12[\x01-\x7f][\w.]')  # version of the format, tag and length of the producer
@@ -130,35 +128,6 @@ def is_own(path: str) -> bool:
         return b'metadata_version' in file.read()
 
 
-@contextlib.contextmanager
-def opened(path: str, threads: int | None) -> Iterator[Exported]:
-    """Opens a model, see `ExportFormat.open`."""
-    session = engine.session_of(path, threads or processors.available_cores())
-    facts = export_metadata.loaded(session.get_modelmeta().custom_metadata_map.get(export_metadata.KEY, ''))
-    image, *_ = session.get_inputs()
-    outputs = sorted(session.get_outputs(), key=lambda output: len(output.shape))  # labels first
-    names = [output.name for output in outputs]
-    kind = _type_of(image)
-
-    def run(images: np.ndarray, with_probabilities: bool) -> list[np.ndarray]:
-        fed = {image.name: portable.in_type(images, kind)}
-        return session.run(names[: 1 + with_probabilities], fed)
-
-    shape = [_known(side) for side in image.shape]
-    classes = _known(outputs[1].shape[-1]) if len(outputs) > 1 else None
-    yield portable.exported(portable.Loaded(run, shape, len(outputs), classes), facts)
-
-
-def _known(side: Any) -> int | None:
-    """Returns a side of a tensor; None if it has a name instead of a number."""
-    return side if isinstance(side, int) else None
-
-
-def _type_of(image: Any) -> type:
-    """Returns the type of an input."""
-    return np.uint8 if 'uint8' in image.type else np.float32
-
-
 def activations(path: str, images: np.ndarray) -> dict[str, np.ndarray]:
     """Returns all activations for images, see `ExportFormat.activations`."""
     import onnx
@@ -171,7 +140,7 @@ def activations(path: str, images: np.ndarray) -> dict[str, np.ndarray]:
     model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names if name not in known)
     session = engine.session_of(model.SerializeToString(), processors.available_cores())
     image, *_ = session.get_inputs()
-    values = session.run(names, {image.name: portable.in_type(images, _type_of(image))})
+    values = session.run(names, {image.name: loaded_model.in_type(images, engine.type_of(image))})
     found: dict[str, np.ndarray] = {}
     for name, value in zip(names, values, strict=True):
         if np.issubdtype(value.dtype, np.floating):
@@ -195,7 +164,7 @@ register(
         summary='One file for ONNX Runtime and other runtimes.',
         noun='an ONNX model',
         convert=convert,
-        open=opened,
+        open=loaded_model.opener(engine.ENGINE),
         activations=activations,
         recognizes=recognizes,
         variants=('float32', 'float16', 'int8'),
@@ -205,7 +174,7 @@ register(
         tensors=('images', 'labels', 'probabilities'),
         example=_EXAMPLE,
         parameters=(Parameter('onnx_opset', 18, 'Version of the operations of onnx.', range='[13, 23]'),),
-        requires=('onnxruntime', 'tf2onnx', 'onnx'),
+        requires=engine.ENGINE.requires,
         runs_with=('onnxruntime',),
         install="'deeplab-toolkit[onnx]'",
     )

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
-
 from deeplab.export import portable
-from deeplab.inference import export_metadata
+from deeplab.inference import export_metadata, loaded_model
 from deeplab.inference.runtimes import openvino as engine
-from deeplab.registry import Exported, ExportFormat, PortableNetwork, register
-from deeplab.system import processors
+from deeplab.registry import ExportFormat, PortableNetwork, register
 
-MODEL = 'model.xml'
 WEIGHTS = 'model.bin'
 _NAMES = ('labels', 'probabilities')
 
@@ -25,17 +19,14 @@ def convert(network: PortableNetwork, folder: str) -> None:
     os.makedirs(folder)
     model = engine.converted(portable.with_input_type(network.graph, network.input_type), folder)
     model.inputs[0].get_tensor().set_names({portable.IMAGES})
-    for output, name in zip(_ranked(model), _NAMES, strict=False):
+    for output, name in zip(engine.ranked(model), _NAMES, strict=False):
         output.get_tensor().set_names({name})
     if network.variant == 'int8':
         model = _in_int8(model, network)
-    model.set_rt_info(export_metadata.dumped(network.metadata), [export_metadata.KEY, 'metadata'])
-    engine.package().save_model(model, os.path.join(folder, MODEL), compress_to_fp16=network.variant == 'float16')
-
-
-def _ranked(model: Any) -> list[Any]:
-    """Returns the outputs, labels first."""
-    return sorted(model.outputs, key=lambda output: len(output.partial_shape))
+    model.set_rt_info(export_metadata.dumped(network.metadata), engine.METADATA)
+    engine.package().save_model(
+        model, os.path.join(folder, engine.MODEL), compress_to_fp16=network.variant == 'float16'
+    )
 
 
 def _in_int8(model: Any, network: PortableNetwork) -> Any:
@@ -48,41 +39,13 @@ def _in_int8(model: Any, network: PortableNetwork) -> Any:
 
 def recognizes(path: str) -> bool:
     """Returns whether a path is a model, or a folder with one."""
-    return path.endswith('.xml') or os.path.isfile(os.path.join(path, MODEL))
+    return path.endswith('.xml') or os.path.isfile(os.path.join(path, engine.MODEL))
 
 
 def is_own(path: str) -> bool:
     """Returns whether a file model.xml was written by `convert`."""
     with open(path, 'rb') as file:
         return b'metadata_version' in file.read()
-
-
-@contextlib.contextmanager
-def opened(path: str, threads: int | None) -> Iterator[Exported]:
-    """Opens a model, see `ExportFormat.open`."""
-    core = engine.package().Core()
-    model = core.read_model(os.path.join(path, MODEL) if os.path.isdir(path) else path)
-    facts = {}
-    if model.has_rt_info([export_metadata.KEY, 'metadata']):
-        facts = export_metadata.loaded(str(model.get_rt_info([export_metadata.KEY, 'metadata']).astype(str)))
-    compiled = core.compile_model(model, 'CPU', engine.settings('float32', threads or processors.available_cores()))
-    image = compiled.inputs[0]
-    outputs = _ranked(compiled)
-    request = compiled.create_infer_request()
-    kind = image.element_type.to_dtype().type
-
-    def run(images: np.ndarray, with_probabilities: bool) -> list[np.ndarray]:
-        request.infer([np.ascontiguousarray(portable.in_type(images, kind))], share_inputs=True)
-        return [request.get_tensor(output).data.copy() for output in outputs[: 1 + with_probabilities]]
-
-    shape = [_known(side) for side in image.partial_shape]
-    classes = _known(outputs[1].partial_shape[3]) if len(outputs) > 1 else None
-    yield portable.exported(portable.Loaded(run, shape, len(outputs), classes), facts)
-
-
-def _known(side: Any) -> int | None:
-    """Returns a side of a tensor; None if it is known only when the model runs."""
-    return None if side.is_dynamic else int(side.get_length())
 
 
 _EXAMPLE = """\
@@ -102,7 +65,7 @@ register(
         summary='A folder with a model of OpenVINO.',
         noun='an OpenVINO model',
         convert=convert,
-        open=opened,
+        open=loaded_model.opener(engine.ENGINE),
         recognizes=recognizes,
         variants=('float32', 'float16', 'int8'),
         is_own=is_own,
@@ -110,10 +73,10 @@ register(
         suffixes=('.xml',),
         tensors=('images', 'labels', 'probabilities'),
         example=_EXAMPLE,
-        contents=(MODEL, WEIGHTS),
-        requires=('openvino',),
-        runs_with=('openvino',),
-        install="'deeplab-toolkit[openvino]'",
+        contents=(engine.MODEL, WEIGHTS),
+        requires=engine.ENGINE.requires,
+        runs_with=engine.ENGINE.requires,
+        install=engine.ENGINE.install,
         variants_need={'int8': (('nncf',), "'deeplab-toolkit[nncf]'")},
     )
 )

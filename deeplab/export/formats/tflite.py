@@ -1,40 +1,26 @@
-"""TensorFlow Lite: one file for phones and boards, in float32, with float16 weights, or in 8 bits.
-
-Class names and metadata are files in a ZIP archive at the end of the model, where tools for TensorFlow Lite keep such
-files: interpreters ignore them, and every program that reads ZIP archives shows them.
-"""
+"""TensorFlow Lite: one file for phones and boards, in float32, with float16 weights, or in 8 bits."""
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import sys
 import warnings
-import zipfile
-import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from absl import logging
 
-from deeplab import names
 from deeplab.core.lazy import tf
-from deeplab.errors import CheckpointError, OptionError
+from deeplab.errors import OptionError
 from deeplab.export import portable
-from deeplab.inference import export_metadata
+from deeplab.inference import loaded_model
 from deeplab.inference.runtimes import tflite as engine
-from deeplab.registry import Exported, ExportFormat, FrozenGraph, PortableNetwork, register
+from deeplab.registry import ExportFormat, FrozenGraph, PortableNetwork, register
 from deeplab.system import processors
 from deeplab.wording import option
 
-_METADATA, _LABELS = 'deeplab.json', 'labels.txt'
-_BYTES, _CHECKSUM = 'model_bytes', 'model_crc32'  # of the model without what follows it, in the metadata
 # Value of the number 0, and numbers of the value 1, of an input of uint8.
 _AS_PIXELS, _TO_PLUS_MINUS_ONE = (0.0, 1.0), (127.5, 127.5)
-_LEAST_SCALE_OF_PIXELS = 0.5
-_MARK = b'TFL3'  # bytes 4 to 7 of every model
-_BLOCK = 2**20  # bytes that are read at a time
 
 
 def convert(network: PortableNetwork, path: str) -> None:
@@ -47,18 +33,7 @@ def convert(network: PortableNetwork, path: str) -> None:
         graph, configure = network.graph, functools.partial(_calibrate, network)
     else:
         graph, configure = portable.with_input_type(network.graph, kind), functools.partial(_compress, network.variant)
-    write(engine.converted(graph, configure), network.metadata, path)
-
-
-def write(content: bytes, facts: Mapping[str, Any], path: str) -> None:
-    """Writes a model and its metadata to a file."""
-    with open(path, 'wb') as file:
-        file.write(content)
-    checked = {_BYTES: len(content), _CHECKSUM: zlib.crc32(content)}
-    with zipfile.ZipFile(path, 'a') as archive:
-        if facts.get('class_names'):
-            archive.writestr(_LABELS, '\n'.join(facts['class_names']) + '\n')
-        archive.writestr(_METADATA, export_metadata.dumped({**facts, **checked}))
+    engine.write(engine.converted(graph, configure), network.metadata, path)
 
 
 def _compress(variant: str, converter: Any) -> None:
@@ -103,112 +78,9 @@ def _trained(network: PortableNetwork) -> tuple[FrozenGraph, Callable[[Any], Non
     return graph, configure
 
 
-def is_model(path: str) -> bool:
-    """Returns whether a file is a model of TensorFlow Lite."""
-    with contextlib.suppress(OSError), open(path, 'rb') as file:
-        return file.read(8)[4:] == _MARK
-    return False
-
-
 def is_own(path: str) -> bool:
     """Returns whether a file was written by `convert`."""
-    return is_model(path) and bool(_metadata(path))
-
-
-def _metadata(path: str) -> dict[str, Any]:
-    """Returns the metadata of a model; empty if it has none."""
-    # Damaged files make zipfile raise anything.
-    with contextlib.suppress(Exception), zipfile.ZipFile(path) as archive:
-        return export_metadata.loaded(archive.read(_METADATA))
-    return {}
-
-
-@contextlib.contextmanager
-def opened(path: str, threads: int | None) -> Iterator[Exported]:
-    """Opens a model, see `ExportFormat.open`."""
-    facts = _metadata(path)
-    _require_whole(path, facts)
-    interpreter = _interpreter(path, threads)
-    image, *_ = interpreter.get_input_details()
-    if not facts and image['dtype'] == np.float32:  # such as of the original's convert_to_tflite
-        logging.info("'%s' has no metadata: its images are taken as normalized to -1 to 1.", path)
-        _, height, width, channels = map(int, image['shape'])
-        facts = export_metadata.of_normalized((height, width), *export_metadata.usual_ends(channels))
-    outputs = sorted(interpreter.get_output_details(), key=lambda each: len(each['shape']))  # labels first
-    shape: tuple[int, ...] = ()
-
-    def run(images: np.ndarray, with_probabilities: bool) -> list[np.ndarray]:
-        nonlocal shape
-        if images.shape != shape:
-            interpreter.resize_tensor_input(image['index'], images.shape)
-            interpreter.allocate_tensors()
-            shape = images.shape
-        interpreter.set_tensor(image['index'], _quantized(export_metadata.normalized(images, facts), image))
-        interpreter.invoke()
-        return [interpreter.get_tensor(each['index']) for each in outputs[: 1 + with_probabilities]]
-
-    _, *sides = (int(side) for side in image.get('shape_signature', image['shape']))
-    sides = [side if side > 0 else None for side in sides]
-    classes = int(outputs[1]['shape'][-1]) if len(outputs) > 1 else None
-    # One image at a time, whatever the model says: the interpreter plans its memory anew for another number.
-    yield portable.exported(portable.Loaded(run, (1, *sides), len(outputs), classes), facts)
-
-
-def _require_whole(path: str, facts: Mapping[str, Any]) -> None:
-    """Raises `CheckpointError` if a model is damaged: by its checksum, or if it has none, by its structure.
-
-    A damaged weight would change predictions without a word. A damaged structure crashes TensorFlow's own interpreter,
-    and that of some versions of ai-edge-litert, with the process.
-    """
-    if _CHECKSUM in facts:
-        is_whole = facts[_CHECKSUM] == _checksum(path, int(facts[_BYTES]))
-    else:
-        is_whole = _has_good_structure(path)
-    if not is_whole:
-        raise CheckpointError(
-            f"The export '{names.shown(path)}' cannot be loaded (it is damaged). Copy it again, or export it again"
-        )
-
-
-def _has_good_structure(path: str) -> bool:
-    """Returns whether all parts of a model that it refers to are there."""
-    if engine.has_own_runtime():
-        from ai_edge_litert import schema_py_generated as schema
-    else:
-        from tensorflow.lite.python import schema_py_generated as schema
-    with open(path, 'rb') as file:
-        content = file.read()
-    try:
-        schema.ModelT.InitFromPackedBuf(content, 0)  # visits all parts
-    except Exception:  # of whatever kind
-        return False
-    return True
-
-
-def _checksum(path: str, size: int) -> int:
-    """Returns the CRC-32 of the first `size` bytes of a file."""
-    found = 0
-    with open(path, 'rb') as file:
-        while size > 0 and (block := file.read(min(size, _BLOCK))):
-            found, size = zlib.crc32(block, found), size - len(block)
-    return found
-
-
-def _interpreter(path: str, threads: int | None, **more: Any) -> Any:
-    """Returns an interpreter of a model."""
-    return engine.interpreter_class()(model_path=path, num_threads=threads or processors.available_cores(), **more)
-
-
-def _quantized(images: np.ndarray, details: Mapping[str, Any]) -> np.ndarray:
-    """Returns images, 0 to 255, as an input takes them."""
-    kind = details['dtype']
-    if kind == np.float32:
-        return images.astype(np.float32, copy=False)
-    scale, zero = details['quantization']
-    # The numbers of an input that means -1 to 1 are the pixels.
-    values = images / scale + zero if scale > _LEAST_SCALE_OF_PIXELS else images
-    limits = np.iinfo(kind)
-    return np.clip(np.rint(values), limits.min, limits.max).astype(kind)
+    return engine.is_model(path) and bool(engine.metadata_of(path))
 
 
 def activations(path: str, images: np.ndarray) -> dict[str, np.ndarray]:
@@ -216,16 +88,16 @@ def activations(path: str, images: np.ndarray) -> dict[str, np.ndarray]:
     resolvers = sys.modules[engine.interpreter_class().__module__].OpResolverType
     with warnings.catch_warnings():
         warnings.simplefilter('ignore', UserWarning)  # that keeping all tensors is for debugging
-        interpreter = _interpreter(
+        interpreter = engine.interpreter(
             path,
-            None,
+            processors.available_cores(),
             experimental_preserve_all_tensors=True,
             experimental_op_resolver_type=resolvers.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
         )
     image, *_ = interpreter.get_input_details()
     interpreter.resize_tensor_input(image['index'], images.shape)
     interpreter.allocate_tensors()
-    interpreter.set_tensor(image['index'], _quantized(images, image))
+    interpreter.set_tensor(image['index'], engine.quantized(images, image))
     interpreter.invoke()
     found = {}
     for step in interpreter._get_ops_details():
@@ -243,7 +115,7 @@ def activations(path: str, images: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def _layer(name: str) -> str:
-    """Returns the name of the layer in that of a tensor, which lists all operations that were merged to one."""
+    """Returns the layer name within a fused tensor's name ('a;b;c')."""
     return name.partition(';')[0]
 
 
@@ -265,15 +137,15 @@ register(
         summary='One file for TensorFlow Lite on phones and boards.',
         noun='a TensorFlow Lite model',
         convert=convert,
-        open=opened,
+        open=loaded_model.opener(engine.ENGINE),
         activations=activations,
-        recognizes=is_model,
+        recognizes=engine.is_model,
         variants=('float32', 'float16', 'dynamic_int8', 'int8'),
         is_own=is_own,
         example_path='model.tflite',
         suffixes=('.tflite',),
         tensors=('images', 'labels', 'probabilities'),
         example=_EXAMPLE,
-        install="'deeplab-toolkit[tflite]'",
+        install=engine.ENGINE.install,
     )
 )

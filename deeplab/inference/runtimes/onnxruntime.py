@@ -6,12 +6,13 @@ import contextlib
 import importlib.metadata
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
-from deeplab.registry import Engine, Execution, FrozenGraph, Outputs, Predict, register
+from deeplab.inference import export_metadata, loaded_model
+from deeplab.registry import Engine, Execution, Exported, FrozenGraph, register
 
 _MODEL = 'model.onnx'
 _OPSET = 18
@@ -86,17 +87,34 @@ def _quiet() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def load(folder: str, execution: Execution) -> Iterator[Predict]:
+def load(path: str, execution: Execution) -> Iterator[Exported]:
     """Opens a session of ONNX Runtime, see `Engine.load`."""
-    session = session_of(os.path.join(folder, _MODEL), execution.threads)
-    image = session.get_inputs()[0].name
-    outputs = [each.name for each in sorted(session.get_outputs(), key=_rank)]  # labels first
+    session = session_of(os.path.join(path, _MODEL) if os.path.isdir(path) else path, execution.threads)
+    metadata = export_metadata.loaded(session.get_modelmeta().custom_metadata_map.get(export_metadata.KEY, ''))
+    image, *_ = session.get_inputs()
+    outputs = sorted(session.get_outputs(), key=lambda output: len(output.shape))  # labels first
+    names = [output.name for output in outputs]
+    kind = type_of(image)
 
-    def predict(images: np.ndarray) -> Outputs:
-        labels, *probabilities = session.run(outputs, {image: images})
-        return Outputs(labels.astype(np.int32, copy=False), *probabilities)
+    def run(images: np.ndarray, with_probabilities: bool) -> Sequence[np.ndarray]:
+        arrays: list[np.ndarray] = session.run(
+            names[: 1 + with_probabilities], {image.name: loaded_model.in_type(images, kind)}
+        )
+        return arrays
 
-    yield predict
+    shape = [_fixed(side) for side in image.shape]
+    classes = _fixed(outputs[1].shape[-1]) if len(outputs) > 1 else None
+    yield loaded_model.exported(loaded_model.LoadedModel(run, shape, len(outputs), classes), metadata)
+
+
+def _fixed(side: Any) -> int | None:
+    """Returns a side of a tensor; None if it has a name instead of a number."""
+    return side if isinstance(side, int) else None
+
+
+def type_of(image: Any) -> type:
+    """Returns the type of an input."""
+    return np.uint8 if 'uint8' in image.type else np.float32
 
 
 def session_of(model: str | bytes, threads: int) -> Any:
@@ -109,24 +127,18 @@ def session_of(model: str | bytes, threads: int) -> Any:
     return onnxruntime.InferenceSession(model, settings, providers=['CPUExecutionProvider'])
 
 
-def _rank(output: Any) -> int:
-    """Returns the number of dimensions of an output."""
-    return len(output.shape)
-
-
 def version() -> str:
     """Returns the versions of what converts and what runs."""
     return ' '.join(importlib.metadata.version(name) for name in ('onnxruntime', 'tf2onnx', 'onnx'))
 
 
-register(
-    Engine(
-        name='onnxruntime',
-        summary='ONNX Runtime on the CPU.',
-        convert=convert,
-        load=load,
-        version=version,
-        requires=('onnxruntime', 'tf2onnx', 'onnx'),
-        install="'deeplab-toolkit[onnxruntime]'",
-    )
+ENGINE = Engine(
+    name='onnxruntime',
+    summary='ONNX Runtime on the CPU.',
+    convert=convert,
+    load=load,
+    version=version,
+    requires=('onnxruntime', 'tf2onnx', 'onnx'),
+    install="'deeplab-toolkit[onnxruntime]'",
 )
+register(ENGINE)

@@ -11,9 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from deeplab.registry import Engine, Execution, FrozenGraph, Outputs, Predict, register
+from deeplab.inference import export_metadata, loaded_model
+from deeplab.registry import Engine, Execution, Exported, FrozenGraph, register
 
-_MODEL = 'model.xml'  # the weights lie beside it, in model.bin
+MODEL = 'model.xml'  # the weights lie beside it, in model.bin
+METADATA = [export_metadata.KEY, 'metadata']  # path of the metadata in a model
 _TELEMETRY = 'openvino_telemetry'
 # OpenVINO's names of the types: as capabilities of a device, and as hints. Without a hint it takes a short type where
 # the processor has one.
@@ -45,7 +47,7 @@ def package() -> Any:
 
 def convert(graph: FrozenGraph, folder: str, execution: Execution) -> None:
     """Writes the network as OpenVINO's model, see `Engine.convert`."""
-    package().save_model(converted(graph, folder), os.path.join(folder, _MODEL), compress_to_fp16=False)
+    package().save_model(converted(graph, folder), os.path.join(folder, MODEL), compress_to_fp16=False)
 
 
 def converted(graph: FrozenGraph, folder: str) -> Any:
@@ -60,43 +62,61 @@ def converted(graph: FrozenGraph, folder: str) -> Any:
     with open(path, 'wb') as file:
         file.write(graph.graph_def.SerializeToString())
     reader = openvino.frontend.FrontEndManager().load_by_framework('tf')
-    found = reader.load(path)
+    read = reader.load(path)
     if None not in graph.shape:
-        found.set_partial_shape(found.get_place_by_tensor_name(graph.image), openvino.PartialShape(list(graph.shape)))
-    model = reader.convert(found)
+        read.set_partial_shape(read.get_place_by_tensor_name(graph.image), openvino.PartialShape(list(graph.shape)))
+    model = reader.convert(read)
     os.remove(path)
     return model
 
 
 @contextlib.contextmanager
-def load(folder: str, execution: Execution) -> Iterator[Predict]:
+def load(path: str, execution: Execution) -> Iterator[Exported]:
     """Compiles the model for this processor, see `Engine.load`."""
-    compiled = package().Core().compile_model(os.path.join(folder, _MODEL), 'CPU', settings(*execution))
-    outputs = sorted(compiled.outputs, key=lambda output: len(output.partial_shape))  # labels first
+    core = package().Core()
+    model = core.read_model(os.path.join(path, MODEL) if os.path.isdir(path) else path)
+    metadata = {}
+    if model.has_rt_info(METADATA):
+        metadata = export_metadata.loaded(str(model.get_rt_info(METADATA).astype(str)))
+    compiled = core.compile_model(model, 'CPU', _settings(execution))
+    image = compiled.inputs[0]
+    outputs = ranked(compiled)
     request = compiled.create_infer_request()
+    kind = image.element_type.to_dtype().type
 
-    def predict(images: np.ndarray) -> Outputs:
-        request.infer([images], share_inputs=True)
-        labels, *probabilities = (request.get_tensor(output).data for output in outputs)
+    def run(images: np.ndarray, with_probabilities: bool) -> list[np.ndarray]:
+        request.infer([np.ascontiguousarray(loaded_model.in_type(images, kind))], share_inputs=True)
         # The next call writes to the same memory.
-        return Outputs(labels.astype(np.int32), *(array.copy() for array in probabilities))
+        return [request.get_tensor(output).data.copy() for output in outputs[: 1 + with_probabilities]]
 
-    yield predict
+    shape = [_fixed(side) for side in image.partial_shape]
+    classes = _fixed(outputs[1].partial_shape[3]) if len(outputs) > 1 else None
+    yield loaded_model.exported(loaded_model.LoadedModel(run, shape, len(outputs), classes), metadata)
 
 
-def settings(precision: str, threads: int) -> dict[str, Any]:
-    """Returns how the CPU computes, see `Execution`."""
+def ranked(model: Any) -> list[Any]:
+    """Returns the outputs, labels first."""
+    return sorted(model.outputs, key=lambda output: len(output.partial_shape))
+
+
+def _fixed(side: Any) -> int | None:
+    """Returns a side of a tensor; None if it is known only when the model runs."""
+    return None if side.is_dynamic else int(side.get_length())
+
+
+def _settings(execution: Execution) -> dict[str, Any]:
+    """Returns how the CPU computes."""
     return {
-        'INFERENCE_NUM_THREADS': threads,
+        'INFERENCE_NUM_THREADS': execution.threads,
         'PERFORMANCE_HINT': 'LATENCY',
-        'INFERENCE_PRECISION_HINT': _HINTS[precision],
+        'INFERENCE_PRECISION_HINT': _HINTS[execution.precision],
     }
 
 
 def precisions() -> tuple[str, ...]:
     """Returns the types in which this processor computes, see `Engine.precisions`."""
-    found = package().Core().get_property('CPU', 'OPTIMIZATION_CAPABILITIES')
-    return ('float32', *(name for name, capability in _CAPABILITIES.items() if capability in found))
+    capabilities = package().Core().get_property('CPU', 'OPTIMIZATION_CAPABILITIES')
+    return ('float32', *(name for name, capability in _CAPABILITIES.items() if capability in capabilities))
 
 
 def version() -> str:
@@ -104,15 +124,14 @@ def version() -> str:
     return str(package().get_version())
 
 
-register(
-    Engine(
-        name='openvino',
-        summary='OpenVINO on the CPU.',
-        convert=convert,
-        load=load,
-        precisions=precisions,
-        version=version,
-        requires=('openvino',),
-        install="'deeplab-toolkit[openvino]'",
-    )
+ENGINE = Engine(
+    name='openvino',
+    summary='OpenVINO on the CPU.',
+    convert=convert,
+    load=load,
+    precisions=precisions,
+    version=version,
+    requires=('openvino',),
+    install="'deeplab-toolkit[openvino]'",
 )
+register(ENGINE)

@@ -1,4 +1,8 @@
-"""TensorFlow Lite: converts the frozen graph with TensorFlow's converter, and runs it on the CPU with XNNPACK."""
+"""TensorFlow Lite: converts the frozen graph with TensorFlow's converter, and runs it on the CPU with XNNPACK.
+
+Class names and metadata are files in a ZIP archive at the end of the model, where tools for TensorFlow Lite keep such
+files: interpreters ignore them, and every program that reads ZIP archives shows them.
+"""
 
 from __future__ import annotations
 
@@ -6,19 +10,29 @@ import contextlib
 import os
 import re
 import warnings
-from collections.abc import Callable, Iterator
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 from absl import logging
 
+from deeplab import names
 from deeplab.core.lazy import tf
-from deeplab.registry import Engine, Execution, FrozenGraph, Outputs, Predict, register
+from deeplab.errors import CheckpointError
+from deeplab.inference import export_metadata, loaded_model
+from deeplab.registry import Engine, Execution, Exported, FrozenGraph, register
 from deeplab.system import packages, standard_error
 from deeplab.wording import option
 
 _MODEL = 'model.tflite'
 _RUNTIME = 'ai_edge_litert'
+_METADATA, _LABELS = 'deeplab.json', 'labels.txt'
+_BYTES, _CHECKSUM = 'model_bytes', 'model_crc32'  # of the model without what follows it, in the metadata
+_LEAST_SCALE_OF_PIXELS = 0.5
+_MARK = b'TFL3'  # bytes 4 to 7 of every model
+_BLOCK = 2**20  # bytes that are read at a time
 _CHATTER = re.compile(rb'INFO: |fully_quantize: ')  # names of the kernels, settings of the converter
 
 
@@ -30,8 +44,7 @@ def convert(graph: FrozenGraph, folder: str, execution: Execution) -> None:
     """
     if None in graph.shape[1:3]:
         raise ValueError(f'it needs one size of images; set {option("ModelOptions.crop_size")}')
-    with open(os.path.join(folder, _MODEL), 'wb') as file:
-        file.write(converted(graph))
+    write(converted(graph), export_metadata.OF_PIXELS, os.path.join(folder, _MODEL))
 
 
 def converted(graph: FrozenGraph, configure: Callable[[Any], None] = lambda converter: None) -> bytes:
@@ -71,32 +84,119 @@ def _quiet() -> Iterator[None]:
         logger.removeFilter(is_ours)
 
 
+def write(content: bytes, metadata: Mapping[str, Any], path: str) -> None:
+    """Writes a model and its metadata to a file."""
+    with open(path, 'wb') as file:
+        file.write(content)
+    checked = {_BYTES: len(content), _CHECKSUM: zlib.crc32(content)}
+    with zipfile.ZipFile(path, 'a') as archive:
+        if metadata.get('class_names'):
+            archive.writestr(_LABELS, '\n'.join(metadata['class_names']) + '\n')
+        archive.writestr(_METADATA, export_metadata.dumped({**metadata, **checked}))
+
+
+def is_model(path: str) -> bool:
+    """Returns whether a file is a model of TensorFlow Lite."""
+    with contextlib.suppress(OSError), open(path, 'rb') as file:
+        return file.read(8)[4:] == _MARK
+    return False
+
+
+def metadata_of(path: str) -> dict[str, Any]:
+    """Returns the metadata of a model; empty if it has none."""
+    # Damaged files make zipfile raise anything.
+    with contextlib.suppress(Exception), zipfile.ZipFile(path) as archive:
+        return export_metadata.loaded(archive.read(_METADATA))
+    return {}
+
+
 @contextlib.contextmanager
-def load(folder: str, execution: Execution) -> Iterator[Predict]:
+def load(path: str, execution: Execution) -> Iterator[Exported]:
     """Opens an interpreter, see `Engine.load`."""
-    with load_file(os.path.join(folder, _MODEL), execution) as predict:
-        yield predict
-
-
-@contextlib.contextmanager
-def load_file(path: str, execution: Execution) -> Iterator[Predict]:
-    """As `load`, of the path of a model."""
-    interpreter = interpreter_class()(model_path=path, num_threads=execution.threads)
-    image = interpreter.get_input_details()[0]['index']
-    outputs = [each['index'] for each in interpreter.get_output_details()]
+    path = os.path.join(path, _MODEL) if os.path.isdir(path) else path
+    metadata = metadata_of(path)
+    _require_whole(path, metadata)
+    model = interpreter(path, execution.threads)
+    image, *_ = model.get_input_details()
+    if not metadata and image['dtype'] == np.float32:  # such as of the original's convert_to_tflite
+        logging.info("'%s' has no metadata: its images are taken as normalized to -1 to 1.", path)
+        _, height, width, channels = map(int, image['shape'])
+        metadata = export_metadata.of_normalized((height, width), *export_metadata.usual_ends(channels))
+    outputs = sorted(model.get_output_details(), key=lambda each: len(each['shape']))  # labels first
     shape: tuple[int, ...] = ()
 
-    def predict(images: np.ndarray) -> Outputs:
+    def run(images: np.ndarray, with_probabilities: bool) -> list[np.ndarray]:
         nonlocal shape
         if images.shape != shape:
-            interpreter.resize_tensor_input(image, images.shape)
-            interpreter.allocate_tensors()
+            model.resize_tensor_input(image['index'], images.shape)
+            model.allocate_tensors()
             shape = images.shape
-        interpreter.set_tensor(image, images)
-        interpreter.invoke()
-        return Outputs(*(interpreter.get_tensor(output) for output in outputs))
+        model.set_tensor(image['index'], quantized(export_metadata.normalized(images, metadata), image))
+        model.invoke()
+        return [model.get_tensor(each['index']) for each in outputs[: 1 + with_probabilities]]
 
-    yield predict
+    batch, *sides = (int(side) if side > 0 else None for side in image.get('shape_signature', image['shape']))
+    classes = int(outputs[1]['shape'][-1]) if len(outputs) > 1 else None
+    # One image at a time if any number is allowed: the interpreter plans its memory anew for another number.
+    yield loaded_model.exported(loaded_model.LoadedModel(run, (batch or 1, *sides), len(outputs), classes), metadata)
+
+
+def _require_whole(path: str, metadata: Mapping[str, Any]) -> None:
+    """Raises `CheckpointError` if a model is damaged: by its checksum, or if it has none, by its structure.
+
+    A damaged weight would change predictions without a word. A damaged structure crashes TensorFlow's own interpreter,
+    and the interpreter of some versions of ai-edge-litert, with the process.
+    """
+    if _CHECKSUM in metadata:
+        is_whole = metadata[_CHECKSUM] == _checksum(path, int(metadata[_BYTES]))
+    else:
+        is_whole = _has_good_structure(path)
+    if not is_whole:
+        raise CheckpointError(
+            f"The export '{names.shown(path)}' cannot be loaded (it is damaged). Copy it again, or export it again"
+        )
+
+
+def _has_good_structure(path: str) -> bool:
+    """Returns whether all parts of a model that it refers to are there."""
+    if has_own_runtime():
+        from ai_edge_litert import schema_py_generated as schema
+    else:
+        from tensorflow.lite.python import schema_py_generated as schema
+    with open(path, 'rb') as file:
+        content = file.read()
+    try:
+        schema.ModelT.InitFromPackedBuf(content, 0)  # visits all parts
+    except Exception:  # of whatever kind
+        return False
+    return True
+
+
+def _checksum(path: str, size: int) -> int:
+    """Returns the CRC-32 of the first `size` bytes of a file."""
+    checksum = 0
+    with open(path, 'rb') as file:
+        while size > 0 and (block := file.read(min(size, _BLOCK))):
+            checksum, size = zlib.crc32(block, checksum), size - len(block)
+    return checksum
+
+
+def quantized(images: np.ndarray, details: Mapping[str, Any]) -> np.ndarray:
+    """Returns images, 0 to 255, as an input takes them."""
+    kind = details['dtype']
+    if kind == np.float32:
+        return images.astype(np.float32, copy=False)
+    scale, zero = details['quantization']
+    # The 8-bit numbers of an input in the range -1 to 1 are the pixels themselves.
+    values = images / scale + zero if scale > _LEAST_SCALE_OF_PIXELS else images
+    limits = np.iinfo(kind)
+    numbers: np.ndarray = np.clip(np.rint(values), limits.min, limits.max).astype(kind)
+    return numbers
+
+
+def interpreter(path: str, threads: int, **more: Any) -> Any:
+    """Returns an interpreter of a model."""
+    return interpreter_class()(model_path=path, num_threads=threads, **more)
 
 
 def interpreter_class() -> Any:
@@ -137,13 +237,12 @@ def version() -> str:
     return str(tf.__version__)
 
 
-register(
-    Engine(
-        name='tflite',
-        summary='TensorFlow Lite on the CPU.',
-        convert=convert,
-        load=load,
-        version=version,
-        install="'deeplab-toolkit[tflite]'",
-    )
+ENGINE = Engine(
+    name='tflite',
+    summary='TensorFlow Lite on the CPU.',
+    convert=convert,
+    load=load,
+    version=version,
+    install="'deeplab-toolkit[tflite]'",
 )
+register(ENGINE)
