@@ -133,11 +133,7 @@ def decode(serialized: Any, with_label: bool = True, channels: int = 3, bits: in
     if with_label:
         features[LABEL_ENCODED_KEY] = tf.io.FixedLenFeature([], tf.string)
     parsed = tf.io.parse_single_example(serialized, features)
-    if (channels, bits) == (3, 8):
-        # In spite of its name, the operation reads the content: PNG too.
-        image = tf.io.decode_jpeg(parsed[ENCODED_KEY], channels=3)  # [h, w, 3]
-    else:
-        image = _decode_image(parsed[ENCODED_KEY], channels, bits)  # [h, w, channels]
+    image = decode_image(parsed[ENCODED_KEY], channels, bits)  # [h, w, channels]
     size = tf.shape(image)
     sample = {
         common.IMAGE: image,
@@ -162,10 +158,13 @@ def _decode_label(content: Any) -> Any:
     return tf.bitwise.right_shift(label, surplus)
 
 
-def _decode_image(content: Any, channels: int, bits: int) -> Any:
-    """Returns an image of any kind: [h, w, channels], uint8 for 8 bits, float32 in 0 to 255 for 16."""
+def decode_image(content: Any, channels: int, bits: int) -> Any:
+    """Returns the image in the content of a file, a string tensor: [h, w, channels], see `decode`."""
     import tensorflow as tf
 
+    if (channels, bits) == (3, 8):
+        # In spite of its name, the operation reads the content: PNG too.
+        return tf.io.decode_jpeg(content, channels=3)
     kind = tf.uint8 if bits == 8 else tf.float32
 
     def array() -> tf.Tensor:

@@ -18,7 +18,6 @@ import numpy as np
 import tensorflow as tf
 from PIL import Image, ImageFile
 
-from deeplab import common
 from deeplab.core import sessions
 from deeplab.datasets import example, images, orientation
 from deeplab.errors import DataError, reason_of
@@ -58,8 +57,8 @@ class Reader:
         """Builds the decoder."""
         self.channels, self.bits = channels, bits
         with tf.Graph().as_default() as graph:
-            self._record = tf.compat.v1.placeholder(tf.string, [])
-            self._image = example.decode(self._record, False, channels, bits)[common.IMAGE]  # [h, w, channels]
+            self._content = tf.compat.v1.placeholder(tf.string, [])
+            self._image = example.decode_image(self._content, channels, bits)  # [h, w, channels]
         self._session = held.Held(lambda: sessions.open_session(graph))
 
     def close(self) -> None:
@@ -107,7 +106,7 @@ class Reader:
             return self.of_array(images.read_array(content))
         if not header.reads_as(self.channels):
             raise DataError(f'it has {header.channels} channels, the network takes {self.channels}')
-        return orientation.turned_pixels(self._decoded(content, header), header.orientation)
+        return orientation.turned_pixels(self._decoded(content), header.orientation)
 
     def bytes_of(self, path: str | os.PathLike[str]) -> int:
         """Returns how many bytes an image takes when it is read: by its header, otherwise those of the file."""
@@ -153,11 +152,11 @@ class Reader:
             raise DataError(f'its values are {low:g} to {high:g}; they must be in the range 0 to 255')
         return found.astype(np.uint8 if found.dtype.kind != 'f' else np.float32)
 
-    def _decoded(self, content: bytes, header: images.Header) -> np.ndarray:
-        """Decodes a JPEG or PNG as a record's."""
-        record = example.encode(content, header.format, '', *header.size, header.channels)
+    def _decoded(self, content: bytes) -> np.ndarray:
+        """Decodes a JPEG or PNG as in a record."""
         try:
-            return self._session.value.run(self._image, {self._record: record})
+            pixels: np.ndarray = self._session.value.run(self._image, {self._content: content})
+            return pixels
         except tf.errors.OpError as error:
             raise DataError(f'it cannot be decoded ({reason_of(error)})') from None
 
