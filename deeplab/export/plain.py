@@ -20,6 +20,7 @@ from deeplab.export.destinations import Destination
 from deeplab.export.fit import check_fit
 from deeplab.files import output_files, writing
 from deeplab.options import ExportOptions
+from deeplab.pictures.sample_image import sample_image
 from deeplab.registry import ExportFormat, FrozenNetwork
 
 INFERENCE_GRAPH = 'inference_graph.pbtxt'
@@ -112,17 +113,12 @@ def _network(options: ExportOptions, graph_def: tf.compat.v1.GraphDef, facts: Ma
 
 
 def random_image(options: ExportOptions) -> np.ndarray:
-    """Returns a test image for the export, [h, w, channels]: colored areas with noise, the same in each run."""
+    """Returns a sample image for the export, [h, w, channels]."""
     height, width = options.model.crop_size
     if options.resize.min_value is None and options.resize.max_value is None:
         height, width = height - height // 4, width - width // 5  # so that there is padding
-    rng = np.random.default_rng(0)
-    channels = options.model.input_channels
-    areas = rng.integers(0, 256, (5, 7, channels))
-    rows, columns = np.arange(height) * 5 // height, np.arange(width) * 7 // width
-    noise = rng.normal(0, 20, (height, width, channels))
-    pixels = np.clip(areas[rows][:, columns] + noise, 0, 255)
-    return pixels.astype(np.uint8) if options.image_bits == 8 else (pixels * 257).astype(np.uint16)
+    pixels = sample_image((height, width), options.model.input_channels).image
+    return pixels if options.image_bits == 8 else pixels.astype(np.uint16) * 257
 
 
 def compare(

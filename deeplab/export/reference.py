@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from deeplab.inference.export_runner import padded
 from deeplab.inference.network import InferenceNetwork
+from deeplab.inference.runners import padded
 from deeplab.options import DEFAULT_ENGINE, ExportOptions
 from deeplab.registry import ENGINES, Execution, Outputs, Predict
 

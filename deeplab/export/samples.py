@@ -1,4 +1,4 @@
-"""Images on which an export is calibrated, or compared with its checkpoint: those of a split, or generated ones."""
+"""Images of a split, on which an export is calibrated or compared with its checkpoint."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from deeplab import common, input_preprocess
 from deeplab.core import sessions
 from deeplab.datasets import segmentation_dataset
 from deeplab.errors import DataError
-from deeplab.inference.export_runner import padded
+from deeplab.inference.runners import padded
 from deeplab.options import ExportOptions
 from deeplab.utils import input_generator
 from deeplab.wording import option
@@ -73,18 +73,3 @@ def of_split(options: ExportOptions, dataset: str, split: str, number: int, fiel
                 sample = running.run(pipeline.samples)
                 height, width = int(sample[common.HEIGHT][0]), int(sample[common.WIDTH][0])
                 yield sample[common.IMAGE][0, :height, :width]
-
-
-def made(options: ExportOptions) -> list[np.ndarray]:
-    """Returns images that are the same in each run: colored areas with noise, [h, w, channels] float32, 0 to 255."""
-    crop_size = options.model.crop_size
-    assert crop_size is not None
-    found = []
-    for number in range(options.proof.sample_images):
-        rng = np.random.default_rng(number)
-        height, width = crop_size
-        rows, columns = (np.sort(rng.integers(0, 4 + number, side)) for side in (height, width))
-        areas = rng.integers(0, 256, (4 + number, 4 + number, options.model.input_channels))
-        noise = rng.normal(0, 15, (height, width, areas.shape[2]))
-        found.append(np.clip(np.rint(areas[rows][:, columns] + noise), 0, 255).astype(np.float32))
-    return found

@@ -8,6 +8,7 @@ import os
 import pathlib
 import statistics
 import time
+from collections.abc import Callable
 
 import numpy as np
 
@@ -113,7 +114,7 @@ def measure(request: ExportRequest) -> ExportFigures:
         size = _size(request, exported.size, exported.takes_smaller, exported.metadata.get('output_stride', 1))
         shape = (request.batch_size, *size, exported.channels)
         images = np.random.default_rng(0).integers(0, 256, shape).astype(np.float32)
-        first, *later = _timed(lambda: exported.predict(images, False), request.seconds)
+        first, *later = timed(lambda: exported.predict(images, False), request.seconds)
     return ExportFigures(
         threads=request.threads or exports.default_threads(),
         batch_size=request.batch_size,
@@ -143,13 +144,13 @@ def _size(request: ExportRequest, own: tuple[int, int] | None, takes_smaller: bo
     )
 
 
-def _timed(run, seconds: float) -> list[float]:
-    """Returns the seconds of each run."""
-    found: list[float] = []
-    until = None
-    while len(found) <= _LEAST_RUNS or time.perf_counter() < until:
+def timed(run: Callable[[], object], seconds: float) -> list[float]:
+    """Returns the seconds of each run: of the first one, then of as many as begin within `seconds`, at least three."""
+    times: list[float] = []
+    until = 0.0
+    while len(times) <= _LEAST_RUNS or time.perf_counter() < until:
         started = time.perf_counter()
         run()
-        found.append(time.perf_counter() - started)
+        times.append(time.perf_counter() - started)
         until = until or time.perf_counter() + seconds
-    return found
+    return times

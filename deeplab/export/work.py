@@ -27,8 +27,10 @@ from deeplab.export.fit import check_fit
 from deeplab.export.speed import ExportRequest
 from deeplab.files import output_files, run_manifests
 from deeplab.inference import export_metadata, opening
-from deeplab.inference.export_runner import ExportRunner, padded
+from deeplab.inference.export_runner import ExportRunner
+from deeplab.inference.runners import padded
 from deeplab.options import ExportOptions, ResizeOptions, Target
+from deeplab.pictures.sample_image import sample_image
 from deeplab.registry import BACKBONES, EXPORT_FORMATS, FrozenGraph, PortableNetwork
 from deeplab.wording import option
 
@@ -91,7 +93,9 @@ class Work:
             assert self._portable  # a checkpoint that does not match is reported first
         with reference.opened(options, self._checkpoint) as self._reference:
             if options.proof.dataset_dir is None:
-                self._images = samples.made(options)
+                size, channels = options.model.crop_size, options.model.input_channels
+                seeds = range(options.proof.sample_images)
+                self._images = [sample_image(size, channels, seed).image.astype(np.float32) for seed in seeds]
             else:
                 self._images = self._sampled()
             if options.proof.verify_split is not None:

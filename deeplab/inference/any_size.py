@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
@@ -14,6 +14,8 @@ from deeplab.inference.runners import Runner, Size
 from deeplab.options import WindowOptions, crop_sizes
 from deeplab.options.rules import require_classes
 from deeplab.wording import option
+
+T = TypeVar('T')
 
 WHOLE_PIXELS = 1 << 22  # images of more pixels are predicted in windows
 WINDOW = (513, 513)
@@ -143,14 +145,24 @@ def _sizes(runner: Runner, options: WindowOptions) -> tuple[Size, Size]:
     return window, (min(stride[0], window[0]), min(stride[1], window[1]))
 
 
-def batches(images: Iterator[np.ndarray], most: int) -> Iterator[list[np.ndarray]]:
-    """Yields consecutive images of the same shape, at most `most` at a time."""
-    batch: list[np.ndarray] = []
+def batches(images: Iterable[T], most: int, shape_of: Callable[[T], object] = np.shape) -> Iterator[list[T]]:
+    """Yields consecutive images of the same shape, as soon as there are `most`.
+
+    Args:
+      images: images, or what `shape_of` takes.
+      most: largest number of images at a time.
+      shape_of: returns the shape of an image.
+    """
+    batch: list[T] = []
     for image in images:
-        if batch and (image.shape != batch[0].shape or len(batch) == most):
+        if batch and shape_of(image) != shape_of(batch[0]):
             yield batch
             batch = []
         batch.append(image)
+        del image  # the caller may empty the batch to free the images while the next one is read
+        if len(batch) == most:
+            yield batch
+            batch = []
     if batch:
         yield batch
 

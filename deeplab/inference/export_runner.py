@@ -7,25 +7,11 @@ import numpy as np
 from deeplab.errors import OptionError
 from deeplab.inference import exports
 from deeplab.inference.held import Held
-from deeplab.inference.runners import Runner
+from deeplab.inference.runners import Runner, padded
 from deeplab.options import crop_sizes
 from deeplab.options.rules import MOST_CLASSES
 from deeplab.registry import ExportFormat, Outputs
 from deeplab.wording import option
-
-Size = tuple[int, int]
-
-
-def padded(images: np.ndarray, size: Size, value: np.ndarray) -> np.ndarray:
-    """Returns images as float32, [n, *size, channels], with `value` in the pixels that are added."""
-    count, height, width, channels = images.shape
-    if (height, width) == size:
-        return images.astype(np.float32, copy=False)
-    found = np.empty((count, *size, channels), np.float32)
-    found[:, height:] = value
-    found[:, :, width:] = value
-    found[:, :height, :width] = images
-    return found
 
 
 class ExportRunner(Runner):

@@ -13,17 +13,17 @@ import os
 import re
 import time
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numpy as np
 import tensorflow as tf
 from absl import logging
 
 import deeplab
-from deeplab.errors import OptionError, UserError
+from deeplab.errors import OptionError, UserError, reason_of
 from deeplab.inference import conversion_cache
 from deeplab.inference.network import InferenceNetwork
 from deeplab.options import AUTO_ENGINE, DEFAULT_ENGINE, EngineOptions
+from deeplab.pictures.sample_image import sample_image
 from deeplab.registry import BACKBONES, ENGINES, HEADS, Engine, Execution, FrozenGraph, Outputs, Predict
 from deeplab.system import packages, processors
 from deeplab.wording import option
@@ -73,7 +73,7 @@ def _imports_explained(engine: Engine) -> Iterator[None]:
     except ImportError as error:
         raise OptionError(
             f'{option(ENGINES.field, engine.name)} needs a package that cannot be imported: '
-            f'{_first_line(error).rstrip(".")}. Install it again, or use another engine.'
+            f'{reason_of(error).rstrip(".")}. Install it again, or use another engine.'
         ) from error
 
 
@@ -215,13 +215,11 @@ def reason_of_failure(error: Exception, frozen: FrozenGraph) -> str:
 
 
 def _images(network: InferenceNetwork, number: int) -> np.ndarray:
-    """Returns batches of made-up images with areas and noise: [number, n, h, w, channels] float32."""
-    height, width = network.crop_size or (_SIDE_OF_ANY, _SIDE_OF_ANY)
-    shape = (number, network.batch_size or 1, height, width, network.options.input_channels)
-    random = np.random.default_rng(0)
-    areas = random.uniform(0, 255, (*shape[:2], -(-height // 16), -(-width // 16), shape[-1]))
-    smooth = areas.repeat(16, axis=2).repeat(16, axis=3)[:, :, :height, :width]
-    return np.clip(smooth + random.normal(0, 8, shape), 0, 255).astype(np.float32)
+    """Returns batches of sample images: [number, n, h, w, channels] float32."""
+    size, batch_size = network.crop_size or (_SIDE_OF_ANY, _SIDE_OF_ANY), network.batch_size or 1
+    channels = network.options.input_channels
+    images = [sample_image(size, channels, seed).image for seed in range(number * batch_size)]
+    return np.float32(images).reshape(number, batch_size, *size, channels)
 
 
 def fastest(
@@ -258,7 +256,7 @@ def fastest(
             with opened(network, weights, _of_engine(options, engine.name), cache_dirs) as predict:
                 seconds[engine.name] = _time(predict, images)
         except Exception as error:  # of an engine: another one can run the network
-            reasons.append(f'{engine.name}: {_first_line(error)}')
+            reasons.append(f'{engine.name}: {reason_of(error)[:_LONGEST_REASON]}')
     if not seconds:
         raise OptionError(
             f'{option(ENGINES.field, options.engine)}: no engine can run the network with '
@@ -292,9 +290,3 @@ def _time(predict: Predict, images: np.ndarray) -> float:
         predict(batch)
         times.append(time.perf_counter() - started)
     return min(times)
-
-
-def _first_line(error: Exception) -> str:
-    """Returns the first line of an error."""
-    lines: list[Any] = str(error).splitlines()
-    return (lines[0] if lines else type(error).__name__)[:_LONGEST_REASON]

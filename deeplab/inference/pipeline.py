@@ -16,6 +16,7 @@ import tqdm
 
 from deeplab.errors import DataError
 from deeplab.inference import videos
+from deeplab.inference.any_size import batches
 from deeplab.inference.inputs import Failure, Item
 from deeplab.inference.prediction import Prediction
 from deeplab.inference.predictor import Predictor
@@ -69,13 +70,17 @@ def run(predictor: Predictor, items: Sequence[Item], write: Write, batch_size: i
     total = None if any(item.is_video for item in items) else len(items)
     bar = tqdm.tqdm(total=total, desc='predict', unit='image', disable=None)
     with bar, _Writer(write) as writer, contextlib.closing(_samples(predictor, items)) as samples:
-        for batch in _batches(samples, batch_size):
+        for batch in batches(samples, batch_size, _shape_of):
             bar.update(len(batch))
             failed = _predict(predictor, batch, writer, with_confidence)
             failures += failed
             images += len(batch) - len(failed)
             batch.clear()  # an image may be large, and the next one is read now
     return Done(images, tuple(failures), time.monotonic() - started)
+
+
+def _shape_of(sample: _Sample) -> tuple[int, ...] | None:
+    return None if sample.image is None else sample.image.shape
 
 
 def _predict(predictor: Predictor, batch: Sequence[_Sample], writer: _Writer, with_confidence: bool) -> list[Failure]:
@@ -91,25 +96,6 @@ def _predict(predictor: Predictor, batch: Sequence[_Sample], writer: _Writer, wi
     for sample, prediction in zip(good, predictions, strict=True):
         writer.add(sample, prediction)
     return failures
-
-
-def _batches(samples: Iterator[_Sample], batch_size: int) -> Iterator[list[_Sample]]:
-    """Yields consecutive samples of the same shape as soon as a batch is full; failed ones alone."""
-    batch: list[_Sample] = []
-    shape: tuple[int, ...] | None = None
-    for sample in samples:
-        own = None if sample.image is None else sample.image.shape
-        if batch and own != shape:
-            yield batch
-            batch = []
-        batch.append(sample)
-        shape = own
-        del sample  # with its image
-        if own is None or len(batch) == batch_size:
-            yield batch
-            batch = []
-    if batch:
-        yield batch
 
 
 def _samples(predictor: Predictor, items: Sequence[Item]) -> Iterator[_Sample]:

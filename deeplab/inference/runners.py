@@ -126,13 +126,15 @@ class CheckpointRunner(Runner):
     def run(self, images: np.ndarray, with_probabilities: bool) -> Outputs:
         """See `Runner.run`; images are padded with the mean pixel at the bottom and right, as in eval."""
         height, width = images.shape[1:3]
-        padded = self._padded(images)
+        sides = [max(side, least) for side, least in zip((height, width), self.smallest_window, strict=True)]
+        size = self.fixed_size or crop_sizes.above(sides, self.alignment)
+        images = padded(images, size, self._mean_pixel)
         with self._lock:
-            key = self._key(padded.shape[1:3], with_probabilities)
+            key = self._key(images.shape[1:3], with_probabilities)
             network = self._network(key)
-            step = len(padded) if key.execution.engine == DEFAULT_ENGINE else 1
-            found = [network.call(network.value, padded[i : i + step]) for i in range(0, len(padded), step)]
-        labels, probabilities = found[0] if len(found) == 1 else _joined(found)
+            step = len(images) if key.execution.engine == DEFAULT_ENGINE else 1
+            parts = [network.call(network.value, images[i : i + step]) for i in range(0, len(images), step)]
+        labels, probabilities = parts[0] if len(parts) == 1 else _joined(parts)
         if probabilities is not None:
             probabilities = probabilities[:, :height, :width]
         return Outputs(labels[:, :height, :width], probabilities)
@@ -142,19 +144,6 @@ class CheckpointRunner(Runner):
         with self._lock:
             while self._open:
                 self._open.popitem()[1].close()
-
-    def _padded(self, images: np.ndarray) -> np.ndarray:
-        """Returns the images as float32, padded to the size of the network's input."""
-        count, height, width, channels = images.shape
-        sides = [max(side, least) for side, least in zip((height, width), self.smallest_window, strict=True)]
-        size = self.fixed_size or crop_sizes.above(sides, self.alignment)
-        if (height, width) == size:
-            return images.astype(np.float32, copy=False)
-        padded = np.empty((count, *size, channels), np.float32)
-        padded[:, height:] = self._mean_pixel
-        padded[:, :, width:] = self._mean_pixel
-        padded[:, :height, :width] = images
-        return padded
 
     def _key(self, shape: Sequence[int], with_probabilities: bool) -> _Key:
         """Returns which network takes images of a size."""
@@ -212,3 +201,15 @@ def _joined(found: Sequence[Outputs]) -> Outputs:
     if found[0].probabilities is None:
         return Outputs(labels)
     return Outputs(labels, np.concatenate([outputs.probabilities for outputs in found]))
+
+
+def padded(images: np.ndarray, size: Size, value: np.ndarray) -> np.ndarray:
+    """Returns images as float32, padded at the bottom and right with the pixel `value`: [n, *size, channels]."""
+    count, height, width, channels = images.shape
+    if (height, width) == size:
+        return images.astype(np.float32, copy=False)
+    result = np.empty((count, *size, channels), np.float32)
+    result[:, height:] = value
+    result[:, :, width:] = value
+    result[:, :height, :width] = images
+    return result

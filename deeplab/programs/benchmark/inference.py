@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from deeplab.core import sessions
 from deeplab.errors import OutOfMemoryError
+from deeplab.export.speed import timed
 from deeplab.inference import opening
 from deeplab.inference.network import InferenceNetwork
 from deeplab.options import PredictionOptions
@@ -20,7 +21,6 @@ from deeplab.system import children
 from deeplab.wording import option
 
 _SECONDS = 2.0  # of later batches
-_LEAST_RUNS = 3
 _CENTERS = {'beta': 0.0, 'moving_mean': 0.0, 'biases': 0.0, 'gamma': 1.0, 'moving_variance': 1.0}
 
 
@@ -64,22 +64,10 @@ def _measured(request: InferenceRequest, threads: int, batch_size: int) -> Infer
         opened = opening.opened(network, opening.Weights(checkpoint), request.engine, [request.folder])
         predict = stack.enter_context(opened)
         load = time.perf_counter() - started
-        first, *later = _timed(lambda: predict(images))
+        first, *later = timed(lambda: predict(images), _SECONDS)
     peak = children.peak_bytes_of(os.getpid())
     engine = network.chosen_engines.get(request.engine, request.engine).engine
     return Inference(threads, batch_size, load, first, statistics.median(later), peak, engine=engine)
-
-
-def _timed(run) -> list[float]:
-    """Returns the seconds of each run."""
-    seconds: list[float] = []
-    until = None
-    while len(seconds) <= _LEAST_RUNS or time.perf_counter() < until:
-        started = time.perf_counter()
-        run()
-        seconds.append(time.perf_counter() - started)
-        until = until or time.perf_counter() + _SECONDS
-    return seconds
 
 
 def write_random_weights(network: InferenceNetwork, path: str) -> None:

@@ -17,6 +17,7 @@ from deeplab.datasets.record_index import Records
 from deeplab.evaluation import runner
 from deeplab.files import written_files
 from deeplab.options import ResizeOptions
+from deeplab.pictures.sample_image import sample_image
 from deeplab.programs.benchmark.figures import Parts, PartsRequest
 from deeplab.utils import input_generator
 
@@ -64,11 +65,8 @@ def _reading(descriptor: DatasetDescriptor, index: Records) -> float:
 def _writing(descriptor: DatasetDescriptor, request: PartsRequest) -> float:
     """Returns images per second of what vis writes: image, colored prediction and class ids."""
     height, width = request.size
-    rng = np.random.default_rng(0)
-    areas = rng.integers(0, descriptor.num_classes, (9, 12))
-    labels = areas[np.arange(height) * 9 // height][:, np.arange(width) * 12 // width].astype(np.int32)
-    shades = rng.integers(0, 256, (descriptor.num_classes, descriptor.image_channels))
-    image = (shades[labels] + rng.normal(0, 12, (height, width, 1))).astype(np.float32)
+    image, mask = sample_image(request.size, descriptor.image_channels, num_classes=descriptor.num_classes)
+    image, labels = image.astype(np.float32), mask.astype(np.int32)
     folders = [os.path.join(request.folder, name) for name in (vis.PICTURES, vis.RAW_PREDICTIONS)]
     for folder in folders:
         os.makedirs(folder, exist_ok=True)

@@ -10,9 +10,9 @@ from PIL import Image
 
 from deeplab.datasets import example, tfrecord
 from deeplab.datasets.descriptor import DatasetDescriptor
+from deeplab.pictures.sample_image import sample_image
 
 _IMAGES = 16
-_ROWS, _COLUMNS = 9, 12  # areas of an image
 
 
 def write(folder: str, split: str, descriptor: DatasetDescriptor, size: tuple[int, int]) -> str:
@@ -33,15 +33,8 @@ def write(folder: str, split: str, descriptor: DatasetDescriptor, size: tuple[in
 
 def _record(number: int, descriptor: DatasetDescriptor, size: tuple[int, int]) -> bytes:
     """Returns a serialized record."""
-    rng = np.random.default_rng(number)
-    (height, width), channels = size, descriptor.image_channels
-    areas = rng.integers(0, descriptor.num_classes, (_ROWS, _COLUMNS))
-    rows, columns = np.arange(height) * _ROWS // height, np.arange(width) * _COLUMNS // width
-    mask = areas[rows][:, columns].astype(np.uint8)  # [h, w]
-    if descriptor.num_classes > descriptor.ignore_label:
-        mask[mask == descriptor.ignore_label] = (descriptor.ignore_label + 1) % descriptor.num_classes
-    colors = rng.integers(0, 256, (256, channels))
-    pixels = np.clip(colors[mask] + rng.normal(0, 12, (height, width, channels)), 0, 255).astype(np.uint8)
+    channels = descriptor.image_channels
+    pixels, mask = sample_image(size, channels, number, descriptor.num_classes, descriptor.ignore_label)
     stream = io.BytesIO()
     if channels == 3 and descriptor.image_bits == 8:
         Image.fromarray(pixels).save(stream, 'JPEG', quality=90)
@@ -52,4 +45,4 @@ def _record(number: int, descriptor: DatasetDescriptor, size: tuple[int, int]) -
         kind = 'npy'
     label = io.BytesIO()
     Image.fromarray(mask).save(label, 'PNG')
-    return example.encode(stream.getvalue(), kind, f'generated_{number}', height, width, channels, label.getvalue())
+    return example.encode(stream.getvalue(), kind, f'generated_{number}', *size, channels, label.getvalue())
