@@ -29,7 +29,7 @@ from PIL import Image
 from deeplab import names
 from deeplab.core import sessions
 from deeplab.errors import CheckpointError, DataError, OptionError
-from deeplab.export import export_files, portable, tensor_names
+from deeplab.export import destinations, portable, tensor_names
 from deeplab.export.formats import frozen_graph
 from deeplab.files import output_files
 from deeplab.inference import export_metadata, opening
@@ -86,7 +86,7 @@ def run(options: ConvertOptions) -> Result:
     source = _source(options)
     image = None if options.test_image_path is None else _read(options.test_image_path, source.graph.shape[3])
     folder = output_files.make_folder(os.path.dirname(path) or '.')
-    with export_files.beside(path, record) as temporary:
+    with destinations.beside(path, record) as temporary:
         content = _converted(source, options)
         with output_files.writing_to(folder, _PATH):
             engine.write(content, source.metadata, temporary)

@@ -21,7 +21,7 @@ import os
 from collections.abc import Sequence
 
 from deeplab.evaluation import runner
-from deeplab.export import destinations, export_files, plain, results
+from deeplab.export import destinations, plain, results
 from deeplab.export.destinations import Destination
 from deeplab.export.fit import check_fit, find_checkpoint
 from deeplab.export.plain import INFERENCE_GRAPH, Result, compare
@@ -52,7 +52,7 @@ def run(options: ExportOptions) -> Result:
     targets = destinations.of(options)
     if options.save_inference_graph:
         folder = os.path.dirname(targets[0].path)
-        export_files.check_inference_graph(os.path.join(folder, INFERENCE_GRAPH))
+        destinations.check_inference_graph(os.path.join(folder, INFERENCE_GRAPH))
     checkpoint = find_checkpoint(options.checkpoint_path)
     choice = WeightsChoice(options.use_moving_average, 'ExportOptions.use_moving_average')
     options = dataclasses.replace(options, use_moving_average=choice.takes_averages(checkpoint))

@@ -21,7 +21,7 @@ from deeplab import cli, common, export_model
 from deeplab.core import preprocess_utils, sessions
 from deeplab.datasets import example
 from deeplab.errors import CheckpointError, DataError, OptionError, UserError
-from deeplab.export import export_files, export_graph, plain
+from deeplab.export import destinations, export_graph, plain
 from deeplab.options import DecoderOptions, ExportOptions, ModelOptions, PredictionOptions, ResizeOptions
 from deeplab.registry import EXPORT_FORMATS
 from tests.helpers import checkpoint_files
@@ -429,9 +429,9 @@ def test_paths_that_are_taken(checkpoint, tmp_path):
     )
     (folder / 'saved_model.pb').write_bytes(b'')
     with pytest.raises(DataError, match=r'is a folder with other files \(cat.jpg\)'):
-        export_files.check_target(str(folder), EXPORT_FORMATS.get('saved_model'))
+        destinations.check_target(str(folder), EXPORT_FORMATS.get('saved_model'))
     (folder / 'cat.jpg').unlink()
-    export_files.check_target(str(folder), EXPORT_FORMATS.get('saved_model'))
+    destinations.check_target(str(folder), EXPORT_FORMATS.get('saved_model'))
 
 
 OTHER_GRAPH = tf.compat.v1.GraphDef(node=[{'name': 'a', 'op': 'NoOp'}]).SerializeToString()
@@ -464,12 +464,12 @@ def test_a_device_is_not_replaced(checkpoint, tmp_path):
 def test_an_export_of_another_program_and_an_empty_file_may_be_replaced(tmp_path):
     path = tmp_path / 'frozen_inference_graph.pb'
     path.write_bytes(b'')
-    export_files.check_target(str(path), FROZEN_GRAPH)
+    destinations.check_target(str(path), FROZEN_GRAPH)
     graph = tf.compat.v1.GraphDef()
     for name in ('ImageTensor', 'Cast', 'SemanticPredictions'):
         graph.node.add(name=name, op='Placeholder')
     path.write_bytes(graph.SerializeToString())
-    export_files.check_target(str(path), FROZEN_GRAPH)
+    destinations.check_target(str(path), FROZEN_GRAPH)
 
 
 def test_a_saved_model_of_another_program_is_not_replaced(tmp_path):
@@ -477,7 +477,7 @@ def test_a_saved_model_of_another_program_is_not_replaced(tmp_path):
     model.meta_graphs.add().signature_def['serving_default'].inputs['x'].name = 'x:0'
     (tmp_path / 'saved_model.pb').write_bytes(model.SerializeToString())
     with pytest.raises(OptionError, match='exists and is not'):
-        export_files.check_target(str(tmp_path), EXPORT_FORMATS.get('saved_model'))
+        destinations.check_target(str(tmp_path), EXPORT_FORMATS.get('saved_model'))
 
 
 def test_a_folder_that_cannot_be_made(small_network, checkpoint, tmp_path):

@@ -11,7 +11,7 @@ from deeplab import cli, common, input_preprocess, model, plugins
 from deeplab.core import schedules, sessions
 from deeplab.datasets import descriptor
 from deeplab.errors import OptionError
-from deeplab.export import export_files, speed
+from deeplab.export import destinations, speed
 from deeplab.options import OptimizerOptions, ResizeOptions
 from deeplab.options.parameters import as_dict
 from deeplab.registry import (
@@ -263,11 +263,11 @@ def test_an_export_format_of_a_plugin(tmp_path, monkeypatch):
         labels, probabilities = record.run('g', np.full((2, 4, 3), 7, np.uint8))
         assert labels.tolist() == [[7] * 4] * 2 and probabilities.shape == (2, 4, 3)
         with pytest.raises(OptionError, match="'g' exists and is not a compressed graph of DeepLab"):
-            export_files.check_target('g', record)
+            destinations.check_target('g', record)
         with pytest.raises(
             OptionError, match=r'export_format=.compressed_graph. needs no_such_package.*pip install it'
         ):
-            export_files.check_installed(
+            destinations.check_installed(
                 dataclasses.replace(record, requires=('no_such_package.x', 'os'), install='it'), 'float32'
             )
 

@@ -15,7 +15,7 @@ from deeplab import names
 from deeplab.checks import checkpoint_network
 from deeplab.core import checkpoints, moving_average, sessions
 from deeplab.errors import CheckpointError
-from deeplab.export import export_files, export_graph, results
+from deeplab.export import destinations, export_graph, results
 from deeplab.export.destinations import Destination
 from deeplab.export.fit import check_fit
 from deeplab.files import output_files, writing
@@ -89,7 +89,7 @@ def write(
         )
     network = _network(options, export_graph.freeze(export, values), facts)
     folder = output_files.make_folder(os.path.dirname(path) or '.')
-    with export_files.beside(path, record) as temporary:
+    with destinations.beside(path, record) as temporary:
         with output_files.writing_to(folder, 'ExportOptions.export_path'):
             record.write(network, temporary, **options.settings_of(record))
         del network  # large

@@ -1,9 +1,10 @@
-"""Proof of an export: its labels, probabilities and mean IoU beside those of the checkpoint."""
+"""Proof of an export: its labels, probabilities and mean IoU compared with the network of the checkpoint."""
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from absl import logging
@@ -14,10 +15,11 @@ from deeplab.errors import DataError
 from deeplab.evaluation import differences, runner, split_images
 from deeplab.evaluation.image_results import ImageResults
 from deeplab.export import portable
-from deeplab.export.reference import Reference
 from deeplab.inference.export_runner import ExportRunner
-from deeplab.options import DatasetOptions, ExportOptions
-from deeplab.registry import ExportFormat
+from deeplab.inference.network import InferenceNetwork
+from deeplab.inference.runners import padded
+from deeplab.options import DEFAULT_ENGINE, DatasetOptions, ExportOptions
+from deeplab.registry import ENGINES, Execution, ExportFormat, Outputs, Predict
 from deeplab.wording import option
 
 
@@ -54,6 +56,39 @@ class Verified:
     checkpoint_miou: float
     miou: float
     difference: tuple[float, float | None, float | None]
+
+
+class Reference:
+    """Predicts images with the network of a checkpoint.
+
+    Attributes:
+      mean_pixel: value of padding, [channels].
+    """
+
+    def __init__(self, network: InferenceNetwork, predict: Predict) -> None:
+        """Creates it; `open_reference` does."""
+        self._network, self._predict = network, predict
+        self.mean_pixel = np.asarray(network.mean_pixel, np.float32)
+
+    def run(self, image: np.ndarray) -> Outputs:
+        """Returns labels [h, w] and probabilities [h, w, classes] of an image [h, w, channels], padded to the crop."""
+        height, width = image.shape[:2]
+        assert self._network.crop_size is not None
+        labels, probabilities = self._predict(padded(image[np.newaxis], self._network.crop_size, self.mean_pixel))
+        return Outputs(labels[0, :height, :width], probabilities[0, :height, :width])
+
+
+@contextlib.contextmanager
+def open_reference(options: ExportOptions, checkpoint: str) -> Iterator[Reference]:
+    """Opens the network for the `with` block.
+
+    Raises:
+      CheckpointError: The checkpoint does not match it.
+    """
+    network = InferenceNetwork(options.model, options.prediction, 1, with_probabilities=True)
+    frozen = network.frozen(checkpoint, bool(options.use_moving_average))
+    with ENGINES.get(DEFAULT_ENGINE).open(frozen, Execution()) as predict:
+        yield Reference(network, predict)
 
 
 def compared(export: ExportRunner, reference: Reference, images: Sequence[np.ndarray]) -> Comparison:

@@ -21,13 +21,14 @@ from deeplab.core import checkpoints, moving_average
 from deeplab.datasets import descriptor
 from deeplab.datasets.descriptor import Classes
 from deeplab.errors import OptionError, UserError
-from deeplab.export import export_files, plain, proof, reference, results, samples, speed
+from deeplab.export import destinations, plain, proof, results, samples, speed
 from deeplab.export.destinations import Destination
 from deeplab.export.fit import check_fit
 from deeplab.export.speed import ExportRequest
 from deeplab.files import output_files, run_manifests
 from deeplab.inference import export_metadata, opening
 from deeplab.inference.export_runner import ExportRunner
+from deeplab.inference.network import InferenceNetwork
 from deeplab.inference.runners import padded
 from deeplab.options import ExportOptions, ResizeOptions, Target
 from deeplab.pictures.sample_image import sample_image
@@ -51,7 +52,7 @@ class Work:
         self._options, self._checkpoint = options, checkpoint
         self._step = checkpoints.step_of(checkpoint)
         self._proving = contextlib.ExitStack()
-        self._reference: reference.Reference | None = None
+        self._reference: proof.Reference | None = None
         self._images: list[np.ndarray] = []
         self._parameters = 0
         self._conversions: dict[str, Any] = {}
@@ -77,7 +78,7 @@ class Work:
     def _portable(self) -> FrozenGraph:
         """The network for other runtimes."""
         options = self._options
-        network = reference.portable_network(options)
+        network = _portable_network(options)
         weights = network.portable.weights
         self._parameters = sum(math.prod(each.shape) for each in weights if '/moving_' not in each.op.name)
         names = moving_average.average_of_each(self._checkpoint, weights) if options.use_moving_average else None
@@ -91,7 +92,7 @@ class Work:
         options = self._options
         if any(EXPORT_FORMATS.get(target.format).is_portable for target in options.targets):
             assert self._portable  # a checkpoint that does not match is reported first
-        with reference.opened(options, self._checkpoint) as self._reference:
+        with proof.open_reference(options, self._checkpoint) as self._reference:
             if options.proof.dataset_dir is None:
                 size, channels = options.model.crop_size, options.model.input_channels
                 seeds = range(options.proof.sample_images)
@@ -143,7 +144,7 @@ class Work:
         network = self._described(destination.target.variant, facts)
         logging.info("Converting '%s' to %s.", self._checkpoint, destination.target)
         folder = output_files.make_folder(os.path.dirname(destination.path) or '.')
-        with export_files.beside(destination.path, record) as temporary:
+        with destinations.beside(destination.path, record) as temporary:
             with output_files.writing_to(folder, 'ExportOptions.export_path'), self._explained(destination):
                 record.convert(network, temporary, **options.settings_of(record))
             prove(temporary)
@@ -246,6 +247,14 @@ class Work:
             found = proof.layers_by_error(record, path, exact, image)[:_SHOWN_LAYERS]
         shown = '; '.join(f'{name} ({error:+.1%} of the deviation of its activations)' for name, error in found)
         return f'The layers that add most of the error: {shown or "unknown"}'
+
+
+def _portable_network(options: ExportOptions) -> InferenceNetwork:
+    """Returns the network in the form that other runtimes take."""
+    conversion = options.conversion
+    model = dataclasses.replace(options.model, crop_size=None) if conversion.is_resizable else options.model
+    batch_size = None if conversion.has_dynamic_batch else 1
+    return InferenceNetwork(model, options.prediction, batch_size, conversion.outputs == 'probabilities')
 
 
 def _metadata(options: ExportOptions, target: Target, checkpoint: str, step: int, classes: Classes) -> dict[str, Any]:

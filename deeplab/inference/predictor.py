@@ -19,15 +19,18 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import IO, Any
 
 import numpy as np
+import tensorflow as tf
 from PIL import Image
 
+from deeplab import common, input_preprocess
+from deeplab.core import sessions, shapes
 from deeplab.datasets.descriptor import Classes, classes_of
 from deeplab.errors import DataError, OptionError
 from deeplab.inference import any_size, exports, image_files, model_source, opening
 from deeplab.inference.any_size import Scores
 from deeplab.inference.export_runner import ExportRunner
+from deeplab.inference.held import Held
 from deeplab.inference.prediction import Prediction
-from deeplab.inference.resizing import Resizer
 from deeplab.inference.run_weights import WeightsChoice
 from deeplab.inference.runners import CheckpointRunner, Runner
 from deeplab.options import (
@@ -87,7 +90,7 @@ class Predictor:
             self._reader = image_files.Reader(runner.channels, classes.image_bits)
             self._closing.callback(self._reader.close)
             resizes = resize is not None and (resize.min_value is not None or resize.max_value is not None)
-            self._resizer = Resizer(resize, runner.channels) if resize is not None and resizes else None
+            self._resizer = _Resizer(resize, runner.channels) if resize is not None and resizes else None
             if self._resizer is not None:
                 self._closing.callback(self._resizer.close)
             failed.pop_all()
@@ -346,6 +349,48 @@ class Predictor:
             most = scores.max(axis=2) if confidence and scores is not None else None
             result.append(Scores(labels, most, scores if probabilities else None))
         return result
+
+
+class _Resizer:
+    """Resizes images to the sizes of the training, and predictions back, as eval and vis do.
+
+    Several threads may use it at a time.
+    """
+
+    def __init__(self, resize: ResizeOptions, channels: int) -> None:
+        """Builds the operations.
+
+        Args:
+          resize: range of the sides.
+          channels: channels of the images.
+        """
+        with tf.Graph().as_default() as graph:
+            self._image = tf.compat.v1.placeholder(tf.float32, [None, None, channels])
+            self._resized = input_preprocess.resize_to_range(resize)({common.IMAGE: self._image})[common.IMAGE]
+            self._size = tf.compat.v1.placeholder(tf.int32, [2])
+            size = tf.unstack(self._size)
+            self._labels = tf.compat.v1.placeholder(tf.uint8, [None, None])
+            wide = tf.cast(self._labels, tf.int32)[tf.newaxis, ..., tf.newaxis]  # [1, h', w', 1]
+            self._own_labels = tf.cast(shapes.resize_nearest(wide, size)[0, ..., 0], tf.uint8)  # [h, w]
+            self._scores = tf.compat.v1.placeholder(tf.float32, [None, None, None])
+            self._own_scores = shapes.resize_bilinear(self._scores[tf.newaxis], size)[0]  # [h, w, c]
+        self._session = Held(lambda: sessions.open_session(graph))
+
+    def resized(self, image: np.ndarray) -> np.ndarray:
+        """Returns an image [h, w, channels] in a size of the range, float32."""
+        return self._session.value.run(self._resized, {self._image: image})
+
+    def labels(self, labels: np.ndarray, size: tuple[int, int]) -> np.ndarray:
+        """Returns labels [h', w'] uint8 in another size, by nearest neighbor."""
+        return self._session.value.run(self._own_labels, {self._labels: labels, self._size: size})
+
+    def scores(self, scores: np.ndarray, size: tuple[int, int]) -> np.ndarray:
+        """Returns probabilities [h', w', classes] in another size, bilinearly."""
+        return self._session.value.run(self._own_scores, {self._scores: scores, self._size: size})
+
+    def close(self) -> None:
+        """Releases the operations."""
+        self._session.close()
 
 
 def _is_file(image: Any) -> bool:

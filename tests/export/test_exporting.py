@@ -2,8 +2,8 @@
 
 The network is the tiny one of the tests of prediction, with a made data set.
 
-Covers export/destinations.py, export/proof.py, export/reference.py, export/results.py,
-export/samples.py, export/work.py, inference/export_metadata.py, export/portable.py, export/serving.py,
+Covers export/destinations.py, export/proof.py, export/results.py,
+export/samples.py, export/work.py, inference/export_metadata.py, export/portable.py,
 export/formats/tflite.py, export/formats/onnx.py, export/formats/openvino.py, inference/exports.py,
 inference/export_runner.py, export/speed.py,
 programs/benchmark/side_by_side.py and system/processors.py.
@@ -26,8 +26,9 @@ from deeplab import vis as visualization
 from deeplab.checks.checkpoint_network import network_shapes
 from deeplab.datasets import wire
 from deeplab.errors import CheckpointError, DataError, OptionError, UserError
-from deeplab.export import proof, results, serving, work
+from deeplab.export import proof, results, work
 from deeplab.export import speed as export_figures
+from deeplab.export.formats import saved_model
 from deeplab.export.speed import ExportFigures
 from deeplab.inference import export_metadata, exports
 from deeplab.inference.runtimes import tflite
@@ -269,7 +270,7 @@ def test_a_saved_model_for_a_server(training, tmp_path):
     with Predictor.from_export(path) as exported:  # the folder of the versions
         np.testing.assert_array_equal(exported(image).labels, whole['predictions'][0])
         assert exported.class_names == tuple(predictor_setup.CLASSES)
-    (request,) = tf.data.TFRecordDataset(str(path / '3' / 'assets.extra' / serving.FILE)).as_numpy_iterator()
+    (request,) = tf.data.TFRecordDataset(str(path / '3' / 'assets.extra' / saved_model.WARMUP)).as_numpy_iterator()
     request = _field(_field(request, 6), 1)
     assert _field(_field(request, 1), 3) == b'serving_default'
     name, tensor = (_field(_field(request, 2), number) for number in (1, 2))

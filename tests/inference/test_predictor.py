@@ -1,4 +1,4 @@
-"""The Predictor: from Python to labels. Covers inference/runners.py and inference/resizing.py."""
+"""The Predictor: from Python to labels. Covers inference/runners.py."""
 
 import concurrent.futures
 import contextlib

@@ -168,7 +168,7 @@ def test_export_is_covered(monkeypatch):
     def fail(*_):
         raise MemoryError
 
-    monkeypatch.setattr(export_model.export_files, 'check_target', fail)
+    monkeypatch.setattr(export_model.destinations, 'check_target', fail)
     with pytest.raises(OutOfMemoryError, match='crop_size'):
         export_model.run(ExportOptions(evaluation_setup.MODEL, 'checkpoint', 'path'))
 

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from deeplab.core.lazy import tf
-from deeplab.export import serving, tensor_names
+from deeplab.datasets import wire
+from deeplab.export import tensor_names
 from deeplab.export.formats import _sessions
 from deeplab.inference import export_metadata
 from deeplab.registry import Exported, ExportFormat, FrozenNetwork, register
@@ -23,6 +24,8 @@ PROBABILITIES = 'probabilities'
 SERVING_TAG = 'serve'
 _ASSETS = 'assets.extra'  # files beside the graph, which TensorFlow does not load
 _METADATA = 'deeplab.json'
+WARMUP = 'tf_serving_warmup_requests'  # file in _ASSETS
+_MODEL = 'deeplab'  # the server takes its own name
 
 
 def write(network: FrozenNetwork, folder: str) -> None:
@@ -64,7 +67,27 @@ def write(network: FrozenNetwork, folder: str) -> None:
             file.write(export_metadata.dumped(network.metadata))
     if network.has_warmup:
         shape = (1, *network.crop_size, network.channels)
-        serving.write_warmup(assets, IMAGE, np.zeros(shape, np.uint8 if network.bits == 8 else np.uint16))
+        _write_warmup(assets, np.zeros(shape, np.uint8 if network.bits == 8 else np.uint16))
+
+
+def _write_warmup(folder: str, image: np.ndarray) -> None:
+    """Writes the request with which TensorFlow Serving warms up, without the package of its messages.
+
+    Source: tensorflow_serving/apis/{prediction_log,predict,model}.proto:
+      PredictionLog { PredictLog predict_log = 6; }  PredictLog { PredictRequest request = 1; }
+      PredictRequest { ModelSpec model_spec = 1; map<string, TensorProto> inputs = 2; }
+      ModelSpec { string name = 1; string signature_name = 3; }
+
+    Args:
+      folder: assets.extra of the SavedModel, where the server looks for the file.
+      image: image of the request, [1, h, w, channels].
+    """
+    tensor = tf.make_tensor_proto(image).SerializeToString()
+    entry = wire.message(1, IMAGE.encode()) + wire.message(2, tensor)
+    spec = wire.message(1, _MODEL.encode()) + wire.message(3, SIGNATURE.encode())
+    request = wire.message(1, spec) + wire.message(2, entry)
+    with tf.io.TFRecordWriter(os.path.join(folder, WARMUP)) as writer:
+        writer.write(wire.message(6, wire.message(1, request)))
 
 
 def _signature(inputs: dict[str, Any], outputs: dict[str, Any]) -> Any:

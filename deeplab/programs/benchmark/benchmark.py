@@ -7,6 +7,7 @@ measurement runs in a process of its own; this one never loads TensorFlow.
 from __future__ import annotations
 
 import dataclasses
+import io
 import json
 import os
 import re
@@ -15,14 +16,19 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
 from absl import logging
+from PIL import Image
 
 from deeplab import names
-from deeplab.datasets import descriptor
+from deeplab.datasets import descriptor as descriptors
+from deeplab.datasets import example, tfrecord
+from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.errors import OptionError
 from deeplab.files import output_files, writing
 from deeplab.options import AUTO_ENGINE, BenchmarkOptions, DatasetOptions, ModelOptions
-from deeplab.programs.benchmark import side_by_side, synthetic, training
+from deeplab.pictures.sample_image import sample_image
+from deeplab.programs.benchmark import side_by_side, training
 from deeplab.programs.benchmark.figures import (
     Inference,
     InferenceRequest,
@@ -36,6 +42,7 @@ from deeplab.wording import option
 
 _OUTPUT = 'BenchmarkOptions.output'
 _LATE = 'the time is up'
+_IMAGES = 16  # of the records that are written
 
 
 @dataclasses.dataclass(frozen=True)
@@ -110,8 +117,41 @@ def _dataset(options: BenchmarkOptions, folder: str) -> DatasetOptions:
     assert crop_size is not None
     logging.info('Without %s, generated images are used.', option('DatasetOptions.directory'))
     return dataclasses.replace(
-        dataset, directory=synthetic.write(folder, dataset.split, descriptor.load(dataset.name), crop_size)
+        dataset, directory=write_records(folder, dataset.split, descriptors.load(dataset.name), crop_size)
     )
+
+
+def write_records(folder: str, split: str, descriptor: DatasetDescriptor, size: tuple[int, int]) -> str:
+    """Writes records of one split with images of colored areas and slight noise; returns the folder.
+
+    Args:
+      folder: where to; it must exist.
+      split: name of the split.
+      descriptor: its classes, channels and bits are those of the records.
+      size: height and width.
+    """
+    path = os.path.join(folder, f'{split}-00000-of-00001.tfrecord')
+    with open(path, 'wb') as file:
+        for number in range(_IMAGES):
+            file.write(tfrecord.framed(_record(number, descriptor, size)))
+    return folder
+
+
+def _record(number: int, descriptor: DatasetDescriptor, size: tuple[int, int]) -> bytes:
+    """Returns a serialized record."""
+    channels = descriptor.image_channels
+    pixels, mask = sample_image(size, channels, number, descriptor.num_classes, descriptor.ignore_label)
+    stream = io.BytesIO()
+    if channels == 3 and descriptor.image_bits == 8:
+        Image.fromarray(pixels).save(stream, 'JPEG', quality=90)
+        kind = 'jpeg'
+    else:
+        is_wide = descriptor.image_bits == 16
+        np.save(stream, pixels.astype(np.uint16) * 257 if is_wide else pixels)
+        kind = 'npy'
+    label = io.BytesIO()
+    Image.fromarray(mask).save(label, 'PNG')
+    return example.encode(stream.getvalue(), kind, f'generated_{number}', *size, channels, label.getvalue())
 
 
 def _predicting(options: BenchmarkOptions) -> ModelOptions:

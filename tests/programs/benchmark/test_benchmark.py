@@ -1,5 +1,5 @@
 """deeplab benchmark. Covers system/children.py, programs/benchmark/figures.py, programs/benchmark/inference.py,
-programs/benchmark/parts.py, programs/benchmark/synthetic.py, programs/benchmark/training.py, options/benchmark.py.
+programs/benchmark/parts.py, programs/benchmark/training.py, options/benchmark.py.
 
 Each measurement is tested in this process with a toy network; the program with stand-ins for the measurements.
 """
@@ -18,7 +18,7 @@ from deeplab.datasets import descriptor
 from deeplab.errors import OptionError, OutputError
 from deeplab.files import writing
 from deeplab.options import DatasetOptions, EngineOptions, ModelOptions
-from deeplab.programs.benchmark import benchmark, figures, inference, parts, synthetic, training
+from deeplab.programs.benchmark import benchmark, figures, inference, parts, training
 from deeplab.registry import BACKBONES, register
 from deeplab.system import children
 from tests.helpers.toy_network import TOY
@@ -132,7 +132,7 @@ def test_reading_and_writing(channels, tmp_path, monkeypatch):
     camvid = descriptor.load('camvid')
     if channels != 3:
         camvid = dataclasses.replace(camvid, image_channels=channels, image_bits=16)
-    records = synthetic.write(str(tmp_path), 'val', camvid, (16, 24))
+    records = benchmark.write_records(str(tmp_path), 'val', camvid, (16, 24))
     dataset = DatasetOptions('val', records, 'camvid')
     if channels != 3:  # only that its records can be read
         monkeypatch.setattr(parts.segmentation_dataset, 'get_dataset', _with(camvid))

@@ -1,6 +1,6 @@
 """Exported files and folders are replaced as a whole, whatever stops the export.
 
-What `export_files` and `export_graph` write is tested in tests/test_export_model.py.
+What `destinations` and `export_graph` write is tested in tests/test_export_model.py.
 """
 
 import os
@@ -8,7 +8,7 @@ import os
 import pytest
 
 from deeplab.errors import OptionError
-from deeplab.export import export_files
+from deeplab.export import destinations
 from deeplab.export.formats import tflite
 from deeplab.inference.runtimes import tflite as engine
 from deeplab.registry import EXPORT_FORMATS
@@ -37,7 +37,7 @@ def test_an_export_that_was_killed_while_it_replaced_another(tmp_path, is_there)
         folder.mkdir()
         (folder / 'saved_model.pb').write_text(folder.name)
     os.utime(older, (1, 1))
-    with pytest.raises(ZeroDivisionError), export_files.beside(str(path), FORMAT):
+    with pytest.raises(ZeroDivisionError), destinations.beside(str(path), FORMAT):
         raise ZeroDivisionError
     assert os.listdir(tmp_path) == ['saved_model']
     assert (path / 'saved_model.pb').read_text() == (path.name if is_there else old.name)
@@ -56,7 +56,7 @@ def test_an_interrupted_replacement_leaves_the_earlier_export(tmp_path, monkeypa
         rename(source, target)
 
     monkeypatch.setattr(os, 'rename', interrupted)
-    with pytest.raises(KeyboardInterrupt), export_files.beside(str(path), FORMAT) as temporary:
+    with pytest.raises(KeyboardInterrupt), destinations.beside(str(path), FORMAT) as temporary:
         os.mkdir(temporary)
     assert os.listdir(tmp_path) == ['saved_model']
     assert (path / 'saved_model.pb').read_text() == 'old'
@@ -68,11 +68,11 @@ def test_a_model_of_two_files_beside_each_other(tmp_path):
     path = str(tmp_path / 'M.xml')
     (tmp_path / 'M.bin').write_text('of something else')
     with pytest.raises(OptionError, match=r'M\.bin. exists and is not an OpenVINO model'):
-        export_files.check_target(path, record)
+        destinations.check_target(path, record)
     (tmp_path / 'M.bin').unlink()
     for content in ('metadata_version', 'metadata_version again'):
-        export_files.check_target(path, record)
-        with export_files.beside(path, record) as temporary:
+        destinations.check_target(path, record)
+        with destinations.beside(path, record) as temporary:
             os.mkdir(temporary)
             for name in record.contents:
                 with open(os.path.join(temporary, name), 'w') as file:
@@ -80,4 +80,4 @@ def test_a_model_of_two_files_beside_each_other(tmp_path):
         assert {each.name: each.read_text() for each in tmp_path.iterdir()} == {'M.xml': content, 'M.bin': content}
     (tmp_path / 'M.xml').write_text('<net/>')
     with pytest.raises(OptionError, match=r'M\.(xml|bin). exists and is not an OpenVINO model'):
-        export_files.check_target(path, record)
+        destinations.check_target(path, record)
