@@ -72,6 +72,20 @@ class Source(NamedTuple):
     graph: FrozenGraph
     metadata: dict[str, Any]
 
+    @property
+    def shape(self) -> tuple[int, int, int, int]:
+        """Shape of the image, which TensorFlow Lite needs."""
+        batch, height, width, channels = self.graph.shape
+        assert batch is not None and height is not None and width is not None
+        return batch, height, width, channels
+
+    @property
+    def ends(self) -> tuple[list[float], list[float]]:
+        """Values of the normalized image for pixels of 0 and of 255, by channel."""
+        ends = export_metadata.ends_in(self.metadata)
+        assert ends is not None
+        return ends
+
 
 def run(options: ConvertOptions) -> Result:
     """Converts a graph, and compares both on the test image before the file is put in place.
@@ -94,7 +108,7 @@ def run(options: ConvertOptions) -> Result:
     is_quantized = portable.is_trained_in_8_bits(source.graph)
     kind = '8-bit' if is_quantized else 'float32'
     lines = [f'TensorFlow Lite model ({kind}): {path} ({names.byte_size(os.path.getsize(path))})']
-    ends = sorted(set(zip(*export_metadata.ends_in(source.metadata), strict=True)))
+    ends = sorted(set(zip(*source.ends, strict=True)))
     shown = ', '.join(f'{low:g} to {high:g}' for low, high in ends)
     lines.append(
         f'Input:  {source.graph.image} float32 {list(source.graph.shape)}, normalized to {shown} as the graph takes it'
@@ -129,6 +143,7 @@ def _source(options: ConvertOptions) -> Source:
                 'a known one. Give the normalized image, SCOPE/SCOPE/input:0'
             )
         ends = _ends(own, image)
+        _, height, width, _ = shape.as_list()
     with tf.Graph().as_default() as own:
         images = tf.compat.v1.placeholder(tf.float32, shape, name=portable.IMAGES)
         output = _tensor(options.output_tensor_name)
@@ -137,7 +152,7 @@ def _source(options: ConvertOptions) -> Source:
         graph = FrozenGraph(own.as_graph_def(), images.name, labels.name, None, tuple(shape.as_list()), 0)
     variant = INT8 if portable.is_trained_in_8_bits(graph) else FLOAT32
     known = export_metadata.loaded(frozen_graph.metadata_of(graph_def)) | {'format': 'tflite', 'variant': variant}
-    return Source(graph, known | export_metadata.of_normalized(graph.shape[1:3], *ends))
+    return Source(graph, known | export_metadata.of_normalized((height, width), *ends))
 
 
 def _input_of(graph_def: tf.compat.v1.GraphDef, options: ConvertOptions) -> str:
@@ -173,10 +188,10 @@ def _ends(graph: tf.Graph, image: str) -> tuple[np.ndarray, np.ndarray]:
         most = np.iinfo(pixels.dtype.as_numpy_dtype).max if pixels.dtype.is_integer else 255
         with sessions.open_session(graph) as running:
             images = (np.full((1, height, width, channels), value) for value in (0, most))
-            found = [np.float64(running.run(normalized, {pixels: each})[0, 0, 0]) for each in images]
+            corners = [running.run(normalized, {pixels: each})[0, 0, 0].astype(np.float64) for each in images]
     except (KeyError, ValueError, tf.errors.OpError):  # another input
         return usual
-    low, high = (np.round(each, 4) for each in found)  # float32 has 0.99999994 for 1
+    low, high = (np.round(each, 4) for each in corners)  # float32 has 0.99999994 for 1
     return (low, high) if np.all(low < high) else usual
 
 
@@ -192,9 +207,7 @@ def _converted(source: Source, options: ConvertOptions) -> bytes:
         if portable.is_trained_in_8_bits(graph):  # the ranges of its training, for everything but the image
             # Signed weights need ranges that are symmetric to 0, as those of channels are; others are the original's.
             is_signed = portable.has_ranges_of_channels(graph)
-            low, high = (
-                end(values) for end, values in zip((min, max), export_metadata.ends_in(source.metadata), strict=True)
-            )
+            low, high = min(source.ends[0]), max(source.ends[1])
             factor = _STEPS / (high - low)
             zero = round(-low * factor) - (128 if is_signed else 0)
             converter.inference_type = tf.int8 if is_signed else tf.uint8
@@ -238,7 +251,7 @@ def _read(path: str, channels: int) -> Image.Image:
 def _agreement(source: Source, path: str, image: Image.Image) -> float:
     """Returns the share of the labels of an image that are equal in the graph and in the model."""
     graph = source.graph
-    _, height, width, channels = graph.shape
+    _, height, width, channels = source.shape
     pixels = np.asarray(image.resize((width, height), Image.Resampling.BILINEAR))
     pixels = pixels.reshape(1, height, width, channels)
     images = export_metadata.normalized(pixels, source.metadata)

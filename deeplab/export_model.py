@@ -21,7 +21,7 @@ import os
 from collections.abc import Sequence
 
 from deeplab.evaluation import runner
-from deeplab.export import destinations, plain, results
+from deeplab.export import destinations, export_graph, plain, results
 from deeplab.export.destinations import Destination
 from deeplab.export.fit import check_fit, find_checkpoint
 from deeplab.export.plain import INFERENCE_GRAPH, Result, compare
@@ -57,7 +57,7 @@ def run(options: ExportOptions) -> Result:
     choice = WeightsChoice(options.use_moving_average, 'ExportOptions.use_moving_average')
     options = dataclasses.replace(options, use_moving_average=choice.takes_averages(checkpoint))
     model = options.model
-    runner.warn_of_crop_size(model.crop_size, model.output_stride)
+    runner.warn_of_crop_size(export_graph.crop_size_of(options), model.output_stride)
     runner.warn_of_flips(options.prediction)
     if not options.formats and not targets[0].record.is_portable:
         written = plain.write(options, checkpoint, targets[0], {})

@@ -55,7 +55,7 @@ def build(options: ExportOptions) -> ExportGraph:
     Raises:
       OptionError: there is no such network, or no image would fit into the crop.
     """
-    check_sizes(options.resize, options.model.crop_size)
+    check_sizes(options.resize, crop_size_of(options))
     with cost.abstract_graph() as outlined:
         image, predictions, probabilities = _network(options)
     network_input = feature_extractor.input_name(options.model.model_variant)
@@ -63,6 +63,12 @@ def build(options: ExportOptions) -> ExportGraph:
     parameters = sum(math.prod(found.shape) for found in outlined.variables.values() if found.is_trained)
     weights = list(outlined.placeholders.values())
     return ExportGraph(outlined.graph, image, predictions, probabilities, kept, weights, parameters)
+
+
+def crop_size_of(options: ExportOptions) -> tuple[int, int]:
+    """Returns the size of the images, which the options of an export always have."""
+    assert options.model.crop_size is not None
+    return options.model.crop_size
 
 
 def with_variables(options: ExportOptions) -> tf.Graph:
@@ -150,7 +156,7 @@ def _resizes(resize: ResizeOptions) -> bool:
 
 def _prepare(image: tf.Tensor, options: ExportOptions) -> tuple[tf.Tensor, tuple[tf.Tensor, tf.Tensor]]:
     """Returns the network's input for [1, h, w, c] uint8: [1, *crop_size, c] float32; and the size before padding."""
-    crop_size, channels = options.model.crop_size, options.model.input_channels
+    crop_size, channels = crop_size_of(options), options.model.input_channels
     mean_pixel = feature_extractor.mean_pixel(options.model.model_variant, channels)
     sample = {common.IMAGE: tf.squeeze(image, axis=0)}  # [h, w, c]
     if options.image_bits == 16:

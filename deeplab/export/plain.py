@@ -107,14 +107,14 @@ def _network(options: ExportOptions, graph_def: tf.compat.v1.GraphDef, facts: Ma
     """Returns what a format is written from."""
     model = options.model
     return FrozenNetwork(
-        graph_def, model.crop_size, model.input_channels, options.image_bits, model.num_classes,
+        graph_def, export_graph.crop_size_of(options), model.input_channels, options.image_bits, model.num_classes,
         metadata=facts, has_signatures=bool(facts), has_warmup=options.conversion.has_warmup,
     )  # fmt: skip
 
 
 def random_image(options: ExportOptions) -> np.ndarray:
     """Returns a sample image for the export, [h, w, channels]."""
-    height, width = options.model.crop_size
+    height, width = export_graph.crop_size_of(options)
     if options.resize.min_value is None and options.resize.max_value is None:
         height, width = height - height // 4, width - width // 5  # so that there is padding
     pixels = sample_image((height, width), options.model.input_channels).image
@@ -161,7 +161,7 @@ def report(result: Result, options: ExportOptions, record: ExportFormat, image_s
     """Returns what was exported, with Python code that runs it."""
     model = options.model
     image, predictions, probabilities = record.tensors
-    height, width = model.crop_size
+    height, width = export_graph.crop_size_of(options)
     kind = 'RGB, ' if model.input_channels == 3 else ''
     sizes = f'up to {height} x {width} pixels (height x width)'
     if options.resize.min_value is not None or options.resize.max_value is not None:

@@ -18,8 +18,9 @@ from deeplab.export import portable
 from deeplab.inference.export_runner import ExportRunner
 from deeplab.inference.network import InferenceNetwork
 from deeplab.inference.runners import padded
-from deeplab.options import DEFAULT_ENGINE, DatasetOptions, ExportOptions
-from deeplab.registry import ENGINES, Execution, ExportFormat, Outputs, Predict
+from deeplab.inference.runtimes import tensorflow
+from deeplab.options import DatasetOptions, ExportOptions
+from deeplab.registry import Execution, ExportFormat, Outputs, Predict
 from deeplab.wording import option
 
 
@@ -87,7 +88,7 @@ def open_reference(options: ExportOptions, checkpoint: str) -> Iterator[Referenc
     """
     network = InferenceNetwork(options.model, options.prediction, 1, with_probabilities=True)
     frozen = network.frozen(checkpoint, bool(options.use_moving_average))
-    with ENGINES.get(DEFAULT_ENGINE).open(frozen, Execution()) as predict:
+    with tensorflow.opened(frozen, Execution()) as predict:
         yield Reference(network, predict)
 
 
@@ -115,6 +116,7 @@ class Verification:
         Raises:
           UserError: it does not exist, is damaged, has other classes or none, or an image that is larger than the crop.
         """
+        assert options.proof.verify_split is not None and options.proof.dataset_dir is not None
         self._split_name = options.proof.verify_split
         data = DatasetOptions(self._split_name, options.proof.dataset_dir, dataset)
         self._split = runner.open_split(data, options.model, options.resize, True, None)

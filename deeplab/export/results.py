@@ -80,12 +80,11 @@ def _earlier(path: str) -> dict[str, Any]:
 
 def table(proofs: Sequence[Proof]) -> list[str]:
     """Returns the lines of a table with one row for each export."""
-    rows = [('export', 'size', 'load', 'first', 'image', 'peak memory', 'equal labels', 'probabilities', 'mIoU')]
-    rows += [_row(proof) for proof in proofs]
-    return list(names.aligned(rows))
+    columns = ('export', 'size', 'load', 'first', 'image', 'peak memory', 'equal labels', 'probabilities', 'mIoU')
+    return list(names.aligned([columns, *map(_row, proofs)]))
 
 
-def _row(proof: Proof) -> tuple[str, ...]:
+def _row(proof: Proof) -> Sequence[str]:
     """Returns the cells of an export."""
     figures, compared = proof.figures, proof.comparison
     most = '-' if compared.difference is None else f'{compared.difference:.1g}'

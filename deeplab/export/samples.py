@@ -11,6 +11,7 @@ from deeplab import common, input_preprocess
 from deeplab.core import sessions
 from deeplab.datasets import segmentation_dataset
 from deeplab.errors import DataError
+from deeplab.export import export_graph
 from deeplab.inference.runners import padded
 from deeplab.options import ExportOptions
 from deeplab.utils import input_generator
@@ -24,8 +25,7 @@ def calibration(options: ExportOptions, dataset: str, mean_pixel: np.ndarray) ->
       DataError: the split does not exist, or has no image.
     """
     split, number = options.conversion.calibration_split, options.conversion.calibration_images
-    crop_size = options.model.crop_size
-    assert crop_size is not None
+    crop_size = export_graph.crop_size_of(options)
     for image in of_split(options, dataset, split, number, 'ConversionOptions.calibration_split'):
         yield padded(image[np.newaxis, : crop_size[0], : crop_size[1]], crop_size, mean_pixel)
 
@@ -59,7 +59,7 @@ def of_split(options: ExportOptions, dataset: str, split: str, number: int, fiel
             f'{options.model.input_channels}. Give the data set of the training'
         )
     reader = input_generator.RecordReader(index, descriptor.image_channels, descriptor.image_bits)
-    records = np.unique(np.linspace(0, count - 1, min(number, count)).astype(np.int64))
+    records = np.unique(np.linspace(0, count - 1, min(number, count)).astype(np.int64)).tolist()
     steps = [
         input_preprocess.resize_to_range(options.resize),
         input_preprocess.note_size,

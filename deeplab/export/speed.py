@@ -132,7 +132,8 @@ def _size(request: ExportRequest, own: tuple[int, int] | None, takes_smaller: bo
     """Returns the size of the images."""
     size = request.size
     if own is None:
-        return crop_sizes.above(size or _USUAL_SIZE, alignment)
+        height, width = crop_sizes.above(size or _USUAL_SIZE, alignment)
+        return height, width
     if size is None or size == own:
         return own
     if takes_smaller and size[0] <= own[0] and size[1] <= own[1]:

@@ -21,7 +21,7 @@ from deeplab.core import checkpoints, moving_average
 from deeplab.datasets import descriptor
 from deeplab.datasets.descriptor import Classes
 from deeplab.errors import OptionError, UserError
-from deeplab.export import destinations, plain, proof, results, samples, speed
+from deeplab.export import destinations, export_graph, plain, proof, results, samples, speed
 from deeplab.export.destinations import Destination
 from deeplab.export.fit import check_fit
 from deeplab.export.speed import ExportRequest
@@ -94,7 +94,7 @@ class Work:
             assert self._portable  # a checkpoint that does not match is reported first
         with proof.open_reference(options, self._checkpoint) as self._reference:
             if options.proof.dataset_dir is None:
-                size, channels = options.model.crop_size, options.model.input_channels
+                size, channels = export_graph.crop_size_of(options), options.model.input_channels
                 seeds = range(options.proof.sample_images)
                 self._images = [sample_image(size, channels, seed).image.astype(np.float32) for seed in seeds]
             else:
@@ -111,7 +111,7 @@ class Work:
             field, split = 'ConversionOptions.calibration_split', options.conversion.calibration_split
         number = options.proof.sample_images
         found = list(samples.of_split(options, self._required_dataset(), split, number, field))
-        height, width = options.model.crop_size
+        height, width = export_graph.crop_size_of(options)
         return [np.ascontiguousarray(image[:height, :width]) for image in found]
 
     def proven_export(self, destination: Destination) -> tuple[plain.Result, results.Proof]:
@@ -141,6 +141,7 @@ class Work:
     def _write(self, destination: Destination, facts: Mapping[str, Any], prove: Callable[[str], None]) -> None:
         """Writes an export to a format of another runtime; `prove` is called before it is put in place."""
         options, record = self._options, destination.record
+        assert record.convert is not None
         network = self._described(destination.target.variant, facts)
         logging.info("Converting '%s' to %s.", self._checkpoint, destination.target)
         folder = output_files.make_folder(os.path.dirname(destination.path) or '.')
@@ -236,14 +237,15 @@ class Work:
 
     def _worst_layers(self, destination: Destination, path: str) -> str:
         """Returns a sentence about the layers that add most of the error of an export."""
-        record, target = destination.record, destination.target
+        record, target, reference = destination.record, destination.target, self._reference
+        assert reference is not None and record.convert is not None
         if record.activations is None or target.variant == record.variants[0]:
             return f'Try another variant: {", ".join(record.variants)}'
         network = self._described(record.variants[0], {})
         with tempfile.TemporaryDirectory() as folder:
             exact = os.path.join(folder, record.example_path or record.name)
             record.convert(network, exact, **self._options.settings_of(record))
-            image = padded(self._images[0][np.newaxis], self._options.model.crop_size, self._reference.mean_pixel)
+            image = padded(self._images[0][np.newaxis], export_graph.crop_size_of(self._options), reference.mean_pixel)
             found = proof.layers_by_error(record, path, exact, image)[:_SHOWN_LAYERS]
         shown = '; '.join(f'{name} ({error:+.1%} of the deviation of its activations)' for name, error in found)
         return f'The layers that add most of the error: {shown or "unknown"}'
@@ -270,8 +272,7 @@ def _metadata(options: ExportOptions, target: Target, checkpoint: str, step: int
     model, conversion = options.model, options.conversion
     normalization = BACKBONES.get(model.model_variant).normalization
     is_portable = EXPORT_FORMATS.get(target.format).is_portable
-    assert model.crop_size is not None
-    size = None if is_portable and conversion.is_resizable else list(model.crop_size)
+    size = None if is_portable and conversion.is_resizable else list(export_graph.crop_size_of(options))
     resize = options.resize
     is_resized = resize.min_value is not None or resize.max_value is not None
     return {
@@ -309,7 +310,7 @@ def _way_out(options: ExportOptions) -> str:
 def _report(proven: results.Proof, options: ExportOptions) -> str:
     """Returns what an export takes and gives, with Python code that runs it."""
     model, conversion, record = options.model, options.conversion, EXPORT_FORMATS.get(proven.format)
-    height, width = ('height', 'width') if conversion.is_resizable else model.crop_size
+    height, width = ('height', 'width') if conversion.is_resizable else export_graph.crop_size_of(options)
     batch = 'n' if conversion.has_dynamic_batch else 1
     image, labels, probabilities = record.tensors
     lines = [

@@ -10,7 +10,7 @@ import numpy as np
 
 from deeplab.errors import DataError, OptionError
 from deeplab.inference import windows
-from deeplab.inference.runners import Runner, Size
+from deeplab.inference.runners import Runner, Size, aligned_size
 from deeplab.options import WindowOptions, crop_sizes
 from deeplab.options.rules import require_classes
 from deeplab.wording import option
@@ -116,7 +116,7 @@ class AnySize:
                 scores[place] = part
 
         def tiles(places: Sequence[windows.Box]) -> Iterator[np.ndarray]:
-            for batch in batches((image[place] for place in places), self._batch_size):
+            for batch in batches((image[place] for place in places), self._batch_size, np.shape):
                 yield from self._runner.run(np.stack(batch), True).probabilities
 
         alignment = self._runner.alignment if crop_sizes.are_aligned(self.window, self._runner.alignment) else 1
@@ -134,9 +134,8 @@ def _sizes(runner: Runner, options: WindowOptions) -> tuple[Size, Size]:
         window = fixed
     else:
         least = zip(given or WINDOW, runner.smallest_window, strict=True)
-        height, width = crop_sizes.above([max(pair) for pair in least], runner.alignment)
-        window = (height, width)
-        if fixed is not None and (height > fixed[0] or width > fixed[1]):
+        window = aligned_size([max(pair) for pair in least], runner.alignment)
+        if fixed is not None and (window[0] > fixed[0] or window[1] > fixed[1]):
             raise OptionError(
                 f'{option("WindowOptions.window", given)} is larger than the {fixed[0]} x {fixed[1]} pixels of the '
                 'input of the network. Give at most that.'
@@ -145,11 +144,11 @@ def _sizes(runner: Runner, options: WindowOptions) -> tuple[Size, Size]:
     return window, (min(stride[0], window[0]), min(stride[1], window[1]))
 
 
-def batches(images: Iterable[T], most: int, shape_of: Callable[[T], object] = np.shape) -> Iterator[list[T]]:
+def batches(images: Iterable[T], most: int, shape_of: Callable[[T], object]) -> Iterator[list[T]]:
     """Yields consecutive images of the same shape, as soon as there are `most`.
 
     Args:
-      images: images, or what `shape_of` takes.
+      images: images.
       most: largest number of images at a time.
       shape_of: returns the shape of an image.
     """

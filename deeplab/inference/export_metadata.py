@@ -53,8 +53,9 @@ def normalized(images: np.ndarray, metadata: Mapping[str, Any]) -> np.ndarray:
     ends = ends_in(metadata)
     if ends is None:
         return images
-    low, high = np.float32(ends)
-    return images * ((high - low) / np.float32(_LARGEST)) + low
+    low, high = np.array(ends, np.float32)
+    scaled: np.ndarray = images * ((high - low) / np.float32(_LARGEST)) + low
+    return scaled
 
 
 def dumped(metadata: Mapping[str, Any]) -> str:

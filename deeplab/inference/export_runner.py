@@ -7,8 +7,7 @@ import numpy as np
 from deeplab.errors import OptionError
 from deeplab.inference import exports
 from deeplab.inference.held import Held
-from deeplab.inference.runners import Runner, padded
-from deeplab.options import crop_sizes
+from deeplab.inference.runners import Runner, aligned_size, padded
 from deeplab.options.rules import MOST_CLASSES
 from deeplab.registry import ExportFormat, Outputs
 from deeplab.wording import option
@@ -62,7 +61,7 @@ class ExportRunner(Runner):
             )
         height, width = images.shape[1:3]
         if self._pads:
-            size = self.fixed_size or crop_sizes.above((height, width), self.alignment)
+            size = self.fixed_size or aligned_size((height, width), self.alignment)
             images = padded(images, size, self._mean_pixel)
         found = self._held.call(exported.predict, images, with_probabilities)
         probabilities = found.probabilities

@@ -94,9 +94,14 @@ def _leave(thread: _Thread, stack: contextlib.ExitStack) -> Future:
 @functools.cache
 def _open() -> weakref.WeakSet[Held[Any]]:
     """Returns the objects that are closed when Python ends."""
-    found: weakref.WeakSet[Held[Any]] = weakref.WeakSet()
-    atexit.register(lambda: [held.close() for held in list(found)])
-    return found
+    objects: weakref.WeakSet[Held[Any]] = weakref.WeakSet()
+    atexit.register(_close_all, objects)
+    return objects
+
+
+def _close_all(objects: weakref.WeakSet[Held[Any]]) -> None:
+    for held in list(objects):
+        held.close()
 
 
 def _close_at_exit(held: Held[Any]) -> None:

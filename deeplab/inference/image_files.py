@@ -16,7 +16,7 @@ from typing import IO
 
 import numpy as np
 import tensorflow as tf
-from PIL import Image, ImageFile
+from PIL import Image, ImageFile, UnidentifiedImageError
 
 from deeplab.core import sessions
 from deeplab.datasets import example, images, orientation
@@ -252,7 +252,7 @@ def _content_of_file(file: IO[bytes]) -> bytes:
             file.seek(0, os.SEEK_END)
             _require_readable(file.tell())
             file.seek(0)
-        content = file.read()
+        content: bytes | str = file.read()
     except DataError:
         raise
     except UnicodeDecodeError:
@@ -273,7 +273,12 @@ def _unchanged_file(image: Image.Image) -> bytes | None:
         return None
     is_decoded = not image.tile
     try:
-        content = _content_of(image.filename) if is_decoded else _content_around(image.fp)
+        if is_decoded:
+            content = _content_of(os.fsdecode(image.filename))
+        elif image.fp is not None:
+            content = _content_around(image.fp)
+        else:
+            return None
         with _opened(io.BytesIO(content)) as fresh:
             look = _pixels_and_palette if is_decoded else _plan
             is_same = all(aspect(image) == aspect(fresh) for aspect in (_frame, orientation.of_picture, look))
@@ -306,9 +311,9 @@ def _pixels_and_palette(image: Image.Image) -> tuple[object, ...]:
     return image.getpalette(), image.tobytes()
 
 
-def _plan(image: ImageFile.ImageFile) -> tuple[object, ...]:
+def _plan(image: Image.Image) -> tuple[object, ...]:
     """Returns how Pillow is going to decode an image, such as smaller or in gray."""
-    return image.tile, image.decoderconfig
+    return (image.tile, image.decoderconfig) if isinstance(image, ImageFile.ImageFile) else ()
 
 
 def _without_waiting(path: str, flags: int) -> int:
@@ -323,7 +328,7 @@ def _opened(file: IO[bytes]) -> Image.Image:
     with _without_warnings():
         try:
             return Image.open(file, formats=formats)
-        except Image.UnidentifiedImageError:
+        except UnidentifiedImageError:
             raise DataError('it is not an image in a known format') from None
         except Image.DecompressionBombError as error:  # worded as for PNG
             raise DataError(f'it is too large ({str(error).partition(", could")[0]})') from None

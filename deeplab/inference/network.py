@@ -129,8 +129,10 @@ class InferenceNetwork:
           OutOfMemoryError: the batch cannot fit.
         """
         need = self.memory_need()
-        if need is not None:
-            memory.check(need, memory_size(program, self.options, self.batch_size))
+        if need is not None and self.batch_size is not None:
+            size = memory_size(program, self.options, self.batch_size)
+            assert size is not None
+            memory.check(need, size)
 
     def memory_need(self) -> memory.Need | None:
         """Returns the memory that a batch needs; None if its size is not known, or it is that of a GPU."""

@@ -22,6 +22,7 @@ import deeplab
 from deeplab.errors import OptionError, UserError, reason_of
 from deeplab.inference import conversion_cache
 from deeplab.inference.network import InferenceNetwork
+from deeplab.inference.runtimes import tensorflow
 from deeplab.options import AUTO_ENGINE, DEFAULT_ENGINE, EngineOptions
 from deeplab.pictures.sample_image import sample_image
 from deeplab.registry import BACKBONES, ENGINES, HEADS, Engine, Execution, FrozenGraph, Outputs, Predict
@@ -185,7 +186,7 @@ def _convert(engine: Engine, network: InferenceNetwork, weights: Weights, execut
             f'{option(ENGINES.field, engine.name)} cannot run this network: {reason_of_failure(error, frozen)}. '
             f'Use {option(ENGINES.field, DEFAULT_ENGINE)} or another engine.'
         ) from error
-    with ENGINES.get(DEFAULT_ENGINE).open(frozen, exact) as predict:
+    with tensorflow.opened(frozen, exact) as predict:
         _require_agreement(engine, found, predict(images))
     logging.info('Converted in %.1f s.', time.monotonic() - started)
 
@@ -219,7 +220,7 @@ def _images(network: InferenceNetwork, number: int) -> np.ndarray:
     size, batch_size = network.crop_size or (_SIDE_OF_ANY, _SIDE_OF_ANY), network.batch_size or 1
     channels = network.options.input_channels
     images = [sample_image(size, channels, seed).image for seed in range(number * batch_size)]
-    return np.float32(images).reshape(number, batch_size, *size, channels)
+    return np.array(images, np.float32).reshape(number, batch_size, *size, channels)
 
 
 def fastest(

@@ -8,7 +8,7 @@ import contextlib
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -98,7 +98,7 @@ def _predict(predictor: Predictor, batch: Sequence[_Sample], writer: _Writer, wi
     return failures
 
 
-def _samples(predictor: Predictor, items: Sequence[Item]) -> Iterator[_Sample]:
+def _samples(predictor: Predictor, items: Sequence[Item]) -> Generator[_Sample, None, None]:
     """Yields the images of all files in order; the next ones are read in threads."""
     threads = min(processors.available_cores(), 4)
     with concurrent.futures.ThreadPoolExecutor(threads) as pool:
@@ -130,7 +130,7 @@ def _read(predictor: Predictor, item: Item) -> _Sample:
         return _Sample(item, None, None, error)
 
 
-def _frames(predictor: Predictor, item: Item) -> Iterator[_Sample]:
+def _frames(predictor: Predictor, item: Item) -> Generator[_Sample, None, None]:
     """Yields the frames of a video."""
     try:
         for number, frame in enumerate(videos.frames(item.path)):
@@ -139,7 +139,7 @@ def _frames(predictor: Predictor, item: Item) -> Iterator[_Sample]:
         yield _Sample(item, None, None, error)
 
 
-def _ahead(samples: Iterator[_Sample]) -> Iterator[_Sample]:
+def _ahead(samples: Generator[_Sample, None, None]) -> Generator[_Sample, None, None]:
     """Yields samples that a thread reads ahead."""
     waiting: queue.Queue[_Sample | BaseException | None] = queue.Queue(_FRAMES_AHEAD)
     stopped = threading.Event()
@@ -153,7 +153,7 @@ def _ahead(samples: Iterator[_Sample]) -> Iterator[_Sample]:
     def read() -> None:
         end: BaseException | None = None
         try:
-            with contextlib.closing(samples):  # type: ignore[type-var]
+            with contextlib.closing(samples):
                 for sample in samples:
                     put(sample)
                     if stopped.is_set():

@@ -76,7 +76,8 @@ class Prediction:
         """Probability of the most probable class at each pixel, [h, w] float32."""
         if self._confidence is None:
             self._confidence = self.probabilities.max(axis=2)
-        return self._confidence.astype(np.float32, copy=False)
+        confidence: np.ndarray = self._confidence.astype(np.float32, copy=False)
+        return confidence
 
     @property
     def shares(self) -> dict[str, float]:
@@ -104,7 +105,8 @@ class Prediction:
 
     def colored(self) -> np.ndarray:
         """Returns the colors of the classes, [h, w, 3] uint8; black for pixels whose class is not kept."""
-        return self._table()[self.labels]
+        colors: np.ndarray = self._table()[self.labels]
+        return colors
 
     def overlay(self, alpha: float = 0.5) -> np.ndarray:
         """Returns the colors of the classes over the image, [h, w, 3] uint8.

@@ -13,10 +13,11 @@ import collections
 import concurrent.futures
 import contextlib
 import dataclasses
+import functools
 import inspect
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import IO, Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import IO, Any, cast
 
 import numpy as np
 import tensorflow as tf
@@ -47,6 +48,13 @@ from deeplab.wording import did_you_mean, option
 from deeplab.zoo import cache, fetching
 
 _MOST_SHOWN = 5  # classes in the text of a predictor
+# Classes whose fields are keywords of `Predictor`, by the field of `PredictorOptions` that holds them.
+_KEYWORDS: dict[Any, str] = {
+    WindowOptions: 'windows',
+    EngineOptions: 'execution',
+    PredictionOptions: 'prediction',
+    PredictorOptions: '',
+}
 _AHEAD = 2  # images of a list that are read before they are needed
 
 Source = np.ndarray | str | os.PathLike[str] | Image.Image | bytes | bytearray | memoryview | IO[bytes]
@@ -215,11 +223,11 @@ class Predictor:
           DataError: An image cannot be read; the message names its file.
         """
         if isinstance(images, _SINGLE) or _is_file(images) or not isinstance(images, Iterable):
-            return self.predict([self.read(images)])[0]
-        found: list[Prediction] = []
-        for batch in any_size.batches(self._read_ahead(images), self._options.batch_size):
-            found += self.predict(batch)
-        return found
+            return self.predict([self.read(cast(Source, images))])[0]
+        predictions: list[Prediction] = []
+        for batch in any_size.batches(self._read_ahead(images), self._options.batch_size, np.shape):
+            predictions += self.predict(batch)
+        return predictions
 
     def read(self, image: Source) -> np.ndarray:
         """Returns an image as the network takes it, upright, before resizing and padding: [h, w, channels], 0 to 255.
@@ -276,7 +284,7 @@ class Predictor:
                 self._classes,
                 self._is_kept,
                 (scores.confidence, scores.probabilities),
-                lambda image=image: self._probabilities(image),
+                functools.partial(self._probabilities, image),
             )
             for image, scores in zip(images, self._scores(images, *wants), strict=True)
         ]
@@ -305,7 +313,7 @@ class Predictor:
         if self._is_closed:
             raise ValueError('The predictor is closed.')
 
-    def _named(self, name: str, read: Any, image: Any) -> np.ndarray:
+    def _named(self, name: str, read: Callable[[Any], np.ndarray], image: Any) -> np.ndarray:
         """Calls `read`; its errors name the image."""
         self._require_open()
         try:
@@ -378,15 +386,19 @@ class _Resizer:
 
     def resized(self, image: np.ndarray) -> np.ndarray:
         """Returns an image [h, w, channels] in a size of the range, float32."""
-        return self._session.value.run(self._resized, {self._image: image})
+        return self._run(self._resized, {self._image: image})
 
     def labels(self, labels: np.ndarray, size: tuple[int, int]) -> np.ndarray:
         """Returns labels [h', w'] uint8 in another size, by nearest neighbor."""
-        return self._session.value.run(self._own_labels, {self._labels: labels, self._size: size})
+        return self._run(self._own_labels, {self._labels: labels, self._size: size})
 
     def scores(self, scores: np.ndarray, size: tuple[int, int]) -> np.ndarray:
         """Returns probabilities [h', w', classes] in another size, bilinearly."""
-        return self._session.value.run(self._own_scores, {self._scores: scores, self._size: size})
+        return self._run(self._own_scores, {self._scores: scores, self._size: size})
+
+    def _run(self, output: tf.Tensor, fed: dict[tf.Tensor, Any]) -> np.ndarray:
+        array: np.ndarray = self._session.value.run(output, fed)
+        return array
 
     def close(self) -> None:
         """Releases the operations."""
@@ -435,22 +447,15 @@ def _kept(wanted: Sequence[str], names: Sequence[str]) -> np.ndarray:
 
 def _sorted_out(options: dict[str, Any]) -> tuple[PredictorOptions, model_source.Changes]:
     """Returns the options object of keywords, and the changes of the network; raises `TypeError` for unknown ones."""
-    kinds = {PredictorOptions: {}, PredictionOptions: {}, EngineOptions: {}, WindowOptions: {}}
+    owners = {field.name: kind for kind in _KEYWORDS for field in dataclasses.fields(kind)}
+    values: dict[type, dict[str, Any]] = {kind: {} for kind in _KEYWORDS}
     changes: dict[str, Any] = {}
     for name, value in options.items():
-        for kind, found in kinds.items():
-            if name in {field.name for field in dataclasses.fields(kind)}:
-                found[name] = value
-                break
+        if name in owners:
+            values[owners[name]][name] = value
         else:
             if name not in {*(field.name for field in dataclasses.fields(ModelOptions)), *parameters_of(ModelOptions)}:
                 raise TypeError(f"there is no option '{name}' of a predictor or a network")
             changes[f'ModelOptions.{name}'] = value
-    own = kinds[PredictorOptions]
-    if kinds[PredictionOptions]:
-        own['prediction'] = PredictionOptions(**kinds[PredictionOptions])
-    if kinds[EngineOptions]:
-        own['execution'] = EngineOptions(**kinds[EngineOptions])
-    if kinds[WindowOptions]:
-        own['windows'] = WindowOptions(**kinds[WindowOptions])
-    return PredictorOptions(**own), changes
+    parts = {part: kind(**values[kind]) for kind, part in _KEYWORDS.items() if part and values[kind]}
+    return PredictorOptions(**values[PredictorOptions], **parts), changes

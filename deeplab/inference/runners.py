@@ -114,7 +114,8 @@ class CheckpointRunner(Runner):
         self.alignment, self.fixed_size = options.output_stride, options.crop_size
         self._options, self._prediction = options, prediction
         self._weights = weights
-        self._mean_pixel = BACKBONES.get(options.model_variant).normalization.mean_pixel_of(self.channels)
+        mean_pixel = BACKBONES.get(options.model_variant).normalization.mean_pixel_of(self.channels)
+        self._mean_pixel = np.array(mean_pixel, np.float32)
         if options.image_pooling_crop_size is not None:
             self.smallest_window = options.image_pooling_crop_size
         self._execution = execution
@@ -127,7 +128,7 @@ class CheckpointRunner(Runner):
         """See `Runner.run`; images are padded with the mean pixel at the bottom and right, as in eval."""
         height, width = images.shape[1:3]
         sides = [max(side, least) for side, least in zip((height, width), self.smallest_window, strict=True)]
-        size = self.fixed_size or crop_sizes.above(sides, self.alignment)
+        size = self.fixed_size or aligned_size(sides, self.alignment)
         images = padded(images, size, self._mean_pixel)
         with self._lock:
             key = self._key(images.shape[1:3], with_probabilities)
@@ -201,6 +202,12 @@ def _joined(found: Sequence[Outputs]) -> Outputs:
     if found[0].probabilities is None:
         return Outputs(labels)
     return Outputs(labels, np.concatenate([outputs.probabilities for outputs in found]))
+
+
+def aligned_size(size: Sequence[int], alignment: int) -> Size:
+    """Returns the smallest height and width, not below `size`, that are aligned with the features of a network."""
+    height, width = crop_sizes.above(size, alignment)
+    return height, width
 
 
 def padded(images: np.ndarray, size: Size, value: np.ndarray) -> np.ndarray:

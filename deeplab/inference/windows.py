@@ -71,7 +71,8 @@ def axis(size: int, window: int, stride: int, alignment: int = 1) -> Axis:
 def _rise(overlap: int) -> np.ndarray:
     """Returns weights that rise from 0 to 1 over the middle half of an overlap."""
     share = (np.arange(overlap) + 0.5 - overlap / 4) / max(overlap / 2, 1e-9)
-    return np.sin(np.pi / 2 * np.clip(share, 0, 1)) ** 2
+    weights: np.ndarray = np.sin(np.pi / 2 * np.clip(share, 0, 1)) ** 2
+    return weights
 
 
 def blend(

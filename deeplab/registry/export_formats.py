@@ -60,7 +60,8 @@ class PortableNetwork(NamedTuple):
     conversions: dict[str, Any]
 
 
-class Exported(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class Exported:
     """A network that is open outside this package's graphs: an export, or what an engine has converted.
 
     Attributes:
@@ -82,7 +83,7 @@ class Exported(NamedTuple):
     num_classes: int | None
     has_probabilities: bool
     bits: int = 8
-    metadata: Mapping[str, Any] = {}
+    metadata: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     def __call__(self, images: Any) -> Outputs:
         """Returns all outputs for images, as a `Predict` function."""

@@ -180,12 +180,14 @@ def _load(session: Any, path: str) -> _sessions.Tensors:
     if signature is None or IMAGE not in signature.inputs or PREDICTIONS not in signature.outputs:
         raise _sessions.not_ours(path)
     names = {**signature.inputs, **signature.outputs}
-    wanted = (IMAGE, PREDICTIONS, PROBABILITIES)
-    tensors = [session.graph.get_tensor_by_name(names[key].name) if key in names else None for key in wanted]
+    image, labels, probabilities = (
+        session.graph.get_tensor_by_name(names[key].name) if key in names else None
+        for key in (IMAGE, PREDICTIONS, PROBABILITIES)
+    )
     text = ''
     with contextlib.suppress(OSError), open(os.path.join(folder, _ASSETS, _METADATA), encoding='utf-8') as file:
         text = file.read()
-    return _sessions.Tensors(*tensors, text)
+    return _sessions.Tensors(image, labels, probabilities, text)
 
 
 _EXAMPLE = """\

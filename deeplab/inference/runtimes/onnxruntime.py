@@ -62,7 +62,7 @@ def _state_sizes(model: Any) -> None:
         sides = [side.dim_value for side in shapes[node.input[0]].dim] if node.input[0] in shapes else [0]
         if min(sides) < 1:  # known only when the network runs
             continue
-        sizes = np.rint(np.float64(sides) * factors[node.input[2]]).astype(np.int64)
+        sizes = np.rint(np.array(sides) * np.float64(factors[node.input[2]])).astype(np.int64)
         name = f'{node.output[0]}_sizes'
         model.graph.initializer.append(onnx.numpy_helper.from_array(sizes, name))
         inputs = [node.input[0], node.input[1], '', name]

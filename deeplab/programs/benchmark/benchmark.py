@@ -156,10 +156,15 @@ def _record(number: int, descriptor: DatasetDescriptor, size: tuple[int, int]) -
 
 def _predicting(options: BenchmarkOptions) -> ModelOptions:
     """Returns the network that predicts."""
+    return dataclasses.replace(options.train.model, crop_size=_image_size(options))
+
+
+def _image_size(options: BenchmarkOptions) -> tuple[int, int]:
+    """Returns height and width of the images."""
     size = options.image_size or options.train.model.crop_size
     if size is None:
         raise OptionError(f'The size of the images is not set. Set {option("BenchmarkOptions.image_size", (513, 513))}')
-    return dataclasses.replace(options.train.model, crop_size=size)
+    return size
 
 
 def _inference(options: BenchmarkOptions, deadline: float, folder: str) -> Iterator[InferenceResult]:
@@ -182,7 +187,8 @@ def _inference(options: BenchmarkOptions, deadline: float, folder: str) -> Itera
 
 def _checkpoint(path: str) -> str:
     """Returns the checkpoint at a path, in a process that may load TensorFlow."""
-    return children.call('deeplab.export_model:find_checkpoint', path)
+    checkpoint: str = children.call('deeplab.export_model:find_checkpoint', path)
+    return checkpoint
 
 
 def _threads(options: BenchmarkOptions) -> list[int]:
@@ -213,17 +219,18 @@ def _training(options: BenchmarkOptions, dataset: DatasetOptions, deadline: floa
 def _parts(options: BenchmarkOptions, dataset: DatasetOptions, folder: str) -> Parts:
     """Measures reading and writing."""
     logging.info('Reading and writing images.')
-    request = PartsRequest(dataset, _predicting(options).crop_size, folder)
-    return children.call('deeplab.programs.benchmark.parts:measure', request, options.plugins)
+    request = PartsRequest(dataset, _image_size(options), folder)
+    parts: Parts = children.call('deeplab.programs.benchmark.parts:measure', request, options.plugins)
+    return parts
 
 
-def _as_json(result: Result, options: BenchmarkOptions) -> dict:
+def _as_json(result: Result, options: BenchmarkOptions) -> dict[str, Any]:
     """Returns the result as JSON values."""
     found = dataclasses.asdict(result)
     del found['report'], found['path']
     return {
         'network': options.train.model.model_variant,
-        'image_size': _predicting(options).crop_size,
+        'image_size': _image_size(options),
         'flags': options.train.command,
         'engine': options.engine.engine,
         'precision': options.engine.precision,
@@ -234,7 +241,7 @@ def _as_json(result: Result, options: BenchmarkOptions) -> dict:
 
 def _report(result: Result, options: BenchmarkOptions) -> Iterator[str]:
     """Yields the lines of the report."""
-    height, width = _predicting(options).crop_size or (0, 0)
+    height, width = _image_size(options)
     network = options.train.model.model_variant
     yield f'{network} on {processors.name()}; {result.import_seconds:.1f} s to load TensorFlow.'
     yield ''
@@ -257,8 +264,8 @@ def _report(result: Result, options: BenchmarkOptions) -> Iterator[str]:
             lines.append((str(step.batch_size), f'skipped: {step.skipped}', '', '', '', ''))
         else:
             share = '-' if step.waiting_share is None else f'{step.waiting_share:.0%}'
-            times = (f'{step.start_seconds:.1f} s', f'{step.seconds:.3f} s', f'{step.images_per_second:.1f}')
-            lines.append((str(step.batch_size), *times, share, names.byte_size(step.peak_bytes)))
+            figures = (f'{step.start_seconds:.1f} s', f'{step.seconds:.3f} s', f'{step.images_per_second:.1f}')
+            lines.append((str(step.batch_size), *figures, share, names.byte_size(step.peak_bytes)))
     yield ''
     yield f'Training, {crop}:'
     yield from _aligned(lines)

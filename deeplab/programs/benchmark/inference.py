@@ -32,7 +32,8 @@ def measure(request: InferenceRequest) -> InferenceResult:
     """
     import_seconds = time.time() - request.process_started
     threads = request.engine.threads or 1
-    rows, too_large = [], ''
+    rows: list[Inference] = []
+    too_large = ''
     for batch_size in request.batch_sizes:
         late = 'the time is up' if rows and time.time() > request.deadline else ''
         if late or too_large:
@@ -58,6 +59,7 @@ def _measured(request: InferenceRequest, threads: int, batch_size: int) -> Infer
         if not os.path.exists(f'{checkpoint}.index'):
             write_random_weights(network, checkpoint)
             started = time.perf_counter()  # as if they had been there
+    assert request.model.crop_size is not None
     shape = (batch_size, *request.model.crop_size, request.model.input_channels)
     images = np.random.default_rng(0).uniform(0, 255, shape).astype(np.float32)
     with contextlib.ExitStack() as stack:

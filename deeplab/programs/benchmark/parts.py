@@ -40,9 +40,9 @@ def measure(request: PartsRequest) -> Parts:
 def _reading(descriptor: DatasetDescriptor, index: Records) -> float:
     """Returns images per second of reading and decoding, with all cores."""
     reader = input_generator.RecordReader(index, descriptor.image_channels, descriptor.image_bits)
-    records = np.arange(min(len(index), _MOST_RECORDS))
+    records = range(min(len(index), _MOST_RECORDS))
 
-    def keep(sample):
+    def keep(sample: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         return {key: value for key, value in sample.items() if key in _KEPT}
 
     with tf.Graph().as_default(), input_generator.explain_input_errors(reader), sessions.open_session() as session:
@@ -51,7 +51,7 @@ def _reading(descriptor: DatasetDescriptor, index: Records) -> float:
         fetches = [value.op for value in pipeline.samples.values()]
         while started is None or time.perf_counter() < started + _SECONDS:
             session.run(pipeline.initializer)
-            for _ in range(pipeline.batches):
+            for _ in range(pipeline.batches or 0):
                 session.run(fetches)
                 if started is None:
                     started = time.perf_counter()  # the first one warms up
@@ -67,11 +67,11 @@ def _writing(descriptor: DatasetDescriptor, request: PartsRequest) -> float:
     height, width = request.size
     image, mask = sample_image(request.size, descriptor.image_channels, num_classes=descriptor.num_classes)
     image, labels = image.astype(np.float32), mask.astype(np.int32)
-    folders = [os.path.join(request.folder, name) for name in (vis.PICTURES, vis.RAW_PREDICTIONS)]
-    for folder in folders:
+    pictures_dir, raw_dir = (os.path.join(request.folder, name) for name in (vis.PICTURES, vis.RAW_PREDICTIONS))
+    for folder in (pictures_dir, raw_dir):
         os.makedirs(folder, exist_ok=True)
     written = written_files.WrittenFiles(request.folder, 'vis')
-    pictures = vis.Pictures(*folders, descriptor.palette, descriptor, ResizeOptions(), written)
+    pictures = vis.Pictures(pictures_dir, raw_dir, descriptor.palette, descriptor, ResizeOptions(), written)
     started = time.perf_counter()
     with vis.Writer(pictures.write) as writer:
         for count in itertools.count(1):
@@ -79,7 +79,7 @@ def _writing(descriptor: DatasetDescriptor, request: PartsRequest) -> float:
                 common.IMAGE: image, common.IMAGE_NAME: f'image_{count}'.encode(), common.HEIGHT: np.int32(height),
                 common.WIDTH: np.int32(width), runner.PREDICTION: labels,
             }  # fmt: skip
-            writer.add({key: [value] for key, value in sample.items()})
+            writer.add({key: np.array([value]) for key, value in sample.items()})
             if time.perf_counter() > started + _SECONDS:
                 break
     return count / (time.perf_counter() - started)

@@ -7,6 +7,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from typing import Any
 
 from deeplab.files import documents
 from deeplab.programs.benchmark.figures import Training
@@ -57,7 +58,7 @@ def measure(flags: Sequence[str], dataset_dir: str, batch_size: int) -> Training
                 time.sleep(_POLL_SECS)
 
 
-def _lines(path: str) -> list[dict]:
+def _lines(path: str) -> list[dict[str, Any]]:
     """Returns the lines of a metrics file."""
     try:
         return documents.load_lines(path)
@@ -65,7 +66,7 @@ def _lines(path: str) -> list[dict]:
         return []
 
 
-def _result(lines: Sequence[dict], batch_size: int, start_seconds: float, peak_bytes: int | None) -> Training:
+def _result(lines: Sequence[dict[str, Any]], batch_size: int, start_seconds: float, peak_bytes: int | None) -> Training:
     """Returns the means of the lines."""
     seconds = sum(line['seconds_per_step'] for line in lines) / len(lines)
     shares = [line['waiting_share'] for line in lines if 'waiting_share' in line]
