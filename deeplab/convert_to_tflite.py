@@ -10,7 +10,7 @@ if __name__ == '__main__':  # first, so that help and usage errors do not wait f
     import os
     import sys
 
-    if not __package__:  # run as a file: replace the folder of this file by that of the package
+    if not __package__:  # run as a file: replace the folder of this file by the folder above
         sys.path[0] = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
     from deeplab import start
 
@@ -50,9 +50,9 @@ class Result:
 
     Attributes:
       path: the file that was written.
-      agreement: share of the labels of the test image that equal those of the graph; None without a test image.
+      agreement: fraction of the pixels of the test image with the label of the graph; None without a test image.
       is_quantized: whether the model computes in 8 bits.
-      report: for the user.
+      report: text for the user.
     """
 
     path: str
@@ -65,8 +65,8 @@ class Source(NamedTuple):
     """What is converted.
 
     Attributes:
-      graph: from the normalized image, [1, h, w, channels] float32, to the class ids.
-      metadata: that of the frozen graph, changed to that of the model.
+      graph: network from the normalized image, [1, h, w, channels] float32, to the class ids.
+      metadata: metadata of the model, taken from the frozen graph.
     """
 
     graph: FrozenGraph
@@ -114,7 +114,7 @@ def run(options: ConvertOptions) -> Result:
         f'Input:  {source.graph.image} float32 {list(source.graph.shape)}, normalized to {shown} as the graph takes it'
     )
     if agreement is not None:
-        lines.append(f'{agreement:.2%} of the labels of {options.test_image_path} equal those of the graph.')
+        lines.append(f'{agreement:.2%} of the labels of {options.test_image_path} equal the labels of the graph.')
     return Result(path, agreement, is_quantized, '\n'.join(lines))
 
 
@@ -140,7 +140,7 @@ def _source(options: ConvertOptions) -> Source:
         if shape.rank != 4 or None in shape.as_list():
             raise CheckpointError(
                 f'{option("ConvertOptions.input_tensor_name", image)} has the shape {shape}, but TensorFlow Lite needs '
-                'a known one. Give the normalized image, SCOPE/SCOPE/input:0'
+                'a stored one. Give the normalized image, SCOPE/SCOPE/input:0'
             )
         ends = _ends(own, image)
         _, height, width, _ = shape.as_list()
@@ -151,8 +151,8 @@ def _source(options: ConvertOptions) -> Source:
         labels = tf.identity(labels, name='labels')
         graph = FrozenGraph(own.as_graph_def(), images.name, labels.name, None, tuple(shape.as_list()), 0)
     variant = INT8 if portable.is_trained_in_8_bits(graph) else FLOAT32
-    known = export_metadata.loaded(frozen_graph.metadata_of(graph_def)) | {'format': 'tflite', 'variant': variant}
-    return Source(graph, known | export_metadata.of_normalized((height, width), *ends))
+    stored = export_metadata.loaded(frozen_graph.metadata_of(graph_def)) | {'format': 'tflite', 'variant': variant}
+    return Source(graph, stored | export_metadata.of_normalized((height, width), *ends))
 
 
 def _input_of(graph_def: tf.compat.v1.GraphDef, options: ConvertOptions) -> str:
@@ -162,11 +162,11 @@ def _input_of(graph_def: tf.compat.v1.GraphDef, options: ConvertOptions) -> str:
       CheckpointError: the graph lacks it, or the output tensor.
     """
     names = {node.name for node in graph_def.node}
-    found = [f'{name}:0' for name in portable.normalized_images(graph_def)]
-    image = options.input_tensor_name or (found[0] if found else '')
+    normalized = [f'{name}:0' for name in portable.normalized_images(graph_def)]
+    image = options.input_tensor_name or (normalized[0] if normalized else '')
     for field, tensor in (('input_tensor_name', image), ('output_tensor_name', options.output_tensor_name)):
         if tensor.partition(':')[0] not in names:
-            hint = f', such as {found[0]}' if found and field == 'input_tensor_name' else ''
+            hint = f', such as {normalized[0]}' if normalized and field == 'input_tensor_name' else ''
             raise CheckpointError(
                 f"{option(f'ConvertOptions.{field}', tensor or None)}: the graph '{options.quantized_graph_def_path}' "
                 f'has no such tensor. Give one that it has{hint}'
@@ -205,7 +205,7 @@ def _converted(source: Source, options: ConvertOptions) -> bytes:
 
     def configure(converter: Any) -> None:
         if portable.is_trained_in_8_bits(graph):  # the ranges of its training, for everything but the image
-            # Signed weights need ranges that are symmetric to 0, as those of channels are; others are the original's.
+            # Ranges by channel are symmetric to 0 and need signed weights; other ranges are the original's.
             is_signed = portable.has_ranges_of_channels(graph)
             low, high = min(source.ends[0]), max(source.ends[1])
             factor = _STEPS / (high - low)

@@ -10,7 +10,7 @@ if __name__ == '__main__':  # first, so that help and usage errors do not wait f
     import os
     import sys
 
-    if not __package__:  # run as a file: replace the folder of this file by that of the package
+    if not __package__:  # run as a file: replace the folder of this file by the folder above
         sys.path[0] = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
     from deeplab import start
 
@@ -25,7 +25,7 @@ from deeplab.export import destinations, export_graph, plain, results
 from deeplab.export.destinations import Destination
 from deeplab.export.fit import check_fit, find_checkpoint
 from deeplab.export.plain import INFERENCE_GRAPH, Result, compare
-from deeplab.export.work import Work
+from deeplab.export.work import CheckpointExports
 from deeplab.files import output_files
 from deeplab.inference.run_weights import WeightsChoice
 from deeplab.options import ExportOptions
@@ -42,8 +42,7 @@ def run(options: ExportOptions) -> Result:
       options: network, checkpoint and formats.
 
     Returns:
-      What was written, and the result of the comparison. Of several exports, path, size and comparison are those of
-      the first one; `proofs` has all.
+      What was written, and the result of the comparison: of several exports the first one; `proofs` has all.
 
     Raises:
       UserError: there is no such network, the checkpoint is missing or does not match it, a format cannot hold it, or
@@ -64,19 +63,19 @@ def run(options: ExportOptions) -> Result:
         with output_files.writing_to(os.path.dirname(written.path) or '.', 'ExportOptions.export_path'):
             results.forget(written.path)
         return written
-    work = Work(options, checkpoint)
+    work = CheckpointExports(options, checkpoint)
     folder = _common_folder(options, targets)
-    found = []
+    exports = []
     with work.proving():
         for destination in targets:
-            found.append(work.proven_export(destination))
+            exports.append(work.proven_export(destination))
             with output_files.writing_to(folder, 'ExportOptions.export_path'):
-                path = results.write(folder, [found[-1][1]])
-    proofs = tuple(proof for _, proof in found)
-    lines = [result.report for result, _ in found] if len(found) == 1 else []
-    lines += [f'{proof.format}:{proof.variant}: {proof.path}' for proof in proofs] if len(found) > 1 else ['']
+                path = results.write(folder, [exports[-1][1]])
+    proofs = tuple(proof for _, proof in exports)
+    lines = [result.report for result, _ in exports] if len(exports) == 1 else []
+    lines += [f'{proof.format}:{proof.variant}: {proof.path}' for proof in proofs] if len(exports) > 1 else ['']
     lines += ['', *results.table(proofs), f'All figures: {path}']
-    return dataclasses.replace(found[0][0], report='\n'.join(lines), proofs=proofs)
+    return dataclasses.replace(exports[0][0], report='\n'.join(lines), proofs=proofs)
 
 
 def _common_folder(options: ExportOptions, targets: Sequence[Destination]) -> str:

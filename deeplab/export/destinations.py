@@ -78,7 +78,7 @@ def check_target(path: str, record: ExportFormat) -> None:
 
     Args:
       path: destination of the export.
-      record: its format.
+      record: format of the export.
 
     Raises:
       DataError: the path is a file instead of a folder or vice versa, or a folder with other files.

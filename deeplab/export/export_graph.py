@@ -60,7 +60,7 @@ def build(options: ExportOptions) -> ExportGraph:
         image, predictions, probabilities = _network(options)
     network_input = feature_extractor.input_name(options.model.model_variant)
     kept = (PREDICTIONS, PROBABILITIES, RAW_PREDICTIONS, RAW_PROBABILITIES, ARGMAX, network_input)
-    parameters = sum(math.prod(found.shape) for found in outlined.variables.values() if found.is_trained)
+    parameters = sum(math.prod(variable.shape) for variable in outlined.variables.values() if variable.is_trained)
     weights = list(outlined.placeholders.values())
     return ExportGraph(outlined.graph, image, predictions, probabilities, kept, weights, parameters)
 
@@ -101,7 +101,7 @@ def predict(export: ExportGraph, values: Mapping[str, np.ndarray], image: np.nda
 
     Args:
       export: the network.
-      values: of its weights, by name.
+      values: values of the weights, by name.
       image: [h, w, channels].
 
     Returns:
@@ -121,7 +121,7 @@ def freeze(export: ExportGraph, values: dict[str, np.ndarray]) -> tf.compat.v1.G
 
     Args:
       export: the network.
-      values: of its weights, by name; emptied.
+      values: values of the weights, by name; emptied.
     """
     # TensorFlow folds before the weights are constants, of which it would make many copies.
     graph_def = tf_compat.folded_graph(export.graph.as_graph_def(), [IMAGE, *export.kept])

@@ -27,7 +27,7 @@ def check_fit(
     """Compares a checkpoint with the network to be exported.
 
     Args:
-      path: of the checkpoint.
+      path: path of the checkpoint.
       variables: all variables of the network, or placeholders with their names.
       num_classes: number of its classes.
       names: names of variables in the checkpoint, by the variables' names; None for the same names.

@@ -33,10 +33,10 @@ class Result:
     Attributes:
       path: file or folder that was written.
       checkpoint: path of the checkpoint.
-      global_step: its step.
+      global_step: step of the checkpoint.
       parameters: number of trainable parameters.
       size: bytes on disk.
-      agreement: share of the pixels with the same label from the export, read back, and the network: of a random
+      agreement: fraction of the pixels with the same label from the export, read back, and the network: of a random
         image, or of the sample images of a format for another runtime.
       difference: largest difference between their probabilities; None for an export without.
       report: all this, and how to run the export, for the user.
@@ -65,7 +65,7 @@ def write(
 
     Args:
       options: network and sizes.
-      checkpoint: its weights.
+      checkpoint: path of the checkpoint.
       destination: format and path.
       facts: metadata; empty for none.
       prove: called with the temporary path of the export before it is put in place; what it raises refuses the export.
@@ -99,8 +99,8 @@ def write(
             with output_files.writing_to(folder, 'ExportOptions.export_path'):
                 _write_inference_graph(export_graph.with_variables(options), folder)
     step, size = checkpoints.step_of(checkpoint), writing.size_of(path)
-    found = Result(path, checkpoint, step, export.parameters, size, agreement, difference, '')
-    return dataclasses.replace(found, report=report(found, options, record, image.shape))
+    result = Result(path, checkpoint, step, export.parameters, size, agreement, difference, '')
+    return dataclasses.replace(result, report=report(result, options, record, image.shape))
 
 
 def _network(options: ExportOptions, graph_def: tf.compat.v1.GraphDef, facts: Mapping[str, Any]) -> FrozenNetwork:
@@ -124,7 +124,7 @@ def random_image(options: ExportOptions) -> np.ndarray:
 def compare(
     exported: tuple[np.ndarray, np.ndarray], expected: tuple[np.ndarray, np.ndarray], record: ExportFormat
 ) -> tuple[float, float]:
-    """Compares the predictions of an export with those of its network.
+    """Compares the predictions of an export and of its network.
 
     Args:
       exported: labels [h, w] and probabilities [h, w, classes] of the export.
@@ -174,7 +174,7 @@ def report(result: Result, options: ExportOptions, record: ExportFormat, image_s
         f'Output: {predictions} int32 [1, height, width]',
         f'        {probabilities} float32 [1, height, width, {model.num_classes}]',
         f'Read back and run on a random {image_shape[0]} x {image_shape[1]} image: {result.agreement:.2%} of its '
-        f'labels equal those of the checkpoint, probabilities differ by at most {result.difference:.1g}.',
+        f'labels equal the labels of the checkpoint, probabilities differ by at most {result.difference:.1g}.',
     ]
     if options.save_inference_graph:
         lines.append(f'Graph with variables: {os.path.join(os.path.dirname(result.path), INFERENCE_GRAPH)}')

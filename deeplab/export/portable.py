@@ -25,8 +25,8 @@ def with_input_type(graph: FrozenGraph, kind: str) -> FrozenGraph:
     with tf.Graph().as_default() as own:
         images = tf.compat.v1.placeholder(tf.as_dtype(kind), graph.shape, name=IMAGES)
         inputs = {graph.image.partition(':')[0]: tf.cast(images, tf.float32, name='float_images')}
-        found = tf.graph_util.import_graph_def(graph.graph_def, inputs, graph.outputs, name=PREFIX.rstrip('/'))
-        outputs = [tf.identity(tensor, name=name).name for tensor, name in zip(found, _OUTPUTS, strict=False)]
+        tensors = tf.graph_util.import_graph_def(graph.graph_def, inputs, graph.outputs, name=PREFIX.rstrip('/'))
+        outputs = [tf.identity(tensor, name=name).name for tensor, name in zip(tensors, _OUTPUTS, strict=False)]
     labels, *probabilities = outputs
     return graph._replace(
         graph_def=own.as_graph_def(),
@@ -58,10 +58,10 @@ def from_normalized(graph: FrozenGraph) -> FrozenGraph | None:
         return None
     with tf.Graph().as_default() as own:
         images = tf.compat.v1.placeholder(tf.float32, graph.shape, name=IMAGES)
-        found = tf.graph_util.import_graph_def(
+        tensors = tf.graph_util.import_graph_def(
             graph.graph_def, {f'{names[0]}:0': images}, graph.outputs, name=PREFIX.rstrip('/')
         )
-        outputs = [tf.identity(each, name=name).name for each, name in zip(found, _OUTPUTS, strict=False)]
+        outputs = [tf.identity(each, name=name).name for each, name in zip(tensors, _OUTPUTS, strict=False)]
     labels, *probabilities = outputs
     return graph._replace(
         graph_def=own.as_graph_def(), image=images.name, labels=labels, probabilities=(*probabilities, None)[0]
@@ -71,7 +71,7 @@ def from_normalized(graph: FrozenGraph) -> FrozenGraph | None:
 def full_range(network: PortableNetwork) -> Iterator[np.ndarray]:
     """Yields the images for calibration, in the first of which two pixels have the values 0 and 255.
 
-    So the range of the input is that of all images, and values of uint8 need no conversion.
+    So the input has the range of all images, and values of uint8 need no conversion.
 
     Raises:
       DataError: there is no image.

@@ -30,7 +30,7 @@ class Comparison:
 
     Attributes:
       images: number of images.
-      agreement: share of the pixels with the same label.
+      agreement: fraction of the pixels with the same label.
       difference: largest difference of probabilities; None for an export without.
     """
 
@@ -44,10 +44,10 @@ class Verified:
     """Mean IoU of an export and its checkpoint on a split, 0 to 1.
 
     Attributes:
-      split: its name.
+      split: name of the split.
       images: number of images.
-      checkpoint_miou: of the checkpoint.
-      miou: of the export.
+      checkpoint_miou: mean IoU of the checkpoint.
+      miou: mean IoU of the export.
       difference: export minus checkpoint, and both ends of its 95 % interval; None for ends that are unknown, as with
         a single image.
     """
@@ -99,11 +99,11 @@ def compared(export: ExportRunner, reference: Reference, images: Sequence[np.nda
     most = 0.0
     for image in images:
         expected = reference.run(image)
-        found = export.run(image[np.newaxis], with_probabilities)
-        equal += int(np.sum(found.labels[0] == expected.labels))
+        outputs = export.run(image[np.newaxis], with_probabilities)
+        equal += int(np.sum(outputs.labels[0] == expected.labels))
         pixels += expected.labels.size
         if with_probabilities:
-            most = max(most, float(np.max(np.abs(found.probabilities[0] - expected.probabilities))))
+            most = max(most, float(np.max(np.abs(outputs.probabilities[0] - expected.probabilities))))
     return Comparison(len(images), equal / pixels, most if with_probabilities else None)
 
 
@@ -145,14 +145,14 @@ class Verification:
                 self._counts = first.counts()
             counts = second.counts()
         difference, _ = differences.paired(self._counts, counts)
-        expected, found = _miou(self._counts), _miou(counts)
+        expected, miou = _miou(self._counts), _miou(counts)
         logging.info('%d images of %s evaluated.', self._split.num_images, self._split_name)
         return Verified(
             self._split_name,
             self._split.num_images,
             expected,
-            found,
-            (found - expected, *difference[1:]),
+            miou,
+            (miou - expected, *difference[1:]),
         )
 
 
@@ -164,24 +164,25 @@ def _miou(counts: np.ndarray) -> float:
 def layers_by_error(record: ExportFormat, path: str, exact_path: str, image: np.ndarray) -> list[tuple[str, float]]:
     """Returns the layers of an export with the error that each adds, the largest first.
 
-    The error of a layer is the root mean square of the difference of its activations from those in float32, as a share
-    of their standard deviation. A layer adds what its error exceeds that of the layer before it.
+    The error of a layer is the root mean square of the difference between its activations and the float32 activations,
+    divided by their standard deviation. A layer adds the difference between its error and the error of the layer before
+    it.
 
     Args:
       record: format with `activations`.
-      path: of the export.
-      exact_path: of the same network in the same format, in float32.
+      path: path of the export.
+      exact_path: path of the same network in the same format, in float32.
       image: [1, h, w, channels].
     """
     assert record.activations is not None
-    found, expected = (
+    activations, expected = (
         {name.removeprefix(portable.PREFIX): values for name, values in record.activations(each, image).items()}
         for each in (path, exact_path)
     )
     added = []
     before = 0.0
     for name, values in expected.items():
-        others = found.get(name)
+        others = activations.get(name)
         deviation = float(np.std(values))
         if others is None or others.shape != values.shape or deviation == 0.0:
             continue

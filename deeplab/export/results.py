@@ -22,8 +22,8 @@ class Proof:
     """An export that was compared with its checkpoint and measured.
 
     Attributes:
-      format: its format.
-      variant: its variant.
+      format: format of the export.
+      variant: variant of the export.
       path: where it lies.
       checkpoint: path of the checkpoint.
       comparison: predictions on sample images.
@@ -41,7 +41,7 @@ class Proof:
 
 
 def write(folder: str, proofs: Sequence[Proof]) -> str:
-    """Writes the proofs of the exports in a folder to export.json, beside those of earlier runs; returns its path."""
+    """Writes the proofs of the exports in a folder to export.json, which keeps earlier entries; returns its path."""
     path = os.path.join(folder, FILE)
     entries = {name: entry for name, entry in _earlier(path).items() if os.path.exists(os.path.join(folder, name))}
     for proof in proofs:

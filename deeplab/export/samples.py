@@ -36,7 +36,7 @@ def of_split(options: ExportOptions, dataset: str, split: str, number: int, fiel
     Args:
       options: the folder of the records, and the channels of the network.
       dataset: name or file of the data set.
-      split: its name.
+      split: name of the split.
       number: the most images that are needed.
       field: option that names the split, for messages.
 
@@ -45,17 +45,17 @@ def of_split(options: ExportOptions, dataset: str, split: str, number: int, fiel
     """
     directory = options.proof.dataset_dir
     assert directory is not None  # the options have checked it
-    found = segmentation_dataset.get_dataset(dataset, split, directory)
-    index = found.open_records()
+    data = segmentation_dataset.get_dataset(dataset, split, directory)
+    index = data.open_records()
     count = len(index)
     if not count:
         raise DataError(
             f"{option(field, split)}: the split has no image in '{directory}'. Give another split, or build its records"
         )
-    descriptor = found.descriptor
+    descriptor = data.descriptor
     if descriptor.image_channels != options.model.input_channels:
         raise DataError(
-            f'{option(field, split)}: its images have {descriptor.image_channels} channels, those of the network '
+            f'{option(field, split)}: its images have {descriptor.image_channels} channels, the network takes '
             f'{options.model.input_channels}. Give the data set of the training'
         )
     reader = input_generator.RecordReader(index, descriptor.image_channels, descriptor.image_bits)

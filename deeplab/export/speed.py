@@ -30,11 +30,11 @@ class ExportRequest:
     """An export that a process is to measure.
 
     Attributes:
-      path: of the export.
+      path: path of the export.
       format: name of its format.
       threads: number of threads; None for all cores.
       batch_size: images at a time.
-      size: height and width of the images; None for those of the export.
+      size: height and width of the images; None for the size of the export.
       seconds: time for which images are predicted after the first one.
     """
 
@@ -54,11 +54,11 @@ class ExportFigures:
       threads: number of threads.
       batch_size: images at a time.
       size: height and width of the images.
-      bytes: of its files.
+      bytes: size of its files.
       import_seconds: to load the runtime.
       load_seconds: to open the export.
-      first_seconds: of the first batch.
-      seconds: of a later batch, median.
+      first_seconds: time of the first batch.
+      seconds: time of a later batch, median.
       peak_bytes: peak resident memory of the process.
     """
 

@@ -35,7 +35,7 @@ from deeplab.pictures.sample_image import sample_image
 from deeplab.registry import BACKBONES, EXPORT_FORMATS, FrozenGraph, PortableNetwork
 from deeplab.wording import option
 
-# Of variants that only round: share of the pixels whose label must be that of the checkpoint.
+# Fraction of the pixels that must have the label of the checkpoint, for variants that only round.
 _LEAST_AGREEMENT = {'float32': 0.999, 'float16': 0.98}
 _SHOWN_LAYERS = 3
 # Python expressions that read an image [h, w, channels] with values of 0 to 255.
@@ -44,7 +44,7 @@ _OTHER_IMAGE = "np.load('image.npy')  # [height, width, {channels}] uint8"
 _WIDE_IMAGE = "np.load('image.npy') / 257  # [height, width, {channels}] uint16"
 
 
-class Work:
+class CheckpointExports:
     """Exports of one checkpoint."""
 
     def __init__(self, options: ExportOptions, checkpoint: str) -> None:
@@ -62,8 +62,8 @@ class Work:
     def _dataset(self) -> str | None:
         """The data set of the options, or of the training, if it is known."""
         beside = run_manifests.beside(self._checkpoint)
-        found = descriptor.trusted_name_in_run(*beside) if beside is not None else None
-        return self._options.proof.dataset or found
+        trained_on = descriptor.trusted_name_in_run(*beside) if beside is not None else None
+        return self._options.proof.dataset or trained_on
 
     def _required_dataset(self) -> str:
         """Returns the data set; raises `OptionError` if it is not known."""
@@ -110,9 +110,9 @@ class Work:
         if split is None:
             field, split = 'ConversionOptions.calibration_split', options.conversion.calibration_split
         number = options.proof.sample_images
-        found = list(samples.of_split(options, self._required_dataset(), split, number, field))
+        images = list(samples.of_split(options, self._required_dataset(), split, number, field))
         height, width = export_graph.crop_size_of(options)
-        return [np.ascontiguousarray(image[:height, :width]) for image in found]
+        return [np.ascontiguousarray(image[:height, :width]) for image in images]
 
     def proven_export(self, destination: Destination) -> tuple[plain.Result, results.Proof]:
         """Writes an export with metadata; compares, measures and evaluates it before it is put in place.
@@ -124,19 +124,19 @@ class Work:
             self._dataset, self._options.model.num_classes, self._options.proof.dataset is not None
         )
         facts = _metadata(self._options, destination.target, self._checkpoint, self._step, classes)
-        found: list[results.Proof] = []
+        proofs: list[results.Proof] = []
 
         def prove(path: str) -> None:
-            found.append(self._proof(destination, path))
+            proofs.append(self._proof(destination, path))
 
         if destination.record.is_portable:
             self._write(destination, facts, prove)
-            return self._result(found[0]), found[0]
+            return self._result(proofs[0]), proofs[0]
         result = plain.write(self._options, self._checkpoint, destination, facts, prove)
         if self._options.resize != ResizeOptions():
             comparison = proof.Comparison(1, result.agreement, result.difference)
-            return result, dataclasses.replace(found[0], comparison=comparison)
-        return result, found[0]
+            return result, dataclasses.replace(proofs[0], comparison=comparison)
+        return result, proofs[0]
 
     def _write(self, destination: Destination, facts: Mapping[str, Any], prove: Callable[[str], None]) -> None:
         """Writes an export to a format of another runtime; `prove` is called before it is put in place."""
@@ -212,9 +212,9 @@ class Work:
         least = _LEAST_AGREEMENT.get(destination.target.variant, 0.0)
         if comparison.agreement < least:
             raise OptionError(
-                f'{option("ExportOptions.formats", str(destination.target))} cannot hold this network: its labels are '
-                f'those of the checkpoint on only {comparison.agreement:.2%} of the pixels of {comparison.images} '
-                f'images; {least:.1%} are required. {_way_out(self._options)}'
+                f'{option("ExportOptions.formats", str(destination.target))} cannot hold this network: its labels '
+                f'equal the labels of the checkpoint on only {comparison.agreement:.2%} of the pixels of '
+                f'{comparison.images} images; {least:.1%} are required. {_way_out(self._options)}'
             )
 
     def _require_miou(self, destination: Destination, path: str, verified: proof.Verified | None) -> None:
@@ -246,8 +246,8 @@ class Work:
             exact = os.path.join(folder, record.example_path or record.name)
             record.convert(network, exact, **self._options.settings_of(record))
             image = padded(self._images[0][np.newaxis], export_graph.crop_size_of(self._options), reference.mean_pixel)
-            found = proof.layers_by_error(record, path, exact, image)[:_SHOWN_LAYERS]
-        shown = '; '.join(f'{name} ({error:+.1%} of the deviation of its activations)' for name, error in found)
+            layers = proof.layers_by_error(record, path, exact, image)[:_SHOWN_LAYERS]
+        shown = '; '.join(f'{name} ({error:+.1%} of the deviation of its activations)' for name, error in layers)
         return f'The layers that add most of the error: {shown or "unknown"}'
 
 

@@ -47,7 +47,7 @@ def digest_of_checkpoint(path: str) -> str:
     The index of a checkpoint has a checksum of every tensor, so it determines the data.
 
     Args:
-      path: of the checkpoint, such as logs/model.ckpt-30000.
+      path: path of the checkpoint, such as logs/model.ckpt-30000.
     """
     digest = hashlib.sha256()
     *data, index = checkpoints.files_of(path)
@@ -61,11 +61,11 @@ def digest_of_checkpoint(path: str) -> str:
 def digest_of_code(further: Iterable[str] = ()) -> str:
     """Returns a digest of the code of this package that makes networks, and of further files such as plugins."""
     root = pathlib.Path(deeplab.__file__).parent
-    found: list[pathlib.Path] = []
+    paths: list[pathlib.Path] = []
     for name in _CODE:
-        found += sorted((root / name).rglob('*.py')) if (root / name).is_dir() else [root / name]
+        paths += sorted((root / name).rglob('*.py')) if (root / name).is_dir() else [root / name]
     digest = hashlib.sha256()
-    for path in (*found, *sorted(map(pathlib.Path, set(further)))):
+    for path in (*paths, *sorted(map(pathlib.Path, set(further)))):
         with contextlib.suppress(OSError):
             digest.update(path.read_bytes())
     return digest.hexdigest()
@@ -157,15 +157,15 @@ def _write_alone(path: str, convert: Callable[[str], None]) -> None:
 
 def _digests(folder: str) -> dict[str, str]:
     """Returns the digest of each file of a converted network, by its path in the folder."""
-    found = {}
+    digests = {}
     for above, _, names in os.walk(folder):
         for name in names:
             path = os.path.join(above, name)
             inside = os.path.relpath(path, folder)
             if inside != _NOTE:
                 with open(path, 'rb') as file:
-                    found[inside] = hashlib.file_digest(file, 'sha256').hexdigest()
-    return found
+                    digests[inside] = hashlib.file_digest(file, 'sha256').hexdigest()
+    return digests
 
 
 def _is_intact(path: str, is_silent: bool = False) -> bool:

@@ -6,8 +6,8 @@ import numpy as np
 
 from deeplab.errors import OptionError
 from deeplab.inference import exports
-from deeplab.inference.held import Held
 from deeplab.inference.runners import Runner, aligned_size, padded
+from deeplab.inference.thread_bound import ThreadBound
 from deeplab.options.rules import MOST_CLASSES
 from deeplab.registry import ExportFormat, Outputs
 from deeplab.wording import option
@@ -17,7 +17,7 @@ class ExportRunner(Runner):
     """Runs an exported network of any format.
 
     Attributes:
-      metadata: what was written with the export; empty for one without.
+      metadata: metadata of the export; empty for one without.
       image_bits: bits of the images that it takes, 8 or 16.
       has_probabilities: whether it gives probabilities.
       shown_classes: number of classes; None if no output shows it, as without probabilities.
@@ -35,7 +35,7 @@ class ExportRunner(Runner):
           CheckpointError: There is no export, or it is not one of DeepLab.
         """
         self._path = path
-        self._held = Held(lambda: exports.opened(path, threads, record))
+        self._held = ThreadBound(lambda: exports.opened(path, threads, record))
         exported = self._held.value
         self.metadata = exported.metadata
         if 'model_variant' in self.metadata and 'output_stride' in self.metadata:
@@ -63,10 +63,10 @@ class ExportRunner(Runner):
         if self._pads:
             size = self.fixed_size or aligned_size((height, width), self.alignment)
             images = padded(images, size, self._mean_pixel)
-        found = self._held.call(exported.predict, images, with_probabilities)
-        probabilities = found.probabilities
+        outputs = self._held.call(exported.predict, images, with_probabilities)
+        probabilities = outputs.probabilities
         return Outputs(
-            found.labels[:, :height, :width], None if probabilities is None else probabilities[:, :height, :width]
+            outputs.labels[:, :height, :width], None if probabilities is None else probabilities[:, :height, :width]
         )
 
     def close(self) -> None:

@@ -20,8 +20,8 @@ _LONGEST_REASON = 200  # characters
 
 def format_of(path: str) -> ExportFormat | None:
     """Returns the format of the export at a path; None if it is none."""
-    found = [record for record in EXPORT_FORMATS.records() if record.open is not None and record.recognizes(path)]
-    return found[0] if found else None
+    formats = [record for record in EXPORT_FORMATS.records() if record.open is not None and record.recognizes(path)]
+    return formats[0] if formats else None
 
 
 def is_export(path: str) -> bool:
@@ -34,9 +34,9 @@ def opened(path: str, threads: int | None = None, record: ExportFormat | None = 
     """Opens an export of any format.
 
     Args:
-      path: its file or folder.
+      path: path of the export.
       threads: number of threads; None for as many as TensorFlow may have in this process.
-      record: its format; None to recognize it.
+      record: format of the export; None to recognize it.
 
     Raises:
       CheckpointError: it cannot be opened.
@@ -60,9 +60,9 @@ def opened(path: str, threads: int | None = None, record: ExportFormat | None = 
 
 def not_recognized(path: str) -> str:
     """Returns the message about a path that is no export."""
-    known = [each.noun for each in EXPORT_FORMATS.records() if each.open is not None]
+    nouns = [each.noun for each in EXPORT_FORMATS.records() if each.open is not None]
     state = 'is no export that can be run' if os.path.exists(path) else 'cannot be loaded (it does not exist)'
-    return f"The export '{names.shown(path)}' {state}. Give {', '.join(known[:-1])} or {known[-1]}"
+    return f"The export '{names.shown(path)}' {state}. Give {', '.join(nouns[:-1])} or {nouns[-1]}"
 
 
 def default_threads() -> int:
@@ -94,7 +94,7 @@ def check_evaluation(
     """Checks that an export can be evaluated in the place of a checkpoint.
 
     Args:
-      path: of the export.
+      path: path of the export.
       num_classes: number of classes of the data set.
       prediction: scales and flips that are asked for.
       engine: engine and precision that are asked for.
@@ -113,9 +113,9 @@ def check_evaluation(
             f"'{path}' is an export, which has its own network and weights: {shown} cannot be set. Omit it"
         )
     with opened(path) as exported:
-        found = exported.num_classes
-        if found is not None and found != num_classes:
+        classes = exported.num_classes
+        if classes is not None and classes != num_classes:
             raise CheckpointError(
-                f"The export '{names.shown(path)}' has {found} classes, the data set {num_classes}. Give the "
+                f"The export '{names.shown(path)}' has {classes} classes, the data set {num_classes}. Give the "
                 'data set on which it was trained'
             )

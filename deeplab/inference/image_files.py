@@ -21,7 +21,7 @@ from PIL import Image, ImageFile, UnidentifiedImageError
 from deeplab.core import sessions
 from deeplab.datasets import example, images, orientation
 from deeplab.errors import DataError, reason_of
-from deeplab.inference import held
+from deeplab.inference.thread_bound import ThreadBound
 
 # Pillow refuses more, too. It is three bytes a pixel in memory, or more while an image is decoded.
 MOST_PIXELS = 178_956_970
@@ -41,8 +41,10 @@ _opening = threading.Lock()
 def suffixes() -> frozenset[str]:
     """Returns the extensions of image files that can be read, such as '.jpg', in lower case."""
     Image.init()
-    known = {suffix.lower() for suffix, kind in Image.EXTENSION.items() if kind in Image.OPEN and kind not in _REFUSED}
-    return frozenset({*known, '.npy'} - {'.pdf', '.mpg', '.mpeg', '.h5', '.hdf'})
+    by_pillow = {
+        suffix.lower() for suffix, kind in Image.EXTENSION.items() if kind in Image.OPEN and kind not in _REFUSED
+    }
+    return frozenset({*by_pillow, '.npy'} - {'.pdf', '.mpg', '.mpeg', '.h5', '.hdf'})
 
 
 class Reader:
@@ -59,7 +61,7 @@ class Reader:
         with tf.Graph().as_default() as graph:
             self._content = tf.compat.v1.placeholder(tf.string, [])
             self._image = example.decode_image(self._content, channels, bits)  # [h, w, channels]
-        self._session = held.Held(lambda: sessions.open_session(graph))
+        self._session = ThreadBound(lambda: sessions.open_session(graph))
 
     def close(self) -> None:
         """Releases the decoder."""
@@ -71,7 +73,7 @@ class Reader:
         Of an animation it is the first frame. Transparency is ignored. Gray is repeated for three channels.
 
         Args:
-          path: of the file.
+          path: path of the file.
 
         Returns:
           [h, w, channels] uint8; with 16 bits float32, 0 to 255.
@@ -109,15 +111,15 @@ class Reader:
         return orientation.turned_pixels(self._decoded(content), header.orientation)
 
     def bytes_of(self, path: str | os.PathLike[str]) -> int:
-        """Returns how many bytes an image takes when it is read: by its header, otherwise those of the file."""
+        """Returns how many bytes an image takes when it is read, by its header; the size of the file if that fails."""
         try:
             with open(path, 'rb', opener=_without_waiting) as file:
-                found = os.fstat(file.fileno())
-                if not stat.S_ISREG(found.st_mode):
+                status = os.fstat(file.fileno())
+                if not stat.S_ISREG(status.st_mode):
                     return 0
                 with contextlib.suppress(Exception), _opened(file) as image:  # `read` explains what is wrong
                     return image.width * image.height * self.channels * (1 if self.bits == 8 else 4)
-                return found.st_size
+                return status.st_size
         except OSError:
             return 0
 
@@ -130,27 +132,27 @@ class Reader:
         Raises:
           DataError: It has another shape or other values.
         """
-        found = np.asarray(pixels)
-        found = found[..., np.newaxis] if found.ndim == 2 else found
-        if found.ndim != 3 or 0 in found.shape or found.dtype.kind not in 'uif':
+        image = np.asarray(pixels)
+        image = image[..., np.newaxis] if image.ndim == 2 else image
+        if image.ndim != 3 or 0 in image.shape or image.dtype.kind not in 'uif':
             raise DataError(
-                f'it is an array {found.dtype} {list(np.shape(pixels))}; an image is [height, width, channels] of uint8'
+                f'it is an array {image.dtype} {list(np.shape(pixels))}; an image is [height, width, channels] of uint8'
             )
-        channels = found.shape[2]
+        channels = image.shape[2]
         if self.channels == 3 and channels in (1, 2, 4):
-            found = found[..., :3] if channels == 4 else np.repeat(found[..., :1], 3, axis=2)
-        if found.shape[2] != self.channels:
+            image = image[..., :3] if channels == 4 else np.repeat(image[..., :1], 3, axis=2)
+        if image.shape[2] != self.channels:
             raise DataError(f'it has {channels} channels, the network takes {self.channels}')
-        if found.dtype == np.uint8:
-            return np.ascontiguousarray(found)
-        if found.dtype == np.uint16:
-            return self._of_sixteen_bits(found)
-        low, high = float(found.min()), float(found.max())
-        if found.dtype.kind == 'f' and low >= 0 and 0 < high <= 1:
+        if image.dtype == np.uint8:
+            return np.ascontiguousarray(image)
+        if image.dtype == np.uint16:
+            return self._of_sixteen_bits(image)
+        low, high = float(image.min()), float(image.max())
+        if image.dtype.kind == 'f' and low >= 0 and 0 < high <= 1:
             raise DataError(f'its values are {low:g} to {high:g}; white is 255. Multiply them by 255')
         if not (low >= 0 and high <= 255):
             raise DataError(f'its values are {low:g} to {high:g}; they must be in the range 0 to 255')
-        return found.astype(np.uint8 if found.dtype.kind != 'f' else np.float32)
+        return image.astype(np.uint8 if image.dtype.kind != 'f' else np.float32)
 
     def _decoded(self, content: bytes) -> np.ndarray:
         """Decodes a JPEG or PNG as in a record."""
@@ -236,10 +238,10 @@ def _content_of(path: str | os.PathLike[str]) -> bytes:
     """Returns the content of a regular file of sensible size."""
     try:
         with open(path, 'rb', opener=_without_waiting) as file:
-            found = os.fstat(file.fileno())
-            if not stat.S_ISREG(found.st_mode):
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode):
                 raise DataError('it is not a regular file')
-            _require_readable(found.st_size)
+            _require_readable(status.st_size)
             return file.read()
     except OSError as error:
         raise DataError(f'it cannot be read ({error.strerror})') from None

@@ -1,7 +1,7 @@
 """The files to predict: images, folders, patterns, lists and videos, and the names of their results.
 
-The folder structure is kept. The name of a result is that of its image without the extension, unless another image has
-the same; it consists of printable characters and stays inside the output folder.
+The folder structure is kept. A result has the name of its image without the extension, unless another image has
+the same name. Names consist of printable characters and stay inside the output folder.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ LIST_SUFFIXES = ('.txt', '.lst')
 _MAGIC = re.compile(r'[*?\[]')
 
 
-class Item(NamedTuple):
+class InputFile(NamedTuple):
     """A file to predict.
 
     Attributes:
-      path: as it is opened.
-      name: of its results, relative to the output folder, without extension; folders separated by '/'.
+      path: path of the file.
+      name: name of its results, relative to the output folder, without extension; folders separated by '/'.
       is_video: whether it is a video.
     """
 
@@ -44,14 +44,14 @@ class Failure(NamedTuple):
     reason: str
 
 
-class _Place(NamedTuple):
+class _RootedFile(NamedTuple):
     """A file, and the folder to which its name is relative."""
 
     path: str
     root: str
 
 
-def find(inputs: Sequence[str], output_dir: str) -> tuple[list[Item], list[Failure]]:
+def find(inputs: Sequence[str], output_dir: str) -> tuple[list[InputFile], list[Failure]]:
     """Finds the files to predict, each once, in a fixed order.
 
     Args:
@@ -62,21 +62,21 @@ def find(inputs: Sequence[str], output_dir: str) -> tuple[list[Item], list[Failu
     Returns:
       The files, and the inputs of which there is no file.
     """
-    places: list[_Place] = []
+    places: list[_RootedFile] = []
     failures: list[Failure] = []
     for text in inputs:
         if os.path.realpath(text) == os.path.realpath(output_dir):
             other = f'set another {option("PredictOptions.output_dir")}'
             failures.append(Failure(text, f'it is the folder of the results, which is not predicted; {other}'))
         elif os.path.isdir(text):
-            found = list(_in_folder(text, output_dir))
-            places += found
-            failures += [] if found else [Failure(text, 'there is no image or video in this folder')]
+            inside = list(_in_folder(text, output_dir))
+            places += inside
+            failures += [] if inside else [Failure(text, 'there is no image or video in this folder')]
         elif os.path.lexists(text):
             if text.lower().endswith(LIST_SUFFIXES):
                 _add_listed(text, places, failures)
             else:
-                places.append(_Place(text, os.path.dirname(text)))
+                places.append(_RootedFile(text, os.path.dirname(text)))
         elif _MAGIC.search(text):
             _add_matching(text, output_dir, places, failures)
         else:
@@ -84,38 +84,38 @@ def find(inputs: Sequence[str], output_dir: str) -> tuple[list[Item], list[Failu
     unique = {os.path.abspath(place.path): place for place in reversed(places)}
     chosen = list(reversed(unique.values()))
     named = zip(chosen, _names(chosen), strict=True)
-    return [Item(place.path, name, _is_video(place.path)) for place, name in named], failures
+    return [InputFile(place.path, name, _is_video(place.path)) for place, name in named], failures
 
 
 def _is_video(path: str) -> bool:
     return os.path.splitext(path)[1].lower() in VIDEO_SUFFIXES
 
 
-def _in_folder(folder: str, output_dir: str) -> Iterator[_Place]:
+def _in_folder(folder: str, output_dir: str) -> Iterator[_RootedFile]:
     """Yields the images and videos in a folder and its folders; hidden ones are left out."""
-    known = image_files.suffixes() | VIDEO_SUFFIXES
+    suffixes = image_files.suffixes() | VIDEO_SUFFIXES
     results = os.path.realpath(output_dir)
     for parent, folders, files in os.walk(folder):
         folders[:] = sorted(
             name for name in folders if name[0] != '.' and os.path.realpath(os.path.join(parent, name)) != results
         )
         for name in sorted(files):
-            if name[0] != '.' and os.path.splitext(name)[1].lower() in known:
-                yield _Place(os.path.join(parent, name), folder)
+            if name[0] != '.' and os.path.splitext(name)[1].lower() in suffixes:
+                yield _RootedFile(os.path.join(parent, name), folder)
 
 
-def _add_matching(pattern: str, output_dir: str, places: list[_Place], failures: list[Failure]) -> None:
+def _add_matching(pattern: str, output_dir: str, places: list[_RootedFile], failures: list[Failure]) -> None:
     """Adds the files that match a pattern."""
     try:
-        found = list(_matching(pattern, output_dir))
+        matching = list(_matching(pattern, output_dir))
     except ValueError:  # of `Path.glob`
         failures.append(Failure(pattern, 'it is not a pattern: ** stands for folders, as in photos/**/*.jpg'))
         return
-    places += found
-    failures += [] if found else [Failure(pattern, 'no file matches this pattern')]
+    places += matching
+    failures += [] if matching else [Failure(pattern, 'no file matches this pattern')]
 
 
-def _matching(pattern: str, output_dir: str) -> Iterator[_Place]:
+def _matching(pattern: str, output_dir: str) -> Iterator[_RootedFile]:
     """Yields the files that match a pattern."""
     parts = pathlib.Path(pattern).parts
     fixed = next(i for i, part in enumerate(parts) if _MAGIC.search(part))
@@ -124,10 +124,10 @@ def _matching(pattern: str, output_dir: str) -> Iterator[_Place]:
     for path in sorted(root.glob(os.path.join(*parts[fixed:]))):
         is_hidden = any(part[0] == '.' for part in path.relative_to(root).parts)
         if path.is_file() and not is_hidden and not os.path.realpath(path).startswith(results):
-            yield _Place(str(path), str(root))
+            yield _RootedFile(str(path), str(root))
 
 
-def _add_listed(path: str, places: list[_Place], failures: list[Failure]) -> None:
+def _add_listed(path: str, places: list[_RootedFile], failures: list[Failure]) -> None:
     """Adds the files in a list."""
     try:
         lines = pathlib.Path(path).read_text('utf-8-sig').splitlines()
@@ -138,18 +138,18 @@ def _add_listed(path: str, places: list[_Place], failures: list[Failure]) -> Non
         failures.append(Failure(path, 'it is not a list: it is not text in UTF-8'))
         return
     beside = os.path.dirname(path)
-    found = []
+    paths = []
     for line in filter(None, map(str.strip, lines)):
         candidates = [os.path.join(beside, line), line]
         existing = next((each for each in candidates if os.path.isfile(each)), None)
         if existing is None:
             failures.append(Failure(line, f'it does not exist (listed in {path})'))
         else:
-            found.append(existing)
+            paths.append(existing)
     if not any(map(str.strip, lines)):
         failures.append(Failure(path, 'the list is empty'))
-    root = _common([os.path.dirname(each) for each in found])
-    places += [_Place(each, root) for each in found]
+    root = _common([os.path.dirname(each) for each in paths])
+    places += [_RootedFile(each, root) for each in paths]
 
 
 def _common(folders: Iterable[str]) -> str:
@@ -158,8 +158,8 @@ def _common(folders: Iterable[str]) -> str:
     return os.path.commonpath(unique) if unique else ''
 
 
-def _names(places: Sequence[_Place]) -> list[str]:
-    """Returns a name for the results of each file, none of which is that of another."""
+def _names(places: Sequence[_RootedFile]) -> list[str]:
+    """Returns a unique output name for each file."""
     base = _common({place.root for place in places})
     relative = [os.path.relpath(os.path.abspath(place.path), base).split(os.sep) for place in places]
     cleaned = [[_clean(part) for part in parts] for parts in relative]
@@ -167,7 +167,7 @@ def _names(places: Sequence[_Place]) -> list[str]:
     counts = collections.Counter(map(_key, stems))
     folders = {_key('/'.join(parts[:end])) for parts in cleaned for end in range(1, len(parts))}
     taken: set[str] = set()
-    found = []
+    unique_names = []
     for place, parts, stem in zip(places, cleaned, stems, strict=True):
         is_alone = counts[_key(stem)] == 1 and not _is_video(place.path)
         wanted = stem if is_alone else '/'.join(parts)  # a.jpg and a.png, which exist once each in a folder
@@ -175,8 +175,8 @@ def _names(places: Sequence[_Place]) -> list[str]:
         while _key(name) in taken or (not is_alone and _key(name) in counts) or _meets(name, folders):
             name, number = f'{wanted}_{number}', number + 1
         taken.add(_key(name))
-        found.append(name)
-    return found
+        unique_names.append(name)
+    return unique_names
 
 
 def _meets(name: str, folders: set[str]) -> bool:

@@ -54,13 +54,13 @@ _PRESET_FIELDS = {
 }
 
 
-class Found(NamedTuple):
+class CheckpointNetwork(NamedTuple):
     """A checkpoint with its network.
 
     Attributes:
-      checkpoint: its path.
-      options: its network, for images of any size.
-      classes: of the network.
+      checkpoint: path of the checkpoint.
+      options: network of the checkpoint, for images of any size.
+      classes: classes of the network.
     """
 
     checkpoint: str
@@ -68,7 +68,7 @@ class Found(NamedTuple):
     classes: Classes
 
 
-class Known(NamedTuple):
+class NetworkDescription(NamedTuple):
     """A network that is known before its checkpoint is read.
 
     Attributes:
@@ -82,24 +82,27 @@ class Known(NamedTuple):
     resize: ResizeOptions = ResizeOptions()
 
 
-def find(path: str, changes: Changes, dataset: str | None = None, known: Known | None = None) -> Found:
+def find(
+    path: str, changes: Changes, dataset: str | None = None, description: NetworkDescription | None = None
+) -> CheckpointNetwork:
     """Finds a checkpoint and its network.
 
     Args:
       path: a checkpoint, or a folder, whose newest complete checkpoint is used.
       changes: options of the network that take precedence.
-      dataset: data set with the names and colors of the classes; None for that of the training, if it is known.
-      known: the network, from `of_run` or `of_preset`; None to identify it by the variables.
+      dataset: data set with the names and colors of the classes; None for the data set of the training, if any.
+      description: the network, from `of_run` or `of_preset`; None to identify it by the variables.
 
     Raises:
       CheckpointError: There is no checkpoint, or its network cannot be identified.
       OptionError: The network does not exist, or `dataset` does not exist or has other classes.
     """
     checkpoint = checkpoint_at(path)
-    known = known or _identified(checkpoint, changes)
-    options = changed(known.options, changes)
+    description = description or _identified(checkpoint, changes)
+    options = changed(description.options, changes)
     options = dataclasses.replace(options, crop_size=None)
-    return Found(checkpoint, options, classes_of(dataset or known.dataset, options.num_classes, bool(dataset)))
+    classes = classes_of(dataset or description.dataset, options.num_classes, bool(dataset))
+    return CheckpointNetwork(checkpoint, options, classes)
 
 
 def changed(options: ModelOptions, changes: Changes) -> ModelOptions:
@@ -116,7 +119,7 @@ def changed(options: ModelOptions, changes: Changes) -> ModelOptions:
     return options.changed(**parts, **by_kind.get('ModelOptions', {}))
 
 
-def of_preset(name: str) -> Known:
+def of_preset(name: str) -> NetworkDescription:
     """Returns the network of a published checkpoint.
 
     Raises:
@@ -130,11 +133,11 @@ def of_preset(name: str) -> Known:
     resize = {field.partition('.')[2]: changes.pop(field) for field in list(changes) if field.startswith('Resize')}
     assert preset.num_classes is not None
     options = changed(ModelOptions({common.OUTPUT_TYPE: preset.num_classes}), changes)
-    return Known(options, preset.dataset, ResizeOptions(**resize))
+    return NetworkDescription(options, preset.dataset, ResizeOptions(**resize))
 
 
 def _value(field: str, texts: Sequence[str]) -> Any:
-    """Converts the values of a flag to that of the option that it sets."""
+    """Converts a flag's values to the value of its option."""
     kind, _, name = field.partition('.')
     owner = {'AsppOptions': AsppOptions, 'DecoderOptions': DecoderOptions, 'ResizeOptions': ResizeOptions}
     wanted = typing.get_type_hints(owner.get(kind, ModelOptions))[name]
@@ -161,47 +164,48 @@ def checkpoint_at(path: str) -> str:
     return checkpoints.require_newest(path)
 
 
-def of_run(path: str) -> Known | None:
+def of_run(path: str) -> NetworkDescription | None:
     """Returns the network that the run.json beside a checkpoint describes; None if there is none.
 
     Raises:
-      OptionError: The network is not known, such as that of a plugin.
+      OptionError: The network is not known, such as a network of a plugin.
     """
     beside = run_manifests.beside(path)
     if beside is None:
         return None
     file, run = beside
-    found = run.get('options') or {}
+    stored = run.get('options') or {}
     try:
-        options = _of_json(ModelOptions, found['model'])
+        options = _of_json(ModelOptions, stored['model'])
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         logging.warning('The network in %s cannot be used (%s).', file, error)
         return None
     if options.model_variant not in BACKBONES.names():
         raise OptionError(
-            f"{file}: the network '{options.model_variant}' is unknown. If it is that of a plugin, import the plugin "
+            f"{file}: the network '{options.model_variant}' is unknown. If a plugin has it, import the plugin "
             'first (--plugins=FILE on a command line)'
         )
     logging.info('The network is the one that %s describes.', file)
-    return Known(options, trusted_name_in_run(file, run), _of_json(ResizeOptions, found.get('resize') or {}))
+    resize = _of_json(ResizeOptions, stored.get('resize') or {})
+    return NetworkDescription(options, trusted_name_in_run(file, run), resize)
 
 
 def _of_json(kind: type[T], values: Mapping[str, Any]) -> T:
     """Returns an options object of its fields as JSON values; unknown ones are ignored."""
     fields = {field.name: field for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
     hints = typing.get_type_hints(kind)
-    known: dict[str, Any] = {}
+    arguments: dict[str, Any] = {}
     for name, value in values.items():
         if dataclasses.is_dataclass(hints.get(name)):
-            known[name] = _of_json(hints[name], value)
+            arguments[name] = _of_json(hints[name], value)
         elif name in fields and name != 'settings':
-            known[name] = tuple(value) if isinstance(value, list) else value
+            arguments[name] = tuple(value) if isinstance(value, list) else value
     if settings := {name: value for name, value in values.items() if name in parameters_of(kind)}:
-        known['settings'] = settings
-    return kind(**known)
+        arguments['settings'] = settings
+    return kind(**arguments)
 
 
-def _identified(checkpoint: str, changes: Changes) -> Known:
+def _identified(checkpoint: str, changes: Changes) -> NetworkDescription:
     """Identifies the network by the names and shapes of the variables."""
     held = {name: entry.shape for name, entry in checkpoints.entries(checkpoint).items()}
     aside = checkpoint_network.slots(list(held))
@@ -209,21 +213,21 @@ def _identified(checkpoint: str, changes: Changes) -> Known:
     if deduced is not None and deduced.fit.is_complete and not deduced.is_backbone:
         options = changed(deduced.options, {field: changes[field] for field in (_STRIDE, _RATES) if field in changes})
         logging.info(
-            "There is no run.json of a training beside '%s'. Its variables are those of a network with %d classes and "
+            "There is no run.json of a training beside '%s'. Its variables belong to a network with %d classes and "
             '%s.%s',
             checkpoint,
             options.num_classes,
             ' '.join(checkpoint_network.settings_of(options)),
             _assumed(options, changes, deduced.branches > 0),
         )
-        return Known(options, None)
+        return NetworkDescription(options, None)
     outputs = checkpoint_network.outputs_of(held)
     if outputs and any(field == 'ModelOptions.model_variant' for field in changes):
-        return Known(ModelOptions(outputs), None)  # what does not match is reported when it is restored
+        return NetworkDescription(ModelOptions(outputs), None)  # what does not match is reported when it is restored
     if deduced is not None and deduced.is_backbone:
         raise CheckpointError(f"'{checkpoint}' has only a backbone, to train from. Give the checkpoint of a training")
     raise CheckpointError(
-        f"The network of '{checkpoint}' cannot be identified: its variables are those of no known network. Describe it "
+        f"The network of '{checkpoint}' cannot be identified: no known network has its variables. Describe it "
         f'by {option("ModelOptions.model_variant")} and the other options of its training'
     )
 

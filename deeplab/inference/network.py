@@ -65,7 +65,7 @@ class InferenceNetwork:
         """Describes the network; its graph is built when it is first needed.
 
         Args:
-          options: the network; its crop size is that of the images, None for images of any size.
+          options: the network; its crop size is the size of the images, None for images of any size.
           prediction: scales and flips that are averaged.
           batch_size: images at a time; None for any number.
           with_probabilities: whether the probabilities of all classes are an output beside the labels.
@@ -135,7 +135,7 @@ class InferenceNetwork:
             memory.check(need, size)
 
     def memory_need(self) -> memory.Need | None:
-        """Returns the memory that a batch needs; None if its size is not known, or it is that of a GPU."""
+        """Returns the memory that a batch needs; None if its size is unknown or a GPU is used."""
         if self.crop_size is None or self.batch_size is None or tf.config.list_physical_devices('GPU'):
             return None
         waiting = input_generator.PREFETCHED_BATCHES * graph_memory.bytes_of(self.built.images)
@@ -179,7 +179,7 @@ class InferenceNetwork:
 
 
 def in_graph(frozen: FrozenGraph) -> Callable[[tf.Tensor], Outputs]:
-    """Returns a function that adds a frozen network to the current graph, such as that of an input pipeline.
+    """Returns a function that adds a frozen network to the current graph, such as an input pipeline.
 
     It takes images [n, h, w, channels] float32 (0 to 255), and returns `Outputs` of tensors.
     """

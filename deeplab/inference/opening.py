@@ -57,12 +57,12 @@ def check(options: EngineOptions) -> None:
     engine = ENGINES.get(options.engine)
     packages.require(engine.requires, option(ENGINES.field, engine.name), engine.install)
     with _imports_explained(engine):
-        found = engine.precisions()
-    if options.precision not in found:
+        precisions = engine.precisions()
+    if options.precision not in precisions:
         raise OptionError(
             f'{option("EngineOptions.precision", options.precision)} is not possible: on this processor, '
-            f'{engine.name} computes in {" or ".join(found)} only. Set '
-            f'{option("EngineOptions.precision", found[0])}, or use another engine or processor.'
+            f'{engine.name} computes in {" or ".join(precisions)} only. Set '
+            f'{option("EngineOptions.precision", precisions[0])}, or use another engine or processor.'
         )
 
 
@@ -91,9 +91,9 @@ def opened(
 
     Args:
       network: the network.
-      weights: its weights.
+      weights: checkpoint of the network.
       options: the engine, and how it computes.
-      cache_dirs: folders for converted networks if that of the checkpoint cannot be written.
+      cache_dirs: folders for converted networks if the folder of the checkpoint cannot be written.
 
     Raises:
       CheckpointError: The checkpoint does not match the network.
@@ -161,7 +161,7 @@ def _key(engine: Engine, network: InferenceNetwork, weights: Weights, execution:
 
 
 def _convert(engine: Engine, network: InferenceNetwork, weights: Weights, execution: Execution, folder: str) -> None:
-    """Converts a network, and compares the labels of a few images with those of TensorFlow.
+    """Converts a network, and compares its labels with TensorFlow's on sample images.
 
     Raises:
       OptionError: The engine cannot run the network, or gives other labels.
@@ -176,7 +176,7 @@ def _convert(engine: Engine, network: InferenceNetwork, weights: Weights, execut
         with _imports_explained(engine):
             engine.convert(frozen, folder, execution)
         with _loaded(engine, folder, exact) as predict:
-            found = predict(images)
+            outputs = predict(images)
     except UserError:
         raise
     except Exception as error:
@@ -187,16 +187,16 @@ def _convert(engine: Engine, network: InferenceNetwork, weights: Weights, execut
             f'Use {option(ENGINES.field, DEFAULT_ENGINE)} or another engine.'
         ) from error
     with tensorflow.opened(frozen, exact) as predict:
-        _require_agreement(engine, found, predict(images))
+        _require_agreement(engine, outputs, predict(images))
     logging.info('Converted in %.1f s.', time.monotonic() - started)
 
 
-def _require_agreement(engine: Engine, found: Outputs, expected: Outputs) -> None:
+def _require_agreement(engine: Engine, outputs: Outputs, expected: Outputs) -> None:
     """Raises `OptionError` if an engine gives other labels than TensorFlow."""
-    share = float(np.mean(found.labels == expected.labels)) if found.labels.shape == expected.labels.shape else 0.0
+    share = float(np.mean(outputs.labels == expected.labels)) if outputs.labels.shape == expected.labels.shape else 0.0
     if share < engine.least_agreement:
         raise OptionError(
-            f'{option(ENGINES.field, engine.name)} cannot run this network: its labels are those of TensorFlow on only '
+            f"{option(ENGINES.field, engine.name)} cannot run this network: its labels equal TensorFlow's on only "
             f'{share:.2%} of the pixels of a test image; {engine.least_agreement:.1%} are required. '
             f'Use {option(ENGINES.field, DEFAULT_ENGINE)} or another engine.'
         )
@@ -251,8 +251,8 @@ def fastest(
             reasons.append(f'{engine.name}: {" and ".join(absent)} not installed')
             continue
         try:
-            if options.precision not in (found := engine.precisions()):
-                reasons.append(f'{engine.name}: computes in {" or ".join(found)} only on this processor')
+            if options.precision not in (precisions := engine.precisions()):
+                reasons.append(f'{engine.name}: computes in {" or ".join(precisions)} only on this processor')
                 continue
             with opened(network, weights, _of_engine(options, engine.name), cache_dirs) as predict:
                 seconds[engine.name] = _time(predict, images)

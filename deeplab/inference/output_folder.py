@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from deeplab.errors import DataError, OptionError
 from deeplab.files import output_files, writing, written_files
-from deeplab.inference.inputs import Failure, Item
+from deeplab.inference.inputs import Failure, InputFile
 from deeplab.inference.prediction import Prediction, overlay_suffix
 from deeplab.wording import option
 
@@ -62,7 +62,7 @@ class OutputFolder:
         self._entries: dict[str, dict[str, Any]] = {}
         self._prepared: set[str] = set()
 
-    def check(self, items: Sequence[Item]) -> None:
+    def check(self, items: Sequence[InputFile]) -> None:
         """Raises `OptionError` if a result would replace a file that predict has not written."""
         planned = [os.path.join(self._folder, SUMMARY)]
         for kind in self.kinds:
@@ -90,7 +90,7 @@ class OutputFolder:
         except OSError as error:
             raise DataError(f"Cannot remove '{path}' of an earlier run: {error.strerror}.") from None
 
-    def write(self, item: Item, number: int | None, prediction: Prediction) -> None:
+    def write(self, item: InputFile, number: int | None, prediction: Prediction) -> None:
         """Writes the results of an image, or of a frame of a video.
 
         Args:
@@ -130,7 +130,7 @@ class OutputFolder:
                 writing.remove_leftovers(folder, _OWN_NAMES)
                 self._prepared.add(folder)
 
-    def finish(self, items: Iterable[Item], failures: Sequence[Failure], facts: dict[str, Any]) -> str:
+    def finish(self, items: Iterable[InputFile], failures: Sequence[Failure], facts: dict[str, Any]) -> str:
         """Writes the summary; returns its path.
 
         Args:

@@ -17,7 +17,7 @@ import tqdm
 from deeplab.errors import DataError
 from deeplab.inference import videos
 from deeplab.inference.any_size import batches
-from deeplab.inference.inputs import Failure, Item
+from deeplab.inference.inputs import Failure, InputFile
 from deeplab.inference.prediction import Prediction
 from deeplab.inference.predictor import Predictor
 from deeplab.system import processors
@@ -25,10 +25,10 @@ from deeplab.system import processors
 _MOST_BYTES = 128 << 20  # of images that are read or wait; one always may be
 _FRAMES_AHEAD = 4
 
-Write = Callable[[Item, int | None, Prediction], None]
+Write = Callable[[InputFile, int | None, Prediction], None]
 
 
-class Done(NamedTuple):
+class PredictionSummary(NamedTuple):
     """What was predicted.
 
     Attributes:
@@ -45,13 +45,15 @@ class Done(NamedTuple):
 class _Sample(NamedTuple):
     """An image that was read, or why it could not be."""
 
-    item: Item
+    item: InputFile
     number: int | None
     image: np.ndarray | None
     error: DataError | None = None
 
 
-def run(predictor: Predictor, items: Sequence[Item], write: Write, batch_size: int, with_confidence: bool) -> Done:
+def run(
+    predictor: Predictor, items: Sequence[InputFile], write: Write, batch_size: int, with_confidence: bool
+) -> PredictionSummary:
     """Predicts files; those that cannot be read do not stop it.
 
     Args:
@@ -76,7 +78,7 @@ def run(predictor: Predictor, items: Sequence[Item], write: Write, batch_size: i
             failures += failed
             images += len(batch) - len(failed)
             batch.clear()  # an image may be large, and the next one is read now
-    return Done(images, tuple(failures), time.monotonic() - started)
+    return PredictionSummary(images, tuple(failures), time.monotonic() - started)
 
 
 def _shape_of(sample: _Sample) -> tuple[int, ...] | None:
@@ -98,7 +100,7 @@ def _predict(predictor: Predictor, batch: Sequence[_Sample], writer: _Writer, wi
     return failures
 
 
-def _samples(predictor: Predictor, items: Sequence[Item]) -> Generator[_Sample, None, None]:
+def _samples(predictor: Predictor, items: Sequence[InputFile]) -> Generator[_Sample, None, None]:
     """Yields the images of all files in order; the next ones are read in threads."""
     threads = min(processors.available_cores(), 4)
     with concurrent.futures.ThreadPoolExecutor(threads) as pool:
@@ -122,7 +124,7 @@ def _samples(predictor: Predictor, items: Sequence[Item]) -> Generator[_Sample, 
                 future.cancel()
 
 
-def _read(predictor: Predictor, item: Item) -> _Sample:
+def _read(predictor: Predictor, item: InputFile) -> _Sample:
     """Reads an image file."""
     try:
         return _Sample(item, None, predictor.read_file(item.path))
@@ -130,7 +132,7 @@ def _read(predictor: Predictor, item: Item) -> _Sample:
         return _Sample(item, None, None, error)
 
 
-def _frames(predictor: Predictor, item: Item) -> Generator[_Sample, None, None]:
+def _frames(predictor: Predictor, item: InputFile) -> Generator[_Sample, None, None]:
     """Yields the frames of a video."""
     try:
         for number, frame in enumerate(videos.frames(item.path)):
@@ -144,10 +146,10 @@ def _ahead(samples: Generator[_Sample, None, None]) -> Generator[_Sample, None, 
     waiting: queue.Queue[_Sample | BaseException | None] = queue.Queue(_FRAMES_AHEAD)
     stopped = threading.Event()
 
-    def put(found: _Sample | BaseException | None) -> None:
+    def put(sample: _Sample | BaseException | None) -> None:
         while not stopped.is_set():
             with contextlib.suppress(queue.Full):
-                waiting.put(found, timeout=0.1)
+                waiting.put(sample, timeout=0.1)
                 return
 
     def read() -> None:
@@ -165,10 +167,10 @@ def _ahead(samples: Generator[_Sample, None, None]) -> Generator[_Sample, None, 
     thread = threading.Thread(target=read, daemon=True)
     thread.start()
     try:
-        while isinstance(found := waiting.get(), _Sample):
-            yield found
-        if found is not None:
-            raise found
+        while isinstance(sample := waiting.get(), _Sample):
+            yield sample
+        if sample is not None:
+            raise sample
     finally:
         stopped.set()
         thread.join()

@@ -30,10 +30,10 @@ from deeplab.errors import DataError, OptionError
 from deeplab.inference import any_size, exports, image_files, model_source, opening
 from deeplab.inference.any_size import Scores
 from deeplab.inference.export_runner import ExportRunner
-from deeplab.inference.held import Held
 from deeplab.inference.prediction import Prediction
 from deeplab.inference.run_weights import WeightsChoice
 from deeplab.inference.runners import CheckpointRunner, Runner
+from deeplab.inference.thread_bound import ThreadBound
 from deeplab.options import (
     EngineOptions,
     FetchOptions,
@@ -127,12 +127,12 @@ class Predictor:
         """Opens an export of `deeplab export_model` in any format, such as frozen graph, SavedModel, tflite or onnx.
 
         An export is a program: open only files that you trust. Names and colors of its classes are those that were
-        written with it, or those of `dataset`.
+        written with it, or the names and colors of `dataset`.
 
         Args:
           path: the file or folder.
-          **options: fields of `PredictorOptions`, and `threads`. Scales, flips, resizing and sizes are those of the
-            export.
+          **options: fields of `PredictorOptions`, and `threads`. The export determines scales, flips, resizing and
+            sizes.
 
         Raises:
           CheckpointError: It is not an export of DeepLab.
@@ -161,21 +161,21 @@ class Predictor:
         path: str,
         options: PredictorOptions,
         changes: model_source.Changes,
-        known: model_source.Known | None = None,
+        description: model_source.NetworkDescription | None = None,
     ) -> Predictor:
-        """As `from_checkpoint`, with options objects; `known` is the network of a preset."""
-        known = known or model_source.of_run(path)
-        found = model_source.find(path, changes, options.dataset, known)
+        """As `from_checkpoint`, with options objects; `description` is the network of a preset."""
+        description = description or model_source.of_run(path)
+        network = model_source.find(path, changes, options.dataset, description)
         choice = WeightsChoice(options.use_moving_average, 'PredictorOptions.use_moving_average')
-        resize = options.resize or (known.resize if known is not None else None)
+        resize = options.resize or (description.resize if description is not None else None)
         runner = CheckpointRunner(
-            dataclasses.replace(found.options, crop_size=options.crop_size),
-            opening.Weights(found.checkpoint, choice.takes_averages(found.checkpoint)),
+            dataclasses.replace(network.options, crop_size=options.crop_size),
+            opening.Weights(network.checkpoint, choice.takes_averages(network.checkpoint)),
             options.prediction,
             options.execution,
             [os.path.join(cache.folder(), 'engines')],
         )
-        return cls(found.checkpoint, runner, found.classes, options, resize)
+        return cls(network.checkpoint, runner, network.classes, options, resize)
 
     @classmethod
     def of_preset(
@@ -186,8 +186,8 @@ class Predictor:
         fetch: FetchOptions | None = None,
     ) -> Predictor:
         """As `from_preset`, with options objects."""
-        known = model_source.of_preset(name)
-        return cls.of_options(fetching.fetch(name, fetch), options, changes, known)
+        description = model_source.of_preset(name)
+        return cls.of_options(fetching.fetch(name, fetch), options, changes, description)
 
     @classmethod
     def of_export(cls, path: str, options: PredictorOptions, changes: model_source.Changes) -> Predictor:
@@ -239,7 +239,7 @@ class Predictor:
               records, and turned as its EXIF orientation says;
             - an image of Pillow, turned as its EXIF orientation says. A JPEG or PNG that was opened and not changed is
               decoded from its file, with the same result as the path. Pillow's own pixels are used if it was changed,
-              or loaded from a file object; those of a JPEG differ slightly from TensorFlow's;
+              or loaded from a file object; Pillow decodes a JPEG slightly differently from TensorFlow;
             - an array [h, w, 3] or [h, w] of uint8 (or of floats, 0 to 255), as it is.
 
         Raises:
@@ -295,8 +295,8 @@ class Predictor:
         self._closing.close()
 
     def __repr__(self) -> str:
-        known = [] if self.class_names == Classes.numbered(len(self.class_names)).names else list(self.class_names)
-        shown = f' ({", ".join(known[:_MOST_SHOWN])}{", ..." if len(known) > _MOST_SHOWN else ""})' if known else ''
+        names = self.class_names if self.class_names != Classes.numbered(len(self.class_names)).names else ()
+        shown = f' ({", ".join(names[:_MOST_SHOWN])}{", ..." if len(names) > _MOST_SHOWN else ""})' if names else ''
         channels = '' if self._runner.channels == 3 else f', images of {self._runner.channels} channels'
         state = ', closed' if self._is_closed else ''
         network = f'{self._runner.network}, ' if self._runner.network else ''
@@ -350,10 +350,10 @@ class Predictor:
         size = images[0].shape[:2]
         resized = [self._resizer.resized(image) for image in images]
         result = []
-        for found in self._any_size.predict(resized, False, confidence or probabilities):
-            labels, scores = self._resizer.labels(found.labels, size), None
-            if found.probabilities is not None:
-                scores = self._resizer.scores(found.probabilities, size)  # [h, w, classes]
+        for prediction in self._any_size.predict(resized, False, confidence or probabilities):
+            labels, scores = self._resizer.labels(prediction.labels, size), None
+            if prediction.probabilities is not None:
+                scores = self._resizer.scores(prediction.probabilities, size)  # [h, w, classes]
             most = scores.max(axis=2) if confidence and scores is not None else None
             result.append(Scores(labels, most, scores if probabilities else None))
         return result
@@ -382,7 +382,7 @@ class _Resizer:
             self._own_labels = tf.cast(shapes.resize_nearest(wide, size)[0, ..., 0], tf.uint8)  # [h, w]
             self._scores = tf.compat.v1.placeholder(tf.float32, [None, None, None])
             self._own_scores = shapes.resize_bilinear(self._scores[tf.newaxis], size)[0]  # [h, w, c]
-        self._session = Held(lambda: sessions.open_session(graph))
+        self._session = ThreadBound(lambda: sessions.open_session(graph))
 
     def resized(self, image: np.ndarray) -> np.ndarray:
         """Returns an image [h, w, channels] in a size of the range, float32."""
@@ -440,7 +440,7 @@ def _kept(wanted: Sequence[str], names: Sequence[str]) -> np.ndarray:
             hint = f'. Names need {option("PredictorOptions.dataset")}' if names[0] == '0' else ''
             raise OptionError(
                 f'{option("PredictorOptions.classes", tuple(wanted))}: there is no class {name!r}. '
-                f'{did_you_mean(name, names)}Known: {", ".join(names)}{hint}'
+                f'{did_you_mean(name, names)}NetworkDescription: {", ".join(names)}{hint}'
             )
     return is_kept
 

@@ -67,7 +67,7 @@ class WeightsChoice:
         return decay is not None and has_averages
 
     def _say(self, level: int, text: str) -> None:
-        """Logs a text, unless it was the last one; those of several checkpoints of a folder are alike."""
+        """Logs a text, unless it was the last one: several checkpoints of a folder have the same text."""
         if text != self._said:
             logging.log(level, '%s', text)
         self._said = text

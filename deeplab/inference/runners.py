@@ -14,15 +14,15 @@ import numpy as np
 from absl import logging
 
 from deeplab.inference import opening
-from deeplab.inference.held import Held
 from deeplab.inference.network import InferenceNetwork
+from deeplab.inference.thread_bound import ThreadBound
 from deeplab.options import AUTO_ENGINE, DEFAULT_ENGINE, EngineOptions, ModelOptions, PredictionOptions, crop_sizes
 from deeplab.registry import BACKBONES, Outputs, Predict
 from deeplab.wording import option
 
 # Networks for images of one size each that stay open at a time; the one that was used longest ago is closed first.
 MOST_NETWORKS = 4
-# Sizes of images for which the network is converted for another engine; TensorFlow takes those of further sizes.
+# Sizes of images for which the network is converted for another engine; TensorFlow predicts images of further sizes.
 MOST_SIZES = 8
 
 Size = tuple[int, int]
@@ -70,7 +70,7 @@ class _Key(NamedTuple):
     """What distinguishes the networks of a checkpoint.
 
     Attributes:
-      size: of the images; None for any.
+      size: size of the images; None for any.
       with_probabilities: whether the network gives them.
       execution: the engine, and how it computes.
     """
@@ -121,7 +121,7 @@ class CheckpointRunner(Runner):
         self._execution = execution
         self._cache_dirs = cache_dirs
         self._sizes: set[Size] = set()  # for which the network is converted
-        self._open: collections.OrderedDict[_Key, Held[Predict]] = collections.OrderedDict()
+        self._open: collections.OrderedDict[_Key, ThreadBound[Predict]] = collections.OrderedDict()
         self._lock = threading.Lock()
 
     def run(self, images: np.ndarray, with_probabilities: bool) -> Outputs:
@@ -167,7 +167,7 @@ class CheckpointRunner(Runner):
         takes_any_size = self.fixed_size is None and self._options.image_pooling_crop_size is None
         return _Key(None if takes_any_size else size, with_probabilities, EngineOptions())
 
-    def _network(self, key: _Key) -> Held[Predict]:
+    def _network(self, key: _Key) -> ThreadBound[Predict]:
         """Returns an open network."""
         if key not in self._open:
             while len(self._open) >= MOST_NETWORKS:
@@ -178,7 +178,7 @@ class CheckpointRunner(Runner):
                     1,
                     option('ModelOptions.crop_size'),
                 )
-            self._open[key] = Held(lambda: self._opened(key))
+            self._open[key] = ThreadBound(lambda: self._opened(key))
         self._open.move_to_end(key)
         return self._open[key]
 
@@ -196,12 +196,12 @@ class CheckpointRunner(Runner):
         return InferenceNetwork(options, self._prediction, batch_size, key.with_probabilities)
 
 
-def _joined(found: Sequence[Outputs]) -> Outputs:
-    """Returns the outputs for several batches as those of one."""
-    labels = np.concatenate([outputs.labels for outputs in found])
-    if found[0].probabilities is None:
+def _joined(parts: Sequence[Outputs]) -> Outputs:
+    """Returns the outputs of several batches as one batch."""
+    labels = np.concatenate([outputs.labels for outputs in parts])
+    if parts[0].probabilities is None:
         return Outputs(labels)
-    return Outputs(labels, np.concatenate([outputs.probabilities for outputs in found]))
+    return Outputs(labels, np.concatenate([outputs.probabilities for outputs in parts]))
 
 
 def aligned_size(size: Sequence[int], alignment: int) -> Size:

@@ -1,9 +1,9 @@
 """Sliding windows: probabilities of overlapping tiles, blended by smooth weights.
 
-Windows begin at multiples of the output stride and end with the padded image, so that the features of a tile lie where
-those of the whole image would. A weight is 0 in the outer quarter of an overlap, where the border of the tile changes
-the features most, and rises smoothly over its middle half; the weights of a pixel add up to 1. The result of a network
-whose receptive field is less than that quarter therefore equals that of the whole image.
+Windows begin at multiples of the output stride and end with the padded image, so that a tile and the whole image have
+features at the same places. A weight is 0 in the outer quarter of an overlap, where the border of the tile changes
+the features most, and rises smoothly over its middle half; the weights of a pixel add up to 1. A network with a
+receptive field below that quarter therefore gives the same result as for the whole image.
 
 Memory does not grow with the height of the image: of two rows of tiles only the overlap is kept as probabilities.
 """
@@ -27,7 +27,7 @@ class Axis(NamedTuple):
       size: pixels of the image.
       starts: where the windows begin, ascending from 0.
       ends: where they end, at most `size`.
-      weights: of the pixels of each window; those of a pixel add up to 1.
+      weights: weights of the pixels of each window; all weights of a pixel add up to 1.
     """
 
     size: int
@@ -118,9 +118,9 @@ def _row(
     """Yields the columns of a row of tiles that are complete: the first column, [h, w, classes]."""
     places = [(rows, slice(start, end)) for start, end in zip(columns.starts, columns.ends, strict=True)]
     shared: np.ndarray | None = None
-    for number, found in enumerate(tiles(places)):
+    for number, tile in enumerate(tiles(places)):
         left = columns.starts[number]
-        values = found * columns.weights[number][np.newaxis, :, np.newaxis]
+        values = tile * columns.weights[number][np.newaxis, :, np.newaxis]
         if shared is not None:
             values[:, : shared.shape[1]] += shared
         done = min(columns.done_after(number), columns.ends[number]) - left

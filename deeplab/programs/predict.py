@@ -106,7 +106,9 @@ def _predictor(options: PredictOptions) -> Predictor:
     return Predictor.of_preset(options.preset, predictor, options.network, options.fetch)
 
 
-def _report(options: PredictOptions, done: pipeline.Done, failures: Sequence[Failure], summary: str) -> str:
+def _report(
+    options: PredictOptions, done: pipeline.PredictionSummary, failures: Sequence[Failure], summary: str
+) -> str:
     """Returns what was written, then the files that could not be predicted."""
     rate = done.images / done.seconds
     lines = [

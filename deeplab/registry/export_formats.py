@@ -73,7 +73,7 @@ class Exported:
       num_classes: number of classes; None if it is unknown.
       has_probabilities: whether it gives probabilities.
       bits: bits of the images on which the network was trained, 8 or 16.
-      metadata: what was written with it; empty for an export without.
+      metadata: metadata of the export; empty for an export without.
     """
 
     predict: Callable[[Any, bool], Outputs]

@@ -1,4 +1,4 @@
-"""Image files of every kind become the pixels that the network takes. Covers inference/held.py."""
+"""Image files of every kind become the pixels that the network takes. Covers inference/thread_bound.py."""
 
 import contextlib
 import io
@@ -15,7 +15,8 @@ import tensorflow as tf
 from PIL import Image, ImageDraw, ImageFile, ImageOps
 
 from deeplab.errors import DataError
-from deeplab.inference import held, image_files
+from deeplab.inference import image_files
+from deeplab.inference.thread_bound import ThreadBound
 from tests.helpers import image_samples
 from tests.helpers.damage import damaged
 from tests.helpers.predictor_setup import pixels
@@ -295,7 +296,7 @@ def test_suffixes_are_those_of_images():
 
 def test_a_held_graph_is_not_the_default_graph_of_the_caller():
     before = tf.compat.v1.get_default_graph()
-    first, second = (held.Held(lambda: tf.Graph().as_default()) for _ in range(2))
+    first, second = (ThreadBound(lambda: tf.Graph().as_default()) for _ in range(2))
     assert tf.compat.v1.get_default_graph() is before and tf.executing_eagerly()
     assert first.call(tf.compat.v1.get_default_graph) is first.value
     assert first.call(thread) != second.call(thread)
@@ -303,11 +304,11 @@ def test_a_held_graph_is_not_the_default_graph_of_the_caller():
     second.close()
     second.close()
     left = []
-    forgotten = held.Held(lambda: contextlib.closing(types.SimpleNamespace(close=lambda: left.append(thread()))))
+    forgotten = ThreadBound(lambda: contextlib.closing(types.SimpleNamespace(close=lambda: left.append(thread()))))
     owner = forgotten.call(thread)
     del forgotten
     while not left:
         time.sleep(0.01)
     assert left == [owner]
     with pytest.raises(ZeroDivisionError):
-        held.Held(lambda: 1 / 0)
+        ThreadBound(lambda: 1 / 0)

@@ -7,7 +7,7 @@ import pytest
 
 from deeplab.errors import DataError
 from deeplab.inference import pipeline, videos
-from deeplab.inference.inputs import Item
+from deeplab.inference.inputs import InputFile
 
 
 class FakePredictor:
@@ -42,7 +42,7 @@ class FakePrediction:
 
 
 def items(*names):
-    return [Item(name, name, name.endswith('.mp4')) for name in names]
+    return [InputFile(name, name, name.endswith('.mp4')) for name in names]
 
 
 def test_images_of_one_size_are_batched_and_bad_ones_listed():

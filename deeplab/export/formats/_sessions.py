@@ -29,7 +29,7 @@ def opened(path: str, load: Callable[[Any, str], Tensors]) -> Iterator[Exported]
     """Opens an export.
 
     Args:
-      path: of the export.
+      path: path of the export.
       load: adds it to the graph of a session.
 
     Raises:
@@ -66,13 +66,13 @@ def _exported(path: str, session: Any, tensors: Tensors) -> Exported:
         if with_probabilities and probabilities is None:
             raise OptionError(f"'{path}' has no output of probabilities. Export the network again")
         fetches = [labels, probabilities][: 1 + with_probabilities]
-        found = []
+        parts = []
         try:
             for each in images:
-                found.append(session.run(fetches, {image: _in_type(each, kind)[np.newaxis]}))
+                parts.append(session.run(fetches, {image: _in_type(each, kind)[np.newaxis]}))
         except tf.errors.InvalidArgumentError as error:
             raise DataError(f'the exported network cannot predict it ({reason_of(error)})') from None
-        return Outputs(*(np.concatenate(arrays) for arrays in zip(*found, strict=True)))
+        return Outputs(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
 
     return Exported(
         predict=predict,

@@ -73,7 +73,7 @@ def recognizes(path: str) -> bool:
 
 @contextlib.contextmanager
 def opened(path: str, threads: int | None) -> Iterator[Exported]:
-    """Opens a frozen graph, see `ExportFormat.open`. The number of threads is that of TensorFlow in this process."""
+    """Opens a frozen graph, see `ExportFormat.open`. TensorFlow has the same threads in the whole process."""
     with _sessions.opened(path, _load) as exported:
         yield exported
 

@@ -70,17 +70,17 @@ def _in_float16(model: Any) -> Any:
 
 def _sort(model: Any) -> None:
     """Orders the operations so that each comes after those that it reads."""
-    known = {each.name for each in (*model.graph.input, *model.graph.initializer)} | {''}
-    waiting, found = [*model.graph.node], []
+    computed = {each.name for each in (*model.graph.input, *model.graph.initializer)} | {''}
+    waiting, ordered = [*model.graph.node], []
     while waiting:
-        ready = [node for node in waiting if known.issuperset(node.input)]
+        ready = [node for node in waiting if computed.issuperset(node.input)]
         if not ready:
             raise ValueError('the operations of the network form a circle')
-        waiting = [node for node in waiting if not known.issuperset(node.input)]
-        known.update(name for node in ready for name in node.output)
-        found += ready
+        waiting = [node for node in waiting if not computed.issuperset(node.input)]
+        computed.update(name for node in ready for name in node.output)
+        ordered += ready
     del model.graph.node[:]
-    model.graph.node.extend(found)
+    model.graph.node.extend(ordered)
 
 
 def _in_int8(model: Any, network: PortableNetwork) -> Any:
@@ -136,17 +136,17 @@ def activations(path: str, images: np.ndarray) -> dict[str, np.ndarray]:
     names = [
         name for node in model.graph.node if node.op_type not in ('QuantizeLinear', 'Cast') for name in node.output
     ]
-    known = {output.name for output in model.graph.output}
-    model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names if name not in known)
+    outputs = {output.name for output in model.graph.output}
+    model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names if name not in outputs)
     session = engine.session_of(model.SerializeToString(), processors.available_cores())
     image, *_ = session.get_inputs()
     values = session.run(names, {image.name: loaded_model.in_type(images, engine.type_of(image))})
-    found: dict[str, np.ndarray] = {}
+    arrays: dict[str, np.ndarray] = {}
     for name, value in zip(names, values, strict=True):
         if np.issubdtype(value.dtype, np.floating):
             plain = name.removesuffix('_DequantizeLinear_Output').removesuffix('_QuantizeLinear_Input')
-            found[plain] = value.astype(np.float32)
-    return found
+            arrays[plain] = value.astype(np.float32)
+    return arrays
 
 
 _EXAMPLE = """\

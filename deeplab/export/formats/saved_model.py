@@ -167,7 +167,7 @@ def _folder_of(path: str) -> str | None:
 
 @contextlib.contextmanager
 def opened(path: str, threads: int | None) -> Iterator[Exported]:
-    """Opens a SavedModel, see `ExportFormat.open`. The number of threads is that of TensorFlow in this process."""
+    """Opens a SavedModel, see `ExportFormat.open`. TensorFlow has the same threads in the whole process."""
     with _sessions.opened(path, _load) as exported:
         yield exported
 

@@ -99,7 +99,7 @@ def activations(path: str, images: np.ndarray) -> dict[str, np.ndarray]:
     interpreter.allocate_tensors()
     interpreter.set_tensor(image['index'], engine.quantized(images, image))
     interpreter.invoke()
-    found = {}
+    arrays = {}
     for step in interpreter._get_ops_details():
         for index in step['outputs']:
             details = interpreter._get_tensor_details(index, 0)
@@ -110,8 +110,8 @@ def activations(path: str, images: np.ndarray) -> dict[str, np.ndarray]:
             scale, zero = details['quantization']
             if np.issubdtype(values.dtype, np.floating) or scale:
                 values = values.astype(np.float32)
-                found[_layer(details['name'])] = (values - zero) * scale if scale else values
-    return found
+                arrays[_layer(details['name'])] = (values - zero) * scale if scale else values
+    return arrays
 
 
 def _layer(name: str) -> str:

@@ -55,7 +55,7 @@ def converted(graph: FrozenGraph, folder: str) -> Any:
 
     Args:
       graph: the network.
-      folder: for a file that is removed again.
+      folder: folder for a temporary file.
     """
     openvino = package()
     path = os.path.join(folder, 'graph.pb')

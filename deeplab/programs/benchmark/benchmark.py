@@ -51,11 +51,11 @@ class Result:
 
     Attributes:
       inference: one for each number of threads and batch size.
-      import_seconds: from the start of a process until it has loaded TensorFlow.
+      import_seconds: time from the start of a process until it has loaded TensorFlow.
       training: one for each batch size.
       parts: what stands around the network.
-      path: of the JSON file.
-      report: for the user.
+      path: path of the JSON file.
+      report: text for the user.
     """
 
     inference: tuple[Inference, ...]
@@ -85,11 +85,11 @@ def run(options: BenchmarkOptions) -> Result | side_by_side.Result:
     deadline = time.time() + options.budget_secs
     with tempfile.TemporaryDirectory() as folder:
         dataset = _dataset(options, folder)
-        found = list(_inference(options, deadline, folder))
-        inference = tuple(row for result in found for row in result.rows)
+        measured = list(_inference(options, deadline, folder))
+        inference = tuple(row for result in measured for row in result.rows)
         trained = tuple(_training(options, dataset, deadline))
         parts = _parts(options, dataset, folder)
-    result = Result(inference, found[0].import_seconds, trained, parts, path)
+    result = Result(inference, measured[0].import_seconds, trained, parts, path)
     result = dataclasses.replace(result, report='\n'.join(_report(result, options)))
     _write(path, _as_json(result, options), result.report)
     return result
@@ -125,9 +125,9 @@ def write_records(folder: str, split: str, descriptor: DatasetDescriptor, size: 
     """Writes records of one split with images of colored areas and slight noise; returns the folder.
 
     Args:
-      folder: where to; it must exist.
+      folder: an existing folder.
       split: name of the split.
-      descriptor: its classes, channels and bits are those of the records.
+      descriptor: the data set, with classes, channels and bits of the records.
       size: height and width.
     """
     path = os.path.join(folder, f'{split}-00000-of-00001.tfrecord')
@@ -226,8 +226,8 @@ def _parts(options: BenchmarkOptions, dataset: DatasetOptions, folder: str) -> P
 
 def _as_json(result: Result, options: BenchmarkOptions) -> dict[str, Any]:
     """Returns the result as JSON values."""
-    found = dataclasses.asdict(result)
-    del found['report'], found['path']
+    figures = dataclasses.asdict(result)
+    del figures['report'], figures['path']
     return {
         'network': options.train.model.model_variant,
         'image_size': _image_size(options),
@@ -235,7 +235,7 @@ def _as_json(result: Result, options: BenchmarkOptions) -> dict[str, Any]:
         'engine': options.engine.engine,
         'precision': options.engine.precision,
         'machine': processors.facts(),
-        **found,
+        **figures,
     }
 
 

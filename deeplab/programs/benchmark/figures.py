@@ -18,7 +18,7 @@ class InferenceRequest:
       batch_sizes: images at a time.
       process_started: when the process was started, `time.time()`.
       deadline: when no further measurement begins.
-      folder: for files that nobody needs afterwards.
+      folder: folder for files that nobody needs afterwards.
     """
 
     model: ModelOptions
@@ -38,8 +38,8 @@ class Inference:
       threads: number of threads.
       batch_size: images at a time.
       load_seconds: to build the network, restore its weights and open it in the engine.
-      first_seconds: of the first batch.
-      seconds: of a later batch, median.
+      first_seconds: time of the first batch.
+      seconds: time of a later batch, median.
       peak_bytes: peak resident memory of the process so far.
       skipped: why it was not measured; empty if it was.
       engine: what ran it, also if 'auto' chose that; empty if it was not measured.
@@ -65,7 +65,7 @@ class InferenceResult:
     """What a process measured.
 
     Attributes:
-      import_seconds: from the start of the process until its modules were loaded.
+      import_seconds: time from the start of the process until its modules were loaded.
       rows: one for each batch size.
     """
 
@@ -79,8 +79,8 @@ class Training:
 
     Attributes:
       batch_size: images of a step.
-      start_seconds: from the start of the process to the end of the first steps.
-      seconds: of a later step, mean.
+      start_seconds: time from the start of the process to the end of the first steps.
+      seconds: time of a later step, mean.
       waiting_share: share of the step in which it waits for its batch.
       peak_bytes: peak resident memory of the process; None if unknown.
       skipped: why it was not measured; empty if it was.
@@ -114,7 +114,7 @@ class PartsRequest:
     Attributes:
       dataset: the split.
       size: height and width of the images that are written.
-      folder: for files that nobody needs afterwards.
+      folder: folder for files that nobody needs afterwards.
     """
 
     dataset: DatasetOptions

@@ -75,7 +75,7 @@ def _measured(request: InferenceRequest, threads: int, batch_size: int) -> Infer
 def write_random_weights(network: InferenceNetwork, path: str) -> None:
     """Writes a checkpoint at step 0 with random weights of a network.
 
-    Batch norms and biases are random too, as those of a trained network are not 0 and 1: TensorFlow omits what adds 0.
+    Batch norms and biases are random, too: TensorFlow omits what adds 0, and a trained network has no such values.
     """
     os.makedirs(os.path.dirname(path), exist_ok=True)
     rng = np.random.default_rng(0)

@@ -32,9 +32,9 @@ def measure(request: PartsRequest) -> Parts:
     Raises:
       UserError: there is no such split, or a record cannot be read.
     """
-    found = segmentation_dataset.get_dataset(request.dataset.name, request.dataset.split, request.dataset.directory)
-    index = found.open_records(request.dataset.skip_corrupt_records)
-    return Parts(_reading(found.descriptor, index), _writing(found.descriptor, request))
+    data = segmentation_dataset.get_dataset(request.dataset.name, request.dataset.split, request.dataset.directory)
+    index = data.open_records(request.dataset.skip_corrupt_records)
+    return Parts(_reading(data.descriptor, index), _writing(data.descriptor, request))
 
 
 def _reading(descriptor: DatasetDescriptor, index: Records) -> float:

@@ -22,7 +22,7 @@ class Measured:
     """An export that was measured.
 
     Attributes:
-      path: of the export.
+      path: path of the export.
       format: name of its format.
       figures: what was measured.
     """
@@ -38,8 +38,8 @@ class Result:
 
     Attributes:
       exports: one for each export, number of threads and batch size.
-      path: of the JSON file.
-      report: for the user.
+      path: path of the JSON file.
+      report: text for the user.
     """
 
     exports: tuple[Measured, ...]
@@ -52,25 +52,25 @@ def measured(options: BenchmarkOptions, path: str) -> Result:
 
     Args:
       options: exports, threads, batch sizes and size.
-      path: of the JSON file.
+      path: path of the JSON file.
 
     Raises:
       UserError: something is no export, or cannot be run.
     """
-    known = {}
+    formats_by_path = {}
     for each in options.exports:  # before any of them is measured
         record = formats.format_of(each)
         if record is None:
             raise CheckpointError(formats.not_recognized(each))
-        known[each] = record.name
-    found = []
-    for each, name in known.items():
+        formats_by_path[each] = record.name
+    exports = []
+    for each, name in formats_by_path.items():
         for threads in options.threads or (None,):
             for batch in options.batch:
                 logging.info('%s with %s threads, batch %d.', each, threads or 'all', batch)
                 request = ExportRequest(each, name, threads, batch, options.size)
-                found.append(Measured(each, name, speed.measured(request, options.plugins)))
-    result = Result(tuple(found), path)
+                exports.append(Measured(each, name, speed.measured(request, options.plugins)))
+    result = Result(tuple(exports), path)
     return dataclasses.replace(result, report='\n'.join(_report(result)))
 
 

@@ -22,7 +22,7 @@ def measure(flags: Sequence[str], dataset_dir: str, batch_size: int) -> Training
     """Trains for a few seconds, in a process of its own that ends without a checkpoint.
 
     Args:
-      flags: of `deeplab train`, --NAME=VALUE.
+      flags: flags of `deeplab train`, --NAME=VALUE.
       dataset_dir: folder of the records.
       batch_size: images of a step.
 

@@ -21,7 +21,7 @@ T = TypeVar('T')
 Future = concurrent.futures.Future[Any]
 
 
-class Held(Generic[T]):
+class ThreadBound(Generic[T]):
     """What a context manager gives, until `close` is called, nothing refers to the object any more, or Python ends.
 
     Attributes:
@@ -92,18 +92,18 @@ def _leave(thread: _Thread, stack: contextlib.ExitStack) -> Future:
 
 
 @functools.cache
-def _open() -> weakref.WeakSet[Held[Any]]:
+def _open() -> weakref.WeakSet[ThreadBound[Any]]:
     """Returns the objects that are closed when Python ends."""
-    objects: weakref.WeakSet[Held[Any]] = weakref.WeakSet()
+    objects: weakref.WeakSet[ThreadBound[Any]] = weakref.WeakSet()
     atexit.register(_close_all, objects)
     return objects
 
 
-def _close_all(objects: weakref.WeakSet[Held[Any]]) -> None:
+def _close_all(objects: weakref.WeakSet[ThreadBound[Any]]) -> None:
     for held in list(objects):
         held.close()
 
 
-def _close_at_exit(held: Held[Any]) -> None:
+def _close_at_exit(held: ThreadBound[Any]) -> None:
     """Closes an object when Python ends, if it still exists."""
     _open().add(held)
