@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import collections
-import concurrent.futures
 import contextlib
-import queue
-import threading
+import functools
+import itertools
 import time
 from collections.abc import Callable, Generator, Sequence
 from typing import NamedTuple
@@ -20,12 +18,13 @@ from deeplab.inference.any_size import batches
 from deeplab.inference.inputs import Failure, InputFile
 from deeplab.inference.prediction import Prediction
 from deeplab.inference.predictor import Predictor
-from deeplab.system import processors
+from deeplab.system import overlap, processors
 
 _MOST_BYTES = 128 << 20  # of images that are read or wait; one always may be
 _FRAMES_AHEAD = 4
 
 Write = Callable[[InputFile, int | None, Prediction], None]
+_Writer = overlap.Background[[InputFile, int | None, Prediction]]
 
 
 class PredictionSummary(NamedTuple):
@@ -71,7 +70,8 @@ def run(
     images = 0
     total = None if any(item.is_video for item in items) else len(items)
     bar = tqdm.tqdm(total=total, desc='predict', unit='image', disable=None)
-    with bar, _Writer(write) as writer, contextlib.closing(_samples(predictor, items)) as samples:
+    writing = overlap.Background(write, _threads(), 2 * _threads(), _bytes_of, _MOST_BYTES)
+    with bar, writing as writer, contextlib.closing(_samples(predictor, items)) as samples:
         for batch in batches(samples, batch_size, _shape_of):
             bar.update(len(batch))
             failed = _predict(predictor, batch, writer, with_confidence)
@@ -79,6 +79,10 @@ def run(
             images += len(batch) - len(failed)
             batch.clear()  # an image may be large, and the next one is read now
     return PredictionSummary(images, tuple(failures), time.monotonic() - started)
+
+
+def _bytes_of(item: InputFile, number: int | None, prediction: Prediction) -> int:
+    return prediction.image.nbytes + prediction.labels.nbytes
 
 
 def _shape_of(sample: _Sample) -> tuple[int, ...] | None:
@@ -96,32 +100,31 @@ def _predict(predictor: Predictor, batch: Sequence[_Sample], writer: _Writer, wi
     except DataError as error:
         return [*failures, *(Failure(sample.item.path, str(error)) for sample in good)]
     for sample, prediction in zip(good, predictions, strict=True):
-        writer.add(sample, prediction)
+        writer.add(sample.item, sample.number, prediction)
     return failures
 
 
 def _samples(predictor: Predictor, items: Sequence[InputFile]) -> Generator[_Sample, None, None]:
     """Yields the images of all files in order; the next ones are read in threads."""
-    threads = min(processors.available_cores(), 4)
-    with concurrent.futures.ThreadPoolExecutor(threads) as pool:
-        waiting: collections.deque[tuple[int, concurrent.futures.Future[_Sample]]] = collections.deque()
-        try:
-            for item in items:
-                if item.is_video:
-                    while waiting:
-                        yield waiting.popleft()[1].result()
-                    with contextlib.closing(_ahead(_frames(predictor, item))) as frames:
-                        yield from frames
-                    continue
-                size = predictor.bytes_of_file(item.path)
-                while waiting and (len(waiting) > threads or size + sum(each for each, _ in waiting) > _MOST_BYTES):
-                    yield waiting.popleft()[1].result()
-                waiting.append((size, pool.submit(_read, predictor, item)))
-            while waiting:
-                yield waiting.popleft()[1].result()
-        finally:
-            for _, future in waiting:
-                future.cancel()
+
+    def size_of(item: InputFile) -> int:
+        return predictor.bytes_of_file(item.path)
+
+    read, threads = functools.partial(_read, predictor), _threads()
+    for is_video, group in itertools.groupby(items, lambda item: item.is_video):
+        if is_video:
+            for item in group:
+                with contextlib.closing(overlap.read_ahead(_frames(predictor, item), _FRAMES_AHEAD)) as frames:
+                    yield from frames
+        else:
+            images = overlap.map_in_order(read, group, threads, threads, size_of, _MOST_BYTES)
+            with contextlib.closing(images):
+                yield from images
+
+
+def _threads() -> int:
+    """Returns the number of threads that read files, and of threads that write them."""
+    return min(processors.available_cores(), 4)
 
 
 def _read(predictor: Predictor, item: InputFile) -> _Sample:
@@ -139,68 +142,3 @@ def _frames(predictor: Predictor, item: InputFile) -> Generator[_Sample, None, N
             yield _Sample(item, number, predictor.read(frame))
     except DataError as error:
         yield _Sample(item, None, None, error)
-
-
-def _ahead(samples: Generator[_Sample, None, None]) -> Generator[_Sample, None, None]:
-    """Yields samples that a thread reads ahead."""
-    waiting: queue.Queue[_Sample | BaseException | None] = queue.Queue(_FRAMES_AHEAD)
-    stopped = threading.Event()
-
-    def put(sample: _Sample | BaseException | None) -> None:
-        while not stopped.is_set():
-            with contextlib.suppress(queue.Full):
-                waiting.put(sample, timeout=0.1)
-                return
-
-    def read() -> None:
-        end: BaseException | None = None
-        try:
-            with contextlib.closing(samples):
-                for sample in samples:
-                    put(sample)
-                    if stopped.is_set():
-                        return
-        except BaseException as error:  # raised in the other thread
-            end = error
-        put(end)
-
-    thread = threading.Thread(target=read, daemon=True)
-    thread.start()
-    try:
-        while isinstance(sample := waiting.get(), _Sample):
-            yield sample
-        if sample is not None:
-            raise sample
-    finally:
-        stopped.set()
-        thread.join()
-
-
-class _Writer:
-    """Writes predictions in threads."""
-
-    def __init__(self, write: Write) -> None:
-        self._write = write
-        self._threads = min(processors.available_cores(), 4)
-        self._pool = concurrent.futures.ThreadPoolExecutor(self._threads)
-        self._waiting: collections.deque[tuple[int, concurrent.futures.Future[None]]] = collections.deque()
-
-    def __enter__(self) -> _Writer:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        """Waits until everything is written; after an error, cancels what has not begun."""
-        self._pool.shutdown(cancel_futures=kind is not None)
-        if kind is None:
-            self._wait_until(0, 0)
-
-    def add(self, sample: _Sample, prediction: Prediction) -> None:
-        """Adds a prediction; raises the error of an earlier one, if any."""
-        size = prediction.image.nbytes + prediction.labels.nbytes
-        self._wait_until(2 * self._threads - 1, max(_MOST_BYTES - size, 0))
-        self._waiting.append((size, self._pool.submit(self._write, sample.item, sample.number, prediction)))
-
-    def _wait_until(self, count: int, size: int) -> None:
-        """Waits until at most `count` predictions of `size` bytes wait."""
-        while self._waiting and (len(self._waiting) > count or sum(each for each, _ in self._waiting) > size):
-            self._waiting.popleft()[1].result()

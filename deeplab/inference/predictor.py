@@ -9,14 +9,12 @@ with Predictor.from_checkpoint('logs/train') as predictor:
 
 from __future__ import annotations
 
-import collections
-import concurrent.futures
 import contextlib
 import dataclasses
 import functools
 import inspect
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import IO, Any, cast
 
 import numpy as np
@@ -44,6 +42,7 @@ from deeplab.options import (
     WindowOptions,
 )
 from deeplab.options.parameters import parameters_of
+from deeplab.system import overlap
 from deeplab.wording import did_you_mean, option
 from deeplab.zoo import cache, fetching
 
@@ -225,8 +224,9 @@ class Predictor:
         if isinstance(images, _SINGLE) or _is_file(images) or not isinstance(images, Iterable):
             return self.predict([self.read(cast(Source, images))])[0]
         predictions: list[Prediction] = []
-        for batch in any_size.batches(self._read_ahead(images), self._options.batch_size, np.shape):
-            predictions += self.predict(batch)
+        with contextlib.closing(overlap.map_in_order(self.read, images, 1, _AHEAD)) as pixels:
+            for batch in any_size.batches(pixels, self._options.batch_size, np.shape):
+                predictions += self.predict(batch)
         return predictions
 
     def read(self, image: Source) -> np.ndarray:
@@ -320,21 +320,6 @@ class Predictor:
             return read(image)
         except DataError as error:
             raise DataError(f'{name}: {error}') from None
-
-    def _read_ahead(self, images: Iterable[Source]) -> Iterator[np.ndarray]:
-        """Yields images while the next ones are read."""
-        with concurrent.futures.ThreadPoolExecutor(1) as pool:
-            waiting: collections.deque[concurrent.futures.Future[np.ndarray]] = collections.deque()
-            try:
-                for image in images:
-                    waiting.append(pool.submit(self.read, image))
-                    if len(waiting) > _AHEAD:
-                        yield waiting.popleft().result()
-                while waiting:
-                    yield waiting.popleft().result()
-            finally:
-                for future in waiting:
-                    future.cancel()
 
     def _probabilities(self, image: np.ndarray) -> np.ndarray:
         """Computes the probabilities of an image, [h, w, classes]."""

@@ -79,7 +79,7 @@ def _writing(descriptor: DatasetDescriptor, request: PartsRequest) -> float:
                 common.IMAGE: image, common.IMAGE_NAME: f'image_{count}'.encode(), common.HEIGHT: np.int32(height),
                 common.WIDTH: np.int32(width), runner.PREDICTION: labels,
             }  # fmt: skip
-            writer.add({key: np.array([value]) for key, value in sample.items()})
+            writer.add_batch({key: np.array([value]) for key, value in sample.items()})
             if time.perf_counter() > started + _SECONDS:
                 break
     return count / (time.perf_counter() - started)
