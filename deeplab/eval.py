@@ -32,7 +32,7 @@ from deeplab.files import folder_lock, output_files, writing
 from deeplab.inference import exports, opening
 from deeplab.inference.network import InferenceNetwork, memory_size
 from deeplab.inference.run_weights import WeightsChoice
-from deeplab.options import EngineOptions, EvalOptions, ResizeOptions, WindowOptions
+from deeplab.options import EngineOptions, EvalOptions, ResizeOptions
 from deeplab.system import memory
 from deeplab.wording import option
 
@@ -73,13 +73,8 @@ def run(options: EvalOptions) -> Result:
 def _run(options: EvalOptions) -> Result:
     """Does the work of `run`, in a locked folder."""
     opening.check(options.engine)  # before the records, which may take long
-    is_export = exports.is_export(options.checkpoint_dir)
     _require_no_export_among_several(options)
-    if is_export:
-        classes = options.model.num_classes
-        averages = 'EvalOptions.use_moving_average' if options.use_moving_average else None
-        exports.check_evaluation(options.checkpoint_dir, classes, options.prediction, options.engine, averages)
-        options = dataclasses.replace(options, windows=options.windows or WindowOptions())
+    options = exports.checked(options)
     split = _open_split(options)
     options = dataclasses.replace(
         options, model=dataclasses.replace(options.model, crop_size=_network_size(options, split))
@@ -90,13 +85,13 @@ def _run(options: EvalOptions) -> Result:
         logging.warning('%s', line)
     writing.remove_leftovers(output_files.make_folder(options.eval_logdir), _OUTPUT)
     task = _task(options, split)
-    if not options.master and not is_export and options.engine == EngineOptions():
+    if not options.master and options.engine == EngineOptions():
         task.network.check_memory('eval')
-    if not is_export and (options.further_checkpoint_dirs or options.all_checkpoints):
+    if options.further_checkpoint_dirs or (options.all_checkpoints and not exports.is_export(options.checkpoint_dir)):
         return _of_several(options, task)
-    found = [options.checkpoint_dir] if is_export else waiting.rounds(options.checkpoint_dir, options.wait)
-    choice = _choice(False if is_export else options.use_moving_average)
-    rounds = [_evaluate(checkpoint, options, task, choice) for checkpoint in found]
+    choice = _choice(options.use_moving_average)
+    newest = waiting.rounds(options.checkpoint_dir, options.wait)
+    rounds = [_evaluate(checkpoint, options, task, choice) for checkpoint in newest]
     return Result(tuple(rounds), report(rounds[-1], split.descriptor) if rounds else '')
 
 

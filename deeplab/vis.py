@@ -24,7 +24,6 @@ import numpy as np
 from absl import logging
 
 from deeplab import common, names
-from deeplab.core import checkpoints
 from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.errors import OptionError
 from deeplab.evaluation import engine_run, runner, submission, waiting
@@ -34,7 +33,7 @@ from deeplab.inference import exports, opening
 from deeplab.inference.network import InferenceNetwork, memory_size
 from deeplab.inference.opening import Weights
 from deeplab.inference.run_weights import WeightsChoice
-from deeplab.options import EngineOptions, ResizeOptions, VisOptions, WindowOptions
+from deeplab.options import EngineOptions, ResizeOptions, VisOptions
 from deeplab.system import memory, overlap, processors
 from deeplab.utils import get_dataset_colormap, save_annotation
 from deeplab.wording import option
@@ -104,12 +103,7 @@ def run(options: VisOptions) -> Result:
 def _run(options: VisOptions) -> Result:
     """Does the work of `run`, in a locked folder."""
     opening.check(options.engine)  # before the records, which may take long
-    is_export = exports.is_export(options.checkpoint_dir)
-    if is_export:
-        classes = options.model.num_classes
-        averages = 'VisOptions.use_moving_average' if options.use_moving_average else None
-        exports.check_evaluation(options.checkpoint_dir, classes, options.prediction, options.engine, averages)
-        options = dataclasses.replace(options, windows=options.windows or WindowOptions())
+    options = exports.checked(options)
     split = runner.open_split(
         options.dataset,
         options.model if options.windows is None else dataclasses.replace(options.model, crop_size=None),
@@ -132,13 +126,12 @@ def _run(options: VisOptions) -> Result:
     network = InferenceNetwork(
         options.model, options.prediction, options.batch_size, 'confidence' in options.save, of_labels_only=True
     )
-    if not options.master and not is_export and options.engine == EngineOptions():
+    if not options.master and options.engine == EngineOptions():
         network.check_memory('vis')
     rounds = []
     extras: list[Extra] = []
-    found = [options.checkpoint_dir] if is_export else waiting.rounds(options.checkpoint_dir, options.wait)
-    choice = WeightsChoice(False if is_export else options.use_moving_average, 'VisOptions.use_moving_average')
-    for checkpoint in found:
+    choice = WeightsChoice(options.use_moving_average, 'VisOptions.use_moving_average')
+    for checkpoint in waiting.rounds(options.checkpoint_dir, options.wait):
         options = dataclasses.replace(options, use_moving_average=choice.takes_averages(checkpoint))
         written = written_files.WrittenFiles(options.vis_logdir, 'vis')
         extras = _extras(options, split, pictures_dir, colormap)
@@ -187,7 +180,7 @@ def _visualize(
     options: VisOptions,
 ) -> Round:
     """Runs one checkpoint over the split."""
-    step = exports.step_of(checkpoint) if exports.is_export(checkpoint) else checkpoints.step_of(checkpoint)
+    step = exports.step_of(checkpoint)
     images = names.counted(split.num_images, 'image')
     logging.info("Visualizing '%s' (step %d) on %s.", checkpoint, step, images)
     weights = Weights(checkpoint, bool(options.use_moving_average))

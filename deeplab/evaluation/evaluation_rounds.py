@@ -15,7 +15,6 @@ from typing import Any
 import tensorflow as tf
 from absl import logging
 
-from deeplab.core import checkpoints
 from deeplab.core.metrics import Metrics
 from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.evaluation import engine_run, runner, scoring
@@ -100,7 +99,7 @@ def evaluate(checkpoint: str, task: Task, after_batch: Callable[[], None] = lamb
       DataError: An image cannot be decoded.
     """
     network, split = task.network, task.split
-    step = exports.step_of(checkpoint) if exports.is_export(checkpoint) else checkpoints.step_of(checkpoint)
+    step = exports.step_of(checkpoint)
     images = counted(split.num_images, 'image')
     logging.info("Evaluating '%s' (step %d) on %s.", checkpoint, step, images)
     scores = scoring.Scores(split.descriptor, task.metrics)
@@ -121,8 +120,9 @@ def evaluate(checkpoint: str, task: Task, after_batch: Callable[[], None] = lamb
     logging.info('%s in %.1f s (%.1f images/s).', images, seconds, split.num_images / seconds)
     metrics, *further = scores.results()
     engine = None if ready.report.is_default else ready.report
-    crop_size = None if exports.is_export(checkpoint) else network.crop_size
-    return Round(metrics, checkpoint, step, split.num_images, seconds, '', *further, engine=engine, crop_size=crop_size)
+    return Round(
+        metrics, checkpoint, step, split.num_images, seconds, '', *further, engine=engine, crop_size=network.crop_size
+    )
 
 
 def tagged_figures(metrics: Metrics, prediction: PredictionOptions) -> dict[str, float | None]:

@@ -12,6 +12,7 @@ from absl import logging
 from deeplab.core import checkpoints
 from deeplab.errors import CheckpointError
 from deeplab.files import folder_lock
+from deeplab.inference import exports
 from deeplab.names import shown
 from deeplab.options import WaitOptions
 from deeplab.wording import option
@@ -76,11 +77,13 @@ def for_first(checkpoint_dir: str, wait: WaitOptions) -> None:
 
 
 def _is_one_checkpoint(path: str) -> bool:
-    """Returns whether `path` is a checkpoint rather than a folder.
+    """Returns whether `path` is a checkpoint, or an export in its place, rather than a folder with checkpoints.
 
     Raises:
       CheckpointError: It is one of a checkpoint's files, or a checkpoint's name without a checkpoint.
     """
+    if exports.is_export(path):
+        return True
     if os.path.isfile(path) or (checkpoints.is_own_name(path) and not os.path.isdir(path)):
         checkpoints.check_path(path)
     return os.path.isfile(f'{path}.index')

@@ -6,14 +6,16 @@ import contextlib
 import dataclasses
 import os
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 from deeplab import names
 from deeplab.errors import CheckpointError, OptionError, UserError
-from deeplab.options import EngineOptions, PredictionOptions
+from deeplab.options import EngineOptions, EvalOptions, PredictionOptions, VisOptions, WindowOptions
 from deeplab.registry import EXPORT_FORMATS, Exported, ExportFormat
 from deeplab.system import packages, processors
 from deeplab.wording import option
+
+EvaluationOptions = TypeVar('EvaluationOptions', EvalOptions, VisOptions)
 
 _LONGEST_REASON = 200  # characters
 
@@ -77,7 +79,11 @@ def _limit() -> int | None:
 
 
 def step_of(path: str) -> int:
-    """Returns the step of the checkpoint of an export; 0 if it is not known."""
+    """Returns the step of a checkpoint, or of the checkpoint of an export; 0 for an export that does not state it."""
+    if not is_export(path):
+        from deeplab.core import checkpoints
+
+        return checkpoints.step_of(path)
     with opened(path) as exported:
         return int(exported.metadata.get('global_step') or 0)
 
@@ -86,6 +92,26 @@ def set_fields(options: Any) -> list[str]:
     """Returns the fields of an options object that differ from their defaults, as 'Class.field'."""
     changed = [field.name for field in dataclasses.fields(options) if getattr(options, field.name) != field.default]
     return [f'{type(options).__name__}.{name}' for name in changed]
+
+
+def checked(options: EvaluationOptions) -> EvaluationOptions:
+    """Returns the options of eval or vis as they apply to an export; the same options for a checkpoint.
+
+    An export predicts images of any size, in windows if they are larger than its input.
+
+    Raises:
+      CheckpointError: see `check_evaluation`.
+      OptionError: see `check_evaluation`.
+    """
+    path = options.checkpoint_dir
+    if not is_export(path):
+        return options
+    averages = f'{type(options).__name__}.use_moving_average' if options.use_moving_average else None
+    check_evaluation(path, options.model.num_classes, options.prediction, options.engine, averages)
+    model = dataclasses.replace(options.model, crop_size=None)
+    return dataclasses.replace(
+        options, model=model, windows=options.windows or WindowOptions(), use_moving_average=False
+    )
 
 
 def check_evaluation(

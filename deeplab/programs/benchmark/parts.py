@@ -73,7 +73,7 @@ def _writing(descriptor: DatasetDescriptor, request: PartsRequest) -> float:
     written = written_files.WrittenFiles(request.folder, 'vis')
     pictures = vis.Pictures(pictures_dir, raw_dir, descriptor.palette, descriptor, ResizeOptions(), written)
     started = time.perf_counter()
-    with vis.Writer(pictures.write) as writer:
+    with (writer := vis.Writer(pictures.write)):
         for count in itertools.count(1):
             sample = {
                 common.IMAGE: image, common.IMAGE_NAME: f'image_{count}'.encode(), common.HEIGHT: np.int32(height),
