@@ -13,6 +13,6 @@ if __name__ == '__main__':  # first, so that help and usage errors do not wait f
     sys.exit(start.main(['train', *sys.argv[1:]]))
 
 from deeplab.training.network_clone import _build_deeplab
-from deeplab.training.train_run import Result, run
+from deeplab.training.train_run import TrainResult, run
 
-__all__ = ['Result', '_build_deeplab', 'run']
+__all__ = ['TrainResult', '_build_deeplab', 'run']

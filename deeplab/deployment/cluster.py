@@ -7,7 +7,6 @@ import re
 import socket
 import threading
 import time
-from typing import Any
 
 import tensorflow as tf
 from absl import logging
@@ -82,7 +81,8 @@ def _knock(master: str) -> None:
 def _devices_of(master: str, filters: tuple[str, ...]) -> list[str]:
     """Returns the names of the devices that a session sees."""
     _knock(master)
-    answer: list[Any] = []
+    names: list[str] = []
+    errors: list[Exception] = []
 
     def ask() -> None:
         try:
@@ -90,9 +90,9 @@ def _devices_of(master: str, filters: tuple[str, ...]) -> list[str]:
                 nothing = tf.no_op()
             with sessions.open_session(graph, master=master, device_filters=filters) as running:
                 running.run(nothing)  # waits for the servers; list_devices would stop all threads of Python meanwhile
-                answer.append([device.name for device in running.list_devices()])
-        except Exception as error:  # raised below, in the thread that waits for the answer
-            answer.append(error)
+                names.extend(device.name for device in running.list_devices())
+        except Exception as error:  # raised below, in the thread that waits
+            errors.append(error)
 
     # TensorFlow waits for missing servers forever and ignores Ctrl-C, hence a thread of its own.
     thread = threading.Thread(target=ask, name='deeplab-connect', daemon=True)
@@ -101,11 +101,11 @@ def _devices_of(master: str, filters: tuple[str, ...]) -> list[str]:
         thread.join(PATIENCE_SECS)
         if thread.is_alive():
             logging.info('Waiting for %s, or for other servers of its cluster.%s', master, _proxy_note())
-    if isinstance(answer[0], Exception):
+    if errors:
         raise MachineError(
-            f'{option(_MASTER, master)}: no TensorFlow server responds there ({reason_of(answer[0])})'
-        ) from answer[0]
-    return answer[0]
+            f'{option(_MASTER, master)}: no TensorFlow server responds there ({reason_of(errors[0])})'
+        ) from errors[0]
+    return names
 
 
 def _proxy_note() -> str:

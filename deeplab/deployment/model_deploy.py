@@ -80,7 +80,7 @@ class DeploymentConfig:
                 # Their order is the same in each process that builds this graph, and so is their placement.
                 return self.variable_device(len(tf.compat.v1.global_variables()))
             if operation.type == 'VarIsInitializedOp':  # only runs on the variable's device
-                return operation.inputs[0].device
+                return str(operation.inputs[0].device)
             return operation.device if device is None else device
 
         return place
@@ -114,14 +114,13 @@ def deployment_config(
       clone_on_cpu: whether they compute on CPUs even if there are GPUs.
       worker: see `DeploymentConfig`.
       num_ps_tasks: see `DeploymentConfig`.
-      gpus: number of the machine's GPUs; None for those of this process's machine.
+      gpus: number of GPUs of the machine that computes; None if this process computes.
     """
     if gpus is None:
         gpus = 0 if clone_on_cpu else len(tf.config.list_physical_devices('GPU'))
     if 0 < gpus < num_clones:
         clones = option('CloneOptions.num_clones', num_clones)
-        found = names.counted(gpus, 'GPU')
-        logging.warning('%s, but this machine has %s: some clones will share one.', clones, found)
+        logging.warning('%s, but this machine has %s: some clones will share one.', clones, names.counted(gpus, 'GPU'))
     return DeploymentConfig(num_clones, gpus > 0 and not clone_on_cpu, worker, num_ps_tasks)
 
 
@@ -137,8 +136,20 @@ def prefetch(samples: dict[str, tf.Tensor], capacity: int) -> OrderedQueue:
         logger.setLevel(level)
 
 
-class OrderedQueue:
-    """A queue whose dequeue operations run in the order in which they were created.
+class Batches:
+    """Gives each clone its batches; each clone calls `dequeue` once while it is built."""
+
+    def dequeue(self) -> dict[str, tf.Tensor]:
+        """Returns the batch of the next clone, by the names of its parts."""
+        raise NotImplementedError
+
+    def waiting_seconds(self) -> tf.Tensor | None:
+        """Returns how long a step waits for its last batch, scalar float64; None if that is not measured."""
+        return None
+
+
+class OrderedQueue(Batches):
+    """A queue that runs its dequeue operations in the order of their creation.
 
     TensorFlow runs independent operations in any order. With this queue, the clone that is built first gets the first
     batch of every step, so that a run can be repeated.
@@ -165,13 +176,13 @@ class OrderedQueue:
     def dequeue(self) -> dict[str, tf.Tensor]:
         """Returns the next batch, by the names of its parts."""
         with tf.control_dependencies([self._last] if self._last is not None else []), tf.device(_CPU):
-            batch = self._queue.dequeue()
+            batch: dict[str, tf.Tensor] = self._queue.dequeue()
         self._last = next(iter(batch.values())).op
         return batch
 
 
-class DeviceBatches:
-    """Batches that wait in the memory of each clone's device, in the place of an `OrderedQueue`.
+class DeviceBatches(Batches):
+    """Batches that wait in the memory of each clone's device.
 
     Each clone has an input pipeline of its own, which reads its batches alone: no order has to be kept among clones.
     """
@@ -193,7 +204,7 @@ class DeviceBatches:
         with tf.control_dependencies(list(before)), tf.device(_CPU):
             self._asked = tf.timestamp()
         self._batches = [read(index, self._asked) for index in range(clones)]
-        self._taken = 0
+        self._unused = iter(self._batches)
 
     def waiting_seconds(self) -> tf.Tensor:
         """Returns how long a step waits for its last batch: scalar float64."""
@@ -202,8 +213,7 @@ class DeviceBatches:
 
     def dequeue(self) -> dict[str, tf.Tensor]:
         """Returns the batch of the next clone, by the names of its parts."""
-        self._taken += 1
-        return self._batches[self._taken - 1]
+        return next(self._unused)
 
 
 def create_clones(config: DeploymentConfig, build: Callable[[], Any]) -> list[Clone]:
@@ -279,7 +289,7 @@ def sum_gradients(gradients: Sequence[Sequence[tf.Tensor | None]], variables: Se
     """
     summed = []
     for variable, *parts in zip(variables, *gradients, strict=True):
-        known = [tf.convert_to_tensor(part) for part in parts if part is not None]
-        if known:
-            summed.append((summation.in_order(known), variable))
+        terms = [tf.convert_to_tensor(part) for part in parts if part is not None]
+        if terms:
+            summed.append((summation.in_order(terms), variable))
     return summed

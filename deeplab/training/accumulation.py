@@ -1,4 +1,4 @@
-"""Gradient accumulation: a step whose images pass through the network in several micro-batches, one after the other.
+"""Gradient accumulation: the images of a step pass through the network in several micro-batches, one after the other.
 
 The graph has one network. The first micro-batch of a step assigns its results to local variables, which are in no
 checkpoint; the next ones add theirs; the last one applies the update with the mean. As the first one overwrites the
@@ -39,7 +39,7 @@ class MicroBatches:
     Attributes:
       count: how many a step has, 2 or more.
       number: scalar int64, index of the micro-batch, from 0 to `count` - 1; to be fed.
-      runs: what to run for each micro-batch except the last, whose run applies the update.
+      runs: operations to run for each micro-batch except the last; the run of the last one applies the update.
     """
 
     def __init__(self, count: int) -> None:

@@ -1,8 +1,8 @@
 """TRAIN_LOGDIR/metrics.jsonl: training metrics for plots, one JSON object per line.
 
-Lines of steps are as frequent as those of the log; each validation adds a line with `miou` and its settings, such as
-`eval_split` and `eval_crop_size`, as figures of other settings cannot be compared. Each step occurs once: a run that
-resumes from a checkpoint first drops the lines of the steps that it will repeat, and an incomplete last line of a
+Lines of steps are as frequent as log lines. Each validation adds a line with `miou` and its settings, such as
+`eval_split` and `eval_crop_size`, as figures of different settings cannot be compared. Each step occurs once: a run
+that resumes from a checkpoint first drops the lines of steps that it will repeat, and the incomplete last line of a
 killed process.
 """
 
@@ -62,7 +62,7 @@ class MetricsHook(Hook):
         self._validated: set[str] = set()
 
     def begin(self, session: tf.compat.v1.Session, step: int) -> None:
-        """Drops incomplete lines and those of later steps."""
+        """Drops incomplete lines and the lines of later steps."""
         self._last_step = step
         lines = [line for line in read(self._path) if line['step'] <= step]
         self._validated = {_key_of(line) for line in lines if 'miou' in line}
@@ -83,7 +83,7 @@ class MetricsHook(Hook):
         before, self._last_step = self._last_step, result.step
         if not passes_multiple(before, result.step, self._every_steps):
             return
-        seconds = sum(each.seconds for each in self._results)
+        seconds = sum(result.seconds for result in self._results)
         steps = len(self._results)
         line = {
             'step': result.step,
@@ -94,7 +94,7 @@ class MetricsHook(Hook):
             'seconds_per_step': round(seconds / steps, 6),
             'images_per_second': round(steps * self._batch_size / max(seconds, 1e-9), 3),
         }
-        waited = [each.waiting_seconds for each in self._results if each.waiting_seconds is not None]
+        waited = [seen.waiting_seconds for seen in self._results if seen.waiting_seconds is not None]
         if waited:
             line['waiting_share'] = round(min(sum(waited) / max(seconds, 1e-9), 1.0), 4)
         self._results.clear()
@@ -104,12 +104,12 @@ class MetricsHook(Hook):
         """Writes the line of a validation, unless the file has it already.
 
         Args:
-          step: of the checkpoint that was validated.
+          step: step of the validated checkpoint.
           miou: its mIoU; None if every pixel is ignored.
-          settings: those of the validation, split and crop size among them; figures of others are not compared.
+          settings: settings of the validation, such as split and crop size.
         """
-        known = {f'eval_{name}': value for name, value in settings.items() if value not in (None, False)}
-        line = {'step': step, 'time': round(time.time(), 3), 'miou': miou, **known}
+        line = {'step': step, 'time': round(time.time(), 3), 'miou': miou}
+        line |= {f'eval_{name}': value for name, value in settings.items() if value not in (None, False)}
         if _key_of(line) not in self._validated:
             self._validated.add(_key_of(line))
             self._write(line)

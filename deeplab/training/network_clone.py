@@ -9,10 +9,7 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from deeplab import common, model
-from deeplab.core import (
-    layers,
-    scale_losses,
-)
+from deeplab.core import layers, scale_losses
 from deeplab.deployment import model_deploy
 from deeplab.options import TrainOptions
 
@@ -34,7 +31,7 @@ class CloneOutputs(NamedTuple):
 
 
 def _build_deeplab(
-    inputs_queue: model_deploy.OrderedQueue, options: TrainOptions, ignore_label: int, global_step: tf.Variable
+    inputs_queue: model_deploy.Batches, options: TrainOptions, ignore_label: int, global_step: tf.Variable
 ) -> CloneOutputs:
     """Builds one clone: dequeues a batch, runs the network at every scale, and computes its losses.
 
@@ -45,8 +42,8 @@ def _build_deeplab(
       global_step: steps done.
     """
     batch = inputs_queue.dequeue()
-    # Compiles the network and its gradients alone; the session's own switch would compile the input pipeline too, whose
-    # image sizes are unknown.
+    # Compiles the network and its gradients alone. The session's own switch would also compile the input pipeline, with
+    # images of unknown sizes.
     with tf.xla.experimental.jit_scope() if options.xla else contextlib.nullcontext():
         with layers.training_scope(options.optimizer.trainable_scopes):
             logits = model.multi_scale_logits(

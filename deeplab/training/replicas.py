@@ -1,28 +1,76 @@
-"""Training on several machines: when each replica starts, which samples it takes, how it feeds a remote server."""
+"""Training on several machines: whether the replicas train the same network, and when each of them starts."""
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import tensorflow as tf
 from absl import logging
 
-from deeplab.core import sessions
-from deeplab.deployment import cluster, model_deploy
-from deeplab.options import CloneOptions
-from deeplab.training import agreement, train_loop, training_step
+from deeplab.core import checkpoints
+from deeplab.deployment import cluster
+from deeplab.errors import OptionError
+from deeplab.options import TrainOptions
+from deeplab.training import resume_changes, run_manifest, split_input, train_loop, training_step
+from deeplab.wording import option
 
 READY = 'replicas/is_ready'
+# Replicas with other differences of options or records train towards different aims, but all of them run.
+_REQUIRED = frozenset({'DatasetOptions.name', 'ModelOptions.outputs_to_num_classes'})
+_SHOWN_VARIABLES = 4
+
+
+def facts(options: TrainOptions, data: split_input.Data) -> dict[str, Any]:
+    """Returns what a replica trains, as JSON values: options, records, and the variables of the current graph."""
+    variables = {variable.op.name: variable.shape.as_list() for variable in tf.compat.v1.global_variables()}
+    digest = data.reader.index.facts()['digest']
+    records = {'digest': digest, 'split': options.dataset.split, 'images': len(data.records)}
+    return {'options': run_manifest.options_as_json(options), 'records': records, 'variables': variables}
+
+
+def require_agreement(options: TrainOptions, chief: dict[str, Any], own: dict[str, Any]) -> None:
+    """Compares a replica with the chief, and logs differences of settings.
+
+    Args:
+      options: the replica's training.
+      chief: `facts` of the chief.
+      own: `facts` of the replica.
+
+    Raises:
+      OptionError: the replica trains on another data set, or other variables.
+    """
+    changes = resume_changes.changes(options, chief, own)
+    lines = [f'{change.name}: {change.old} -> {change.new}' for change in changes if change.field in _REQUIRED]
+    there, here = (replica['options']['clones']['num_ps_tasks'] for replica in (chief, own))
+    lines += [f'{option("CloneOptions.num_ps_tasks")}: {there} -> {here}'] if there != here else []
+    lines += _other_variables(chief['variables'], own['variables'])
+    task = option('CloneOptions.task', options.clones.task)
+    if lines:
+        raise OptionError(
+            f'{task} cannot train with task 0, which has another data set or network. From task 0 to this one: '
+            f'{"; ".join(lines)}. Use the command line of task 0, with another {option("CloneOptions.master")} '
+            f'and {option("CloneOptions.task")} only. If the parameter servers still hold an earlier '
+            'training, start task 0 first.'
+        )
+    if changes:
+        listed = '; '.join(f'{change.name}: {change.old} -> {change.new}' for change in changes)
+        logging.warning('%s has other settings than task 0. From task 0 to this one: %s.', task, listed)
+
+
+def _other_variables(there: Mapping[str, list[int]], here: Mapping[str, list[int]]) -> list[str]:
+    """Describes the variables that two replicas do not have in common, in one line; none if they agree."""
+    names = [name for name in {**there, **here} if there.get(name) != here.get(name)]
+    shown = [f'{name} {there.get(name, "none")} -> {here.get(name, "none")}' for name in names]
+    return [f'{len(names)} variables: {checkpoints.shortened(shown, _SHOWN_VARIABLES)}'] if names else []
 
 
 class StartSign:
-    """A variable on the first parameter server by which replica 0 tells the others what it trains: they may begin.
+    """A variable on the first parameter server: the chief writes what it trains, and the other replicas may begin.
 
-    Initialized variables alone are no such sign: they may have the values from before a checkpoint is restored.
+    That all variables are initialized is not enough: they may have the values from before a checkpoint is restored.
     """
 
     def __init__(self) -> None:
@@ -41,15 +89,15 @@ class StartSign:
             self._give = self._sign.assign(self._text, read_value=False)
 
     def take_back(self, running: tf.compat.v1.Session) -> None:
-        """Withdraws the sign; called by replica 0 before it initializes the variables."""
+        """Withdraws the sign; called by the chief before it initializes the variables."""
         running.run(self._sign.initializer)
 
     def give(self, running: tf.compat.v1.Session, text: str) -> None:
-        """Gives the sign, a text that is not empty; called by replica 0 when all variables have their values."""
+        """Gives the sign, a text that is not empty; called by the chief when all variables have their values."""
         running.run(self._give, {self._text: text})
 
     def given(self, running: tf.compat.v1.Session) -> str:
-        """Returns the text with which replica 0 has given the sign; empty if it has not."""
+        """Returns the text that the chief has given; empty if it has given none."""
         try:
             return str(running.run(self._value), 'utf-8')
         except (tf.errors.FailedPreconditionError, tf.errors.NotFoundError):
@@ -64,18 +112,20 @@ class Group:
       remote: the servers that compute; None for this process.
     """
 
-    def __init__(self, training: agreement.Training, step: training_step.TrainStep):
+    def __init__(self, options: TrainOptions, data: split_input.Data, step: training_step.TrainStep):
         """Adds the coordination to the graph; nothing without a master.
 
         Args:
-          training: what this replica trains, on which machines.
+          options: what this replica trains, and on which machines.
+          data: the split that it trains on.
           step: the training step.
         """
-        self._training = training
-        self._clones = clones = training.options.clones
+        self._options = options
+        self._data = data
+        self._clones = clones = options.clones
         self._sign = StartSign() if clones.num_ps_tasks else None
         # No replica waits for a step after the last one.
-        self._first_step = min(clones.startup_delay_steps * clones.task, training.options.number_of_steps)
+        self._first_step = min(clones.startup_delay_steps * clones.task, options.number_of_steps)
         self._has_logged = self._has_compared = False
         self.step = step
         if clones.num_replicas > 1:
@@ -93,7 +143,7 @@ class Group:
             self._sign.take_back(running)
         first_values(running)
         if self._sign is not None:
-            self._sign.give(running, json.dumps(self._training.facts()))
+            self._sign.give(running, json.dumps(facts(self._options, self._data)))
 
     def _is_ready(self, running: tf.compat.v1.Session) -> bool:
         """Returns whether this replica may begin: task 0 at once, the others after the sign, each some steps later.
@@ -108,79 +158,6 @@ class Group:
             self._has_logged = True
         text = self._sign.given(running)
         if text and not self._has_compared:
-            self._training.require_agreement(json.loads(text))
+            require_agreement(self._options, json.loads(text), facts(self._options, self._data))
             self._has_compared = True
         return bool(text) and int(running.run(self.step.global_step)) >= self._first_step
-
-
-def is_mine(clones: CloneOptions, batch_size: int) -> Callable[[tf.Tensor], tf.Tensor] | None:
-    """Returns which sample positions a replica takes, as a function of a position; None for all.
-
-    Batch number b of the common order goes to replica b mod n. So no two replicas read the same sample, whenever each
-    of them started, and as long as they are equally fast, together they read each epoch once.
-
-    Args:
-      clones: task and number of replicas.
-      batch_size: samples of one step of one replica.
-    """
-    if clones.num_replicas == 1:
-        return None
-    return lambda position: tf.equal(position // batch_size % clones.num_replicas, clones.task)
-
-
-class FedInput(train_loop.Hook):
-    """Batches that this process reads and feeds to the server that computes.
-
-    Used instead of `model_deploy.OrderedQueue`; as a hook of the loop it feeds each step. The pipeline runs in a
-    session of this process and starts at the sample position of the step at which the loop begins.
-    """
-
-    def __init__(self, config: model_deploy.DeploymentConfig, batch_size: int):
-        """Creates the placeholder of the first position.
-
-        Args:
-          config: the clones, and the CPU on which they get their batches.
-          batch_size: samples per step.
-        """
-        self._config = config
-        self._batch_size = batch_size
-        self._pipeline: Any = None
-        self._batches: list[dict[str, tf.Tensor]] = []
-        self._handed_out = 0
-        self._open = contextlib.ExitStack()
-        self._local: tf.compat.v1.Session | None = None
-        with tf.device('/device:CPU:0'):
-            self.first_position = tf.compat.v1.placeholder(tf.int64, [], 'first_position')
-
-    def take(self, pipeline: Any) -> FedInput:
-        """Reads from `pipeline` (`input_generator.Pipeline`), which must start at `first_position`; returns itself."""
-        self._pipeline = pipeline
-        with tf.device(self._config.host_device):
-            self._batches = [
-                {key: tf.compat.v1.placeholder(part.dtype, part.shape, f'fed/{key}') for key, part in named.items()}
-                for named in [pipeline.samples] * self._config.num_clones
-            ]
-        return self
-
-    def dequeue(self) -> dict[str, tf.Tensor]:
-        """Returns the next clone's batch, by the names of its parts."""
-        self._handed_out += 1
-        return self._batches[self._handed_out - 1]
-
-    def begin(self, running: tf.compat.v1.Session, step: int) -> None:
-        """Starts reading at the sample position of `step`."""
-        self._local = self._open.enter_context(sessions.open_session(running.graph, places_what_it_runs=True))
-        self._local.run(self._pipeline.initializer, {self.first_position: step * self._batch_size})
-
-    def feeds(self, step: int) -> dict[tf.Tensor, Any]:
-        """Returns the batches of one step."""
-        assert self._local is not None
-        result = {}
-        for placeholders in self._batches:
-            values = self._local.run(self._pipeline.samples)
-            result.update({placeholder: values[key] for key, placeholder in placeholders.items()})
-        return result
-
-    def end(self, step: int) -> None:
-        """Stops reading."""
-        self._open.close()

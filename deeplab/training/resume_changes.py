@@ -1,4 +1,4 @@
-"""Options of a resumed run that differ from those of the run that wrote its checkpoint, as one warning."""
+"""The warning of a resumed run: options that have changed since its checkpoint was written."""
 
 from __future__ import annotations
 
@@ -56,9 +56,9 @@ class Change(NamedTuple):
 
     Attributes:
       field: 'Class.field' of an option, or what else differs.
-      name: of the option, as the user knows it.
-      old: its value then, as text.
-      new: its value now, as text.
+      name: name of the option, as the user knows it.
+      old: value then, as text.
+      new: value now, as text.
     """
 
     field: str
@@ -73,29 +73,29 @@ def warning(runs: Sequence[Run], run_now: Run, options: TrainOptions) -> str | N
     Args:
       runs: earlier runs in the folder, the newest last.
       run_now: the description of this run.
-      options: of this run.
+      options: options of this run.
     """
     step = run_now['first_step']
     # A run that began at this step has written no checkpoint since.
     old = next((run for run in reversed(runs) if run.get('first_step', step) < step), None)
     if old is None:
         return None
-    found = changes(options, old, run_now)
-    if not found:
+    changed = changes(options, old, run_now)
+    if not changed:
         return None
-    listed = '; '.join(f'{change.name}: {change.old} -> {change.new}' for change in found)
+    listed = '; '.join(f'{change.name}: {change.old} -> {change.new}' for change in changed)
     text = [
         f'This run resumes at step {step} with other settings than the run that wrote the checkpoint: {listed}. It is '
         'not the exact continuation of that run.'
     ]
-    order = [change.name for change in found if change.field in ORDER]
+    order = [change.name for change in changed if change.field in ORDER]
     if order:
         text.append(
             f'The order of the images changes with {", ".join(order)}: some may be seen twice in an epoch, and others '
             'not at all.'
         )
-    if any(change.field == STEPS for change in found):
-        text.append(f'The learning rate is now that of a schedule for {options.number_of_steps} steps; it may jump.')
+    if any(change.field == STEPS for change in changed):
+        text.append(f'The learning rate now follows a schedule for {options.number_of_steps} steps; it may jump.')
     return ' '.join(text)
 
 
@@ -103,15 +103,15 @@ def changes(options: TrainOptions, old: Run, new: Run) -> list[Change]:
     """Returns the options with an effect that differ between two runs, and a difference of their records.
 
     Args:
-      options: of the new run.
-      old: description of a run, of which `options` and `records` are read.
+      options: options of the new run.
+      old: description of a run; only its `options` and `records` are read.
       new: description of the new run.
     """
     return [*_changed(options, old.get('options'), new['options']), *_records(old, new)]
 
 
 def _changed(options: Any, old: Any, new: Mapping[str, Any]) -> Iterator[Change]:
-    """Yields the options with an effect that differ, those of options in them included.
+    """Yields the options with an effect that differ, also of options objects in them.
 
     Args:
       options: the options now.
@@ -139,7 +139,7 @@ def _differ(field: str, old: Any, new: Any) -> bool:
 
 
 def _depends_on_length(options: TrainOptions, old_steps: int) -> bool:
-    """Returns whether a step depends on how many steps the whole training has: on `old_steps`, or on those now."""
+    """Returns whether the change of the number of steps changes any step, by learning rate or drop path."""
     if options.model.nas.drop_path_keep_prob < 1.0:
         return True
     return options.optimizer.constant_learning_rate is None and (
@@ -156,7 +156,7 @@ def _schedule(options: TrainOptions, number_of_steps: int) -> tf.compat.v1.Graph
 
 
 def _records(old_run: Run, new_run: Run) -> Iterator[Change]:
-    """Yields a change of the records, if they are those of the same split."""
+    """Yields a change of the records, if both runs train on the same split."""
     old, new = old_run.get('records') or {}, new_run['records']
     if old.get('split') != new['split']:
         return

@@ -42,7 +42,7 @@ def load(path: str) -> Run:
     """Reads the newest run of a run manifest.
 
     Args:
-      path: of run.json, or of the folder that holds it.
+      path: path of run.json, or of its folder.
 
     Raises:
       OptionError: the file does not exist, or is not a run manifest.
@@ -82,16 +82,16 @@ def describe(
     """Describes a run, before its first step.
 
     Args:
-      options: of the training.
-      index: of its records.
+      options: options of the training.
+      index: its records.
       images: number of valid records.
       first_step: steps done by earlier runs.
-      validated: the records of the validation split, and how many of them are valid; None without validation.
-      initial_checkpoint: path of what a new run starts from; None for nothing.
+      validated: the records of the validation split, and the number of valid ones; None without validation.
+      initial_checkpoint: path of the checkpoint that a new run restores; None for none.
     """
     validation_records = None
     if validated is not None:
-        validation_records = {**records(validated[0]), 'split': options.validation.split, 'images': validated[1]}
+        validation_records = {**validated[0].facts(), 'split': options.validation.split, 'images': validated[1]}
     return {
         'started': datetime.datetime.now(datetime.UTC).isoformat(timespec='seconds'),
         'command': list(options.command),
@@ -103,7 +103,7 @@ def describe(
         'options': options_as_json(options),
         'versions': versions(),
         'git': git_revision(pathlib.Path(deeplab.__file__).parent),
-        'records': {**records(index), 'split': options.dataset.split, 'images': images},
+        'records': {**index.facts(), 'split': options.dataset.split, 'images': images},
         VALIDATION_RECORDS: validation_records,
         INITIAL_CHECKPOINT: None if initial_checkpoint is None else checkpoint(initial_checkpoint),
         'machine': machine(),
@@ -132,7 +132,8 @@ def options_as_json(options: TrainOptions) -> dict[str, Any]:
     fields = parameters.as_dict(options)
     for name in ('command', 'recipe_flags', 'repeats'):
         fields.pop(name)
-    return json.loads(json.dumps(fields, default=_plain))
+    values: dict[str, Any] = json.loads(json.dumps(fields, default=_plain))
+    return values
 
 
 def _plain(value: Any) -> Any:
@@ -142,18 +143,18 @@ def _plain(value: Any) -> Any:
 
 def versions() -> dict[str, str]:
     """Returns the versions of this package, Python and the libraries that results depend on."""
-    found = {'deeplab': deeplab.__version__, 'python': platform.python_version()}
+    by_name = {'deeplab': deeplab.__version__, 'python': platform.python_version()}
     for package in _PACKAGES:
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-            found[package] = importlib.metadata.version(package)
-    return found
+            by_name[package] = importlib.metadata.version(package)
+    return by_name
 
 
 def git_revision(folder: pathlib.Path) -> dict[str, Any] | None:
     """Returns the Git revision of a package, and whether its files differ from it; None outside a checkout.
 
     Args:
-      folder: of the package.
+      folder: folder of the package.
     """
 
     def git(*words: str) -> str:
@@ -169,18 +170,6 @@ def git_revision(folder: pathlib.Path) -> dict[str, Any] | None:
         return None
 
 
-def records(index: Records) -> dict[str, Any]:
-    """Returns the shards with their sizes, or the folders of the images, and a digest of the records.
-
-    The digest changes with any byte of any record but reads none of them (`RecordIndex.digest`); it does not depend on
-    the shards' names, nor on how the records are distributed over them, nor on whether they were built.
-
-    Args:
-      index: of the records.
-    """
-    return index.facts()
-
-
 def checkpoint(path: str) -> dict[str, Any]:
     """Returns a checkpoint's path and digest.
 
@@ -188,13 +177,12 @@ def checkpoint(path: str) -> dict[str, Any]:
     single file.
 
     Args:
-      path: of the checkpoint, as TensorFlow takes it.
+      path: path of the checkpoint, as TensorFlow takes it.
     """
-    found: dict[str, Any] = {'path': path, 'digest': None}
     for name in (f'{path}.index', path):
         with contextlib.suppress(OSError), open(name, 'rb') as file:
-            return {**found, 'digest': f'sha256:{hashlib.file_digest(file, "sha256").hexdigest()}'}
-    return found
+            return {'path': path, 'digest': f'sha256:{hashlib.file_digest(file, "sha256").hexdigest()}'}
+    return {'path': path, 'digest': None}
 
 
 def machine() -> dict[str, Any]:
@@ -222,27 +210,25 @@ def _gpus() -> list[str]:
         return []
     import tensorflow as tf
 
-    found = []
-    for device in tf.config.list_physical_devices('GPU'):
-        found.append(tf.config.experimental.get_device_details(device).get('device_name', device.name))
-    return found
+    details = tf.config.experimental.get_device_details
+    return [details(gpu).get('device_name', gpu.name) for gpu in tf.config.list_physical_devices('GPU')]
 
 
 def differences(old: Run, new: Run) -> list[str]:
     """Describes how a run differs from the run that it repeats, one sentence for each difference.
 
     Args:
-      old: the run that is repeated.
-      new: this one.
+      old: the repeated run.
+      new: this run.
     """
-    found = []
+    lines = []
     old_records, new_records = old.get('records', {}), new['records']
     if old_records.get('digest') != new_records['digest']:
-        found.append(
+        lines.append(
             f'The records differ from the run that is repeated: {old_records.get("images")} images then '
             f'({_short(old_records.get("digest"))}), {new_records["images"]} now ({_short(new_records["digest"])}).'
         )
-    found += _other_inputs(old, new)
+    lines += _other_inputs(old, new)
     old_versions, new_versions = old.get('versions', {}), new['versions']
     changed = [
         f'{name} {old_versions.get(name, "missing")} then, {new_versions.get(name, "missing")} now'
@@ -250,35 +236,35 @@ def differences(old: Run, new: Run) -> list[str]:
         if old_versions.get(name) != new_versions.get(name)
     ]
     if changed:
-        found.append(f'Versions differ from the run that is repeated: {"; ".join(changed)}.')
+        lines.append(f'Versions differ from the run that is repeated: {"; ".join(changed)}.')
     old_git, new_git = old.get('git') or {}, new['git'] or {}
     if old_git.get('revision') != new_git.get('revision'):
-        found.append(
+        lines.append(
             f'The code differs from the run that is repeated: revision {_short(old_git.get("revision"))} then, '
             f'{_short(new_git.get("revision"))} now.'
         )
     elif old_git.get('is_changed') or new_git.get('is_changed'):
-        found.append('The code had uncommitted changes, then or now; it may differ from the run that is repeated.')
-    return found
+        lines.append('The code had uncommitted changes, then or now; it may differ from the run that is repeated.')
+    return lines
 
 
 def _other_inputs(old: Run, new: Run) -> list[str]:
     """Describes differences of the validation records and the initial checkpoint, if both runs have them."""
-    found = []
+    lines = []
     then, now = old.get(VALIDATION_RECORDS) or {}, new.get(VALIDATION_RECORDS) or {}
     if _differ(then, now):
-        found.append(
+        lines.append(
             f'The validation records differ from the run that is repeated: {then["images"]} images of split '
             f'{then["split"]} then ({_short(then["digest"])}), {now["images"]} of split {now["split"]} now '
             f'({_short(now["digest"])}). Their mIoU cannot be compared.'
         )
     then, now = old.get(INITIAL_CHECKPOINT) or {}, new.get(INITIAL_CHECKPOINT) or {}
     if _differ(then, now):
-        found.append(
+        lines.append(
             f'The initial checkpoint differs from the run that is repeated: {then["path"]} then '
             f'({_short(then["digest"])}), {now["path"]} now ({_short(now["digest"])}).'
         )
-    return found
+    return lines
 
 
 def _differ(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:

@@ -1,36 +1,31 @@
-"""The training split: its checked records, label weights from its histogram, and the input pipeline."""
+"""The training split: its checked records, label weights from its histogram, and its input pipelines."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import numpy as np
 import tensorflow as tf
 from absl import logging
 
 from deeplab import input_preprocess, names
 from deeplab.checks import label_weights, record_check
-from deeplab.core import (
-    feature_extractor,
-)
+from deeplab.core import feature_extractor
 from deeplab.datasets import descriptor, segmentation_dataset
 from deeplab.errors import DataError
 from deeplab.evaluation import runner
 from deeplab.options import TrainOptions
-from deeplab.system import processors
-from deeplab.training import replicas
 from deeplab.utils import input_generator
 from deeplab.wording import option
-
-QUEUED_BATCHES = 2
 
 
 class Data(NamedTuple):
     """A split whose records have been checked.
 
     Attributes:
-      descriptor: of the data set.
+      descriptor: description of the data set.
       check_result: result of the check of its records.
       reader: reads its records.
     """
@@ -45,7 +40,7 @@ class Data(NamedTuple):
         return self.descriptor.ignore_label
 
     @property
-    def records(self) -> Sequence[int]:
+    def records(self) -> np.ndarray:
         """Numbers of the valid records."""
         return self.check_result.records
 
@@ -105,51 +100,50 @@ def input_steps(options: TrainOptions, data: Data) -> dict[str, input_preprocess
         options.augment,
         feature_extractor.mean_pixel(options.model.model_variant, options.model.input_channels),
         data.ignore_label,
-        data.check_result.class_pixels,
+        data.check_result.class_pixels.tolist(),
     )
 
 
-def build_input(options: TrainOptions, data: Data, first_position: int | tf.Tensor) -> input_generator.Pipeline:
-    """Builds the input pipeline, whose batches are of one clone each, from a sample position on."""
-    return _build(options, data, first_position, is_taken=replicas.is_mine(options.clones, options.batch_size))
-
-
-def build_input_of_clone(
-    options: TrainOptions, data: Data, first_position: int, clone: int, device: str, before: Sequence[tf.Tensor]
+def build_input(
+    options: TrainOptions, data: Data, first_position: int | tf.Tensor, **own: Any
 ) -> input_generator.Pipeline:
-    """Builds the input pipeline of one clone, whose batches wait in the memory of its device.
+    """Builds an input pipeline on this process's CPU, with batches for one clone each.
 
-    It reads every `num_clones`-th batch of `build_input`.
+    Without `own`, it reads for all clones of this process: batch number b of the common order goes to replica b mod n.
+    So no two replicas read the same sample, whenever each of them started, and as long as they are equally fast,
+    together they read each epoch once.
 
     Args:
-      options: the training, on this machine alone.
-      data: the split.
+      options: the training.
+      data: its split.
       first_position: sample position to start at, the first of a step.
-      clone: index of the clone.
-      device: on which it computes.
-      before: what is computed before a batch is taken.
+      **own: arguments of `input_generator.get` for a pipeline that reads for a single clone.
     """
-    clones, batch_size = options.clones.num_clones, options.clone_batch_size
-    return _build(
-        options,
-        data,
-        first_position,
-        is_taken=None if clones == 1 else lambda position: tf.equal(position // batch_size % clones, clone),
-        num_parallel=-(-processors.available_cores() // clones),
-        device=device,
-        before=before,
-    )
+    clones = options.clones
+    with tf.device('/device:CPU:0'):
+        return input_generator.get(
+            data.reader,
+            list(input_steps(options, data).values()),
+            options.clone_batch_size,
+            is_training=True,
+            records=data.records,
+            seed=options.seed,
+            first_position=first_position,
+            **own or {'is_taken': taken_positions(options.batch_size, clones.task, clones.num_replicas)},
+        )
 
 
-def _build(options: TrainOptions, data: Data, first_position: int | tf.Tensor, **more: Any) -> input_generator.Pipeline:
-    """Builds a pipeline of batches of one clone; `more` are further arguments of `input_generator.get`."""
-    return input_generator.get(
-        data.reader,
-        list(input_steps(options, data).values()),
-        options.clone_batch_size,
-        is_training=True,
-        records=data.records,
-        seed=options.seed,
-        first_position=first_position,
-        **more,
-    )
+def taken_positions(batch_size: int, reader: int, readers: int) -> Callable[[tf.Tensor], tf.Tensor] | None:
+    """Returns which sample positions a reader takes: every `readers`-th batch.
+
+    Args:
+      batch_size: samples in a batch.
+      reader: index of the reader, from 0.
+      readers: number of readers.
+
+    Returns:
+      a function of a position, scalar int64, that returns whether it is taken; None for all positions.
+    """
+    if readers == 1:
+        return None
+    return lambda position: tf.equal(position // batch_size % readers, reader)

@@ -8,8 +8,12 @@ from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
+import tf_slim as slim
 
 from deeplab import common
+from deeplab.core import conditional, shapes
+from deeplab.deployment import model_deploy
+from deeplab.training import network_clone, training_step
 
 MOST_IMAGES = 3
 
@@ -24,12 +28,37 @@ class Merged(NamedTuple):
       values: scalar string, a serialized `Summary`; empty unless `is_due`.
       is_due: scalar bool to feed, whether this step computes them. Every step can thus fetch `values`: a session
         prepares the graph again for other fetches, which takes seconds.
-      variables: values of which histograms are wanted, by name.
+      variables: values that get a histogram, by name.
     """
 
     values: tf.Tensor
     is_due: tf.Tensor
     variables: Mapping[str, tf.Tensor] = {}
+
+
+def merged(clone: model_deploy.Clone, step: training_step.TrainStep, num_classes: int, with_images: bool) -> Merged:
+    """Merges the summaries of losses, learning rate and images into one tensor.
+
+    Args:
+      clone: the first clone; its outputs are `CloneOutputs`.
+      step: the training step.
+      num_classes: number of classes of the network.
+      with_images: whether images, labels and predictions are among the summaries.
+    """
+    outputs: network_clone.CloneOutputs = clone.outputs
+
+    def serialized() -> tf.Tensor:
+        parts = scalar_summaries(step.loss, step.learning_rate, outputs.losses, clone.scope, outputs.terms)
+        if with_images:
+            labels = outputs.batch[common.LABEL]
+            logits = shapes.resize_bilinear(outputs.logits[:MOST_IMAGES], shapes.spatial_size(labels))
+            predictions = tf.argmax(logits, axis=3)[..., tf.newaxis]  # [n, h, w, 1]
+            parts += image_summaries(outputs.batch[common.IMAGE], labels, predictions, num_classes)
+        return tf.raw_ops.MergeSummary(inputs=parts)
+
+    is_due = tf.compat.v1.placeholder_with_default(False, [], 'summaries_are_due')
+    variables = {variable.op.name: variable.graph.as_graph_element(variable) for variable in slim.get_model_variables()}
+    return Merged(conditional.choose(is_due, serialized, lambda: tf.constant(b'')), is_due, variables)
 
 
 # Raw operations, because tf.compat.v1.summary makes a tag unique among the names of all operations: the summary of a
@@ -55,7 +84,7 @@ def scalar_summaries(
       learning_rate: scalar.
       losses: scalars by key.
       clone_scope: the first clone's name scope, which is removed from the tags.
-      terms: scalars that get a summary `losses/KEY`, by key: the terms that losses are sums of.
+      terms: scalars that get a summary `losses/KEY`, by key: the terms of losses that are sums.
     """
     result = [_scalar('total_loss', total_loss), _scalar('learning_rate', learning_rate)]
     for loss in losses.values():
@@ -82,11 +111,11 @@ def histograms(values: Mapping[str, np.ndarray]) -> list[bytes]:
 
 def joined(merged: bytes, of_variables: Sequence[bytes]) -> tf.compat.v1.Summary:
     """Returns one summary: the scalars of `merged`, the histograms `of_variables`, the images of `merged`."""
-    found = tf.compat.v1.Summary.FromString(merged).value
-    result = tf.compat.v1.Summary(value=[value for value in found if not value.HasField('image')])
+    values = tf.compat.v1.Summary.FromString(merged).value
+    result = tf.compat.v1.Summary(value=[value for value in values if not value.HasField('image')])
     for histogram in of_variables:
         result.MergeFromString(histogram)
-    result.value.extend(value for value in found if value.HasField('image'))
+    result.value.extend(value for value in values if value.HasField('image'))
     return result
 
 

@@ -26,6 +26,19 @@ from deeplab.training import training_step
 from deeplab.wording import option
 
 POLL_SECS = 1.0
+# The fields of a `TrainStep` to compute in each step, if it has them.
+_FETCHED = (
+    'is_applied',
+    'loss',
+    'gradient_norm',
+    'learning_rate',
+    'image_names',
+    'loss_scale',
+    'waiting_seconds',
+    'variable_norms',
+    'steps_done',
+)
+Writer = checkpoints.CheckpointWriter | checkpoints.NoCheckpoints
 
 
 @dataclasses.dataclass(frozen=True)
@@ -96,7 +109,7 @@ class LoopResult:
     """How training ended.
 
     Attributes:
-      step: steps done, those of earlier runs included.
+      step: steps done, also by earlier runs.
       loss: total loss of the last step; None if no step was run.
       seconds: time spent in the loop.
       checkpoint: path of the last checkpoint.
@@ -143,7 +156,7 @@ DEFAULTS = LoopOptions()
 def train(
     step: training_step.TrainStep,
     number_of_steps: int,
-    writer: checkpoints.CheckpointWriter | checkpoints.NoCheckpoints,
+    writer: Writer,
     initialize: Callable[[tf.compat.v1.Session], None],
     hooks: Sequence[Hook] = (),
     options: LoopOptions = DEFAULTS,
@@ -155,15 +168,15 @@ def train(
     current step.
 
     Args:
-      step: what to run.
-      number_of_steps: steps in the end, those of earlier runs included.
+      step: the training step.
+      number_of_steps: steps in the end, including steps of earlier runs.
       writer: writes the checkpoints.
       initialize: gives every variable its value, in the new session.
-      hooks: what else happens.
+      hooks: hooks, called in this order.
       options: when checkpoints are written, what computes, and how often an update may be skipped.
 
     Returns:
-      how it ended.
+      how training ended.
 
     Raises:
       NonFiniteError: a loss or gradient is not finite, unless `step.loss_scale` may be the cause or the step may be
@@ -186,14 +199,11 @@ def train(
         done = int(session.run(step.global_step)) if options.steps_done is None else options.steps_done
         writer.save(session, done)
         with _input_running(session):
-            loop = _Loop(session, step, writer, hooks, options.save_interval_secs, options.most_skips)
-            return loop.run(done, number_of_steps, interrupts)
+            return _Loop(session, step, writer, hooks, options).run(done, number_of_steps, interrupts)
 
 
 @contextlib.contextmanager
-def _lost_servers_explained(
-    master: str, writer: checkpoints.CheckpointWriter | checkpoints.NoCheckpoints
-) -> Iterator[None]:
+def _lost_servers_explained(master: str, writer: Writer) -> Iterator[None]:
     """Turns what TensorFlow raises when a server stops or restarts into a `MachineError`."""
     try:
         yield
@@ -214,36 +224,20 @@ class _Loop:
         self,
         session: tf.compat.v1.Session,
         step: training_step.TrainStep,
-        writer: checkpoints.CheckpointWriter | checkpoints.NoCheckpoints,
+        writer: Writer,
         hooks: Sequence[Hook],
-        save_interval_secs: float | None,
-        most_skips: int = 0,
+        options: LoopOptions,
     ):
         self._session = session
-        self._most_skips = most_skips
+        self._most_skips = options.most_skips
         self._skipped = self._skipped_in_a_row = 0
         self._variable_names = step.variable_names
         self._rate_field = step.rate_field
         self._writer = writer
         self._hooks = hooks
-        self._save_interval_secs = math.inf if save_interval_secs is None else save_interval_secs
+        self._save_interval_secs = math.inf if options.save_interval_secs is None else options.save_interval_secs
         self._micro_batches = step.micro_batches
-        self._fetches = {
-            'is_applied': step.is_applied,
-            'loss': step.loss,
-            'gradient_norm': step.gradient_norm,
-            'learning_rate': step.learning_rate,
-        }
-        if step.image_names is not None:
-            self._fetches['image_names'] = step.image_names
-        if step.loss_scale is not None:
-            self._fetches['loss_scale'] = step.loss_scale
-        if step.waiting_seconds is not None:
-            self._fetches['waiting_seconds'] = step.waiting_seconds
-        if step.variable_norms is not None:
-            self._fetches['variable_norms'] = step.variable_norms
-        if step.steps_done is not None:
-            self._fetches['steps_done'] = step.steps_done
+        self._fetches = {name: tensor for name in _FETCHED if (tensor := getattr(step, name)) is not None}
 
     def run(self, done: int, number_of_steps: int, interrupts: Interrupts) -> LoopResult:
         started = last_save = time.monotonic()
@@ -277,7 +271,9 @@ class _Loop:
         """Writes a checkpoint for the hooks that need one and passes it to them; returns whether there were any."""
         asking = [hook for hook in self._hooks if hook.needs_checkpoint(done)]
         for hook in asking:
-            hook.after_checkpoint(self._writer.save(self._session, done), done, interrupts)
+            path = self._writer.save(self._session, done)
+            assert path is not None, 'hooks that need checkpoints belong to the process that writes them'
+            hook.after_checkpoint(path, done, interrupts)
         return bool(asking)
 
     def _stop_reason(self) -> str | None:
@@ -328,10 +324,10 @@ class _Loop:
     def _run_step(
         self, extra: list[dict[str, tf.Tensor]], feeds: dict[tf.Tensor, Any]
     ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-        """Runs a step; returns its own values and those of `extra`. `feeds` are for the run that applies the update.
+        """Runs a step; returns its own values and the values of `extra`.
 
-        Of several micro-batches, that is the last one. Its values are returned, except that image names and
-        waiting time are of all micro-batches together.
+        `feeds` are for the run that applies the update: of several micro-batches, the last one. The values are from
+        that run, but image names and waiting time from all micro-batches.
         """
         batches = self._micro_batches
         if batches is None:
@@ -394,8 +390,8 @@ def _norms_by_layer(variables: Sequence[str], norms: Sequence[float]) -> str:
     """Describes which layers have gradients that are not finite, and the largest of the others; empty if unknown.
 
     Args:
-      variables: their names, in the network's order.
-      norms: of their gradients.
+      variables: names of the variables, in the network's order.
+      norms: L2 norms of their gradients.
     """
     squares: dict[str, float] = {}
     for name, norm in zip(variables, norms, strict=False):

@@ -37,8 +37,8 @@ class TrainStep:
       rate_field: 'Class.field' of the option that sets the learning rate.
       loss_scale: scalar float32, the factor of a loss that is differentiated in float16 (`loss_scaling`); None for
         none. Gradients that overflow while it is above 1 and the loss is finite are no error: the step is skipped.
-      micro_batches: of the step; None if one run of the graph is a whole step. Image names and waiting time are those
-        of one run.
+      micro_batches: micro-batches of the step; None if one run of the graph is a whole step. Image names and waiting
+        time are from one run.
     """
 
     is_applied: tf.Tensor
@@ -60,8 +60,8 @@ class GradientNorms(NamedTuple):
     """L2 norms of gradients.
 
     Attributes:
-      of_all: of all together, scalar float32.
-      of_each: of each gradient, [n] float32.
+      of_all: norm of all gradients together, scalar float32.
+      of_each: norm of each gradient, [n] float32.
     """
 
     of_all: tf.Tensor
@@ -102,9 +102,9 @@ def gated_update(
     Args:
       loss: scalar, total loss.
       gradients: pairs of gradient and variable; the gradients are applied as they are, except for clipping.
-      optimizer: applies them.
+      optimizer: applies the gradients.
       global_step: the counter of updates.
-      more: what else is updated.
+      more: further updates.
       clip_norm: if the L2 norm of all gradients is larger, they are scaled down to it; None for no clipping.
       norms: result of `gradient_norms`; None if it is not needed elsewhere.
 
@@ -181,12 +181,12 @@ def build_train_step(
     """Builds the training step of all clones: one gated update of weights, moving averages and step counter.
 
     Args:
-      clones: their outputs are `CloneOutputs`.
+      clones: the clones; their outputs are `CloneOutputs`.
       options: the training.
       learning_rate: scalar float32.
       global_step: the counter of updates.
       averages: moving averages of the weights, updated in each step; None for none.
-      micro_batches: those of a step, over which everything is averaged; None if there is only one.
+      micro_batches: micro-batches of a step, over which everything is averaged; None if there is only one.
     """
     losses = [summation.in_order(list(clone.outputs.losses.values())) for clone in clones]
     variables = train_utils.trained_variables(options.optimizer.trainable_scopes)

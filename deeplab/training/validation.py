@@ -1,8 +1,9 @@
 """Validation during training: the mIoU of a split every so many steps, the best checkpoint, early stopping.
 
-The state is in files alone: TRAIN_LOGDIR/eval/metrics-STEP.json for each validation, and TRAIN_LOGDIR/best, a
-checkpoint folder of its own. The best checkpoint is written there before its metrics file, so a run that is killed at
-any moment has either completed a validation or repeats it.
+A validation writes TRAIN_LOGDIR/eval/metrics-STEP.json last, after the best checkpoint in TRAIN_LOGDIR/best, so a run
+that is killed at any moment has either completed a validation or repeats it. A resumed run reads best mIoU and patience
+from these files. A further file with both could contradict them: after a kill, with another checkpoint to resume from,
+and where a user has moved best/.
 """
 
 from __future__ import annotations
@@ -25,23 +26,33 @@ from deeplab.datasets import label_checks, segmentation_dataset
 from deeplab.errors import CheckpointError, DataError
 from deeplab.evaluation import evaluation_rounds, runner
 from deeplab.files import output_files, writing
+from deeplab.files.run_manifests import BEST_FOLDER
 from deeplab.inference.network import InferenceNetwork
 from deeplab.options import DatasetOptions, NasOptions, PredictionOptions, TrainOptions
 from deeplab.system import memory
 from deeplab.system.interrupts import Interrupts
-from deeplab.training import validation_settings
+from deeplab.training import resume_changes
 from deeplab.training.metrics_file import MetricsHook
 from deeplab.training.train_hooks import ProgressHook, passes_multiple
 from deeplab.training.train_loop import Hook, StepResult
 from deeplab.wording import option
 
 EVAL_FOLDER = 'eval'
-BEST_FOLDER = 'best'
 BATCH_SIZE = 1  # images may be as large as the crop allows, and training keeps its memory meanwhile
 
 _OTHER_NAME = '-in_training'  # if eval has written metrics of the same step to the folder
 _FIGURES = re.compile(rf'metrics-(\d+)({_OTHER_NAME})?\.json')
 _PREDICTION = PredictionOptions()
+# The settings in metrics-STEP.json, as the user knows them; mIoUs of different settings are not compared.
+_SETTINGS = {
+    'split': 'ValidationOptions.split',
+    'crop_size': 'ValidationOptions.crop_size',
+    'min_resize_value': 'ResizeOptions.min_value',
+    'max_resize_value': 'ResizeOptions.max_value',
+    'resize_factor': 'ResizeOptions.factor',
+    'moving_average': 'moving averages',
+    'records': 'validation records',
+}
 
 
 def check(options: TrainOptions) -> None:
@@ -62,7 +73,7 @@ def folders(options: TrainOptions) -> list[str]:
 
 def is_pending(options: TrainOptions, step: int) -> bool:
     """Returns whether the checkpoint of `step`, with which an earlier run ended, is still to be validated."""
-    return options.validation.is_on and step > 0 and step not in _known(options, validation_settings.of(options), step)
+    return options.validation.is_on and step > 0 and step not in _earlier(options, settings_of(options), step)
 
 
 def _dataset(options: TrainOptions) -> DatasetOptions:
@@ -71,15 +82,53 @@ def _dataset(options: TrainOptions) -> DatasetOptions:
     return dataclasses.replace(options.dataset, split=options.validation.split)
 
 
-def _known(options: TrainOptions, settings: Mapping[str, Any], step: int) -> dict[int, float | None]:
-    """Returns the mIoU by step, of the validations up to `step` with the same settings."""
-    found: dict[int, float | None] = {}
+def settings_of(options: TrainOptions, split: runner.Split | None = None) -> dict[str, Any]:
+    """Returns the settings of a validation, as metrics-STEP.json has them.
+
+    Args:
+      options: the training, with validation.
+      split: the validation split; None before it is read, for the settings that do not depend on it.
+    """
+    crop_size = options.validation.crop_size if split is None else split.crop_size
+    settings: dict[str, Any] = {
+        'split': options.validation.split,
+        'moving_average': options.moving_average_decay is not None,
+        'min_resize_value': options.resize.min_value,
+        'max_resize_value': options.resize.max_value,
+        'resize_factor': options.resize.factor,
+    }
+    if crop_size is not None:
+        settings['crop_size'] = list(crop_size)
+    if split is not None:
+        settings['records'] = split.reader.index.facts()['digest']
+    return settings
+
+
+def setting_changes(content: Mapping[str, Any], settings: Mapping[str, Any]) -> list[str]:
+    """Returns how the settings of an earlier validation differ, as `NAME: THEN -> NOW`; none if they are the same.
+
+    Args:
+      content: content of a metrics-STEP.json. Settings that it lacks were not written then and are not compared.
+      settings: the settings now.
+    """
+    changes = []
+    for key, now in settings.items():
+        then = content.get(key, False if key == 'moving_average' else now)
+        if then != now:
+            name = option(_SETTINGS[key]) if '.' in _SETTINGS[key] else _SETTINGS[key]
+            changes.append(f'{name}: {resume_changes.shown(then)} -> {resume_changes.shown(now)}')
+    return changes
+
+
+def _earlier(options: TrainOptions, settings: Mapping[str, Any], step: int) -> dict[int, float | None]:
+    """Returns the mIoU by step, in order, of the validations up to `step` with the same settings."""
+    miou_by_step: dict[int, float | None] = {}
     for path in glob.glob(os.path.join(glob.escape(options.train_logdir), EVAL_FOLDER, 'metrics-*.json')):
         content = evaluation_rounds.read_json(path)
         is_ours = 'split' in content and _FIGURES.fullmatch(os.path.basename(path)) is not None
-        if is_ours and content['global_step'] <= step and not validation_settings.differences(content, settings):
-            found[content['global_step']] = content['miou']
-    return dict(sorted(found.items()))
+        if is_ours and content['global_step'] <= step and not setting_changes(content, settings):
+            miou_by_step[content['global_step']] = content['miou']
+    return dict(sorted(miou_by_step.items()))
 
 
 class Score:
@@ -111,8 +160,9 @@ class ValidationHook(Hook):
     """Evaluates the checkpoint that the loop writes when a validation is due.
 
     Attributes:
-      score: the validations so far, those of earlier runs in the folder included.
+      score: the validations so far, also by earlier runs in the folder.
       last: metrics of the last validation of this run; None before.
+      split: the validation split.
     """
 
     def __init__(
@@ -142,39 +192,40 @@ class ValidationHook(Hook):
                 total_training_steps=NasOptions().total_training_steps,
             ),
         )
-        self._split = runner.open_split(
+        self._best_folder = os.path.join(options.train_logdir, BEST_FOLDER)
+        self.split = runner.open_split(
             _dataset(options), network, options.resize, True, self._logdir, True, 'ValidationOptions.crop_size'
         )
-        self._settings = validation_settings.of(options, self._split)
+        self._settings = settings_of(options, self.split)
         self._warn_of_labels()
-        network = dataclasses.replace(network, crop_size=self._split.crop_size)
+        network = dataclasses.replace(network, crop_size=self.split.crop_size)
         self._task = evaluation_rounds.Task(
             InferenceNetwork(network, _PREDICTION, BATCH_SIZE),
-            self._split,
+            self.split,
             options.resize,
             use_moving_average=self._settings['moving_average'],
         )
         self._writer: tf.compat.v1.summary.FileWriter | None = None
-        self._known: dict[int, float | None] = {}
+        self._miou_by_step: dict[int, float | None] = {}
         self._last_step = self._previous_step = 0
         self.score = Score()
         self.last: evaluation_rounds.Round | None = None
         logging.info(
             'Validating on %s of split %s, %d x %d pixels, every %s.',
-            names.counted(self._split.num_images, 'image'),
+            names.counted(self.split.num_images, 'image'),
             options.validation.split,
-            *self._split.crop_size,
+            *self.split.crop_size,
             names.counted(options.validation.every or 0, 'step'),
         )
 
     def _warn_of_labels(self) -> None:
         """Warns of masks that make every metric meaningless, unless an earlier run or the training check has."""
         options = self._options
-        earlier = _known(options, validation_settings.of(options), options.number_of_steps)
+        earlier = _earlier(options, settings_of(options), options.number_of_steps)
         if options.validation.split == options.dataset.split or earlier:
             return
         split = str(options.validation.split)
-        for line in label_checks.validation_labels(self._split.descriptor, self._split.check_result, split):
+        for line in label_checks.validation_labels(self.split.descriptor, self.split.check_result, split):
             logging.warning('%s', line)
 
     def check_memory(self, training: memory.Need) -> None:
@@ -191,56 +242,47 @@ class ValidationHook(Hook):
         need = self._task.network.memory_need()
         if need is not None:
             of_split = option('ValidationOptions.split', self._options.validation.split)
-            images = 'images of {} x {} pixels'.format(*self._split.crop_size)
+            images = 'images of {} x {} pixels'.format(*self.split.crop_size)
             memory.check_validation(need, training, f'Validations of {of_split} with {images}')
-
-    @property
-    def split(self) -> runner.Split:
-        """The validation split."""
-        return self._split
-
-    @property
-    def best_folder(self) -> str:
-        """Folder of the best checkpoint."""
-        return os.path.join(self._options.train_logdir, BEST_FOLDER)
 
     def begin(self, session: tf.compat.v1.Session, step: int) -> None:
         """Reads the metrics of earlier runs."""
-        self._known = _known(self._options, self._settings, step)
+        self._miou_by_step = _earlier(self._options, self._settings, step)
         # A validation that was due and interrupted is due again, even if the step is beyond the multiple.
-        self._last_step, self._previous_step = step, max(self._known, default=step - 1)
-        counted = self._counted_from()
-        for validated, miou in self._known.items():
-            if counted is not None and validated >= counted:
+        self._last_step, self._previous_step = step, max(self._miou_by_step, default=step - 1)
+        first = self._first_in_score()
+        for validated, miou in self._miou_by_step.items():
+            if first is not None and validated >= first:
                 self.score.add(validated, miou)
         self._show()
 
-    def _counted_from(self) -> int | None:
-        """Returns the step of the first validation that the score includes: that of best/, as older ones may be gone.
+    def _first_in_score(self) -> int | None:
+        """Returns the first step whose validation the score includes.
 
-        None if best/ has no valid checkpoint, or one with figures of other settings, of which this warns: the next
-        validation is then the best and the first to be included.
+        It is the step of the checkpoint in best/: the metrics of earlier steps may be better, if the user has removed
+        their best/. It is 0 if the run resumes from an earlier step. It is None if best/ has no valid checkpoint, or an
+        mIoU of other settings, about which a warning is logged: the next validation is then the first in the score.
         """
-        best = checkpoints.newest(self.best_folder)
+        best = checkpoints.newest(self._best_folder)
         if best is None:
             return None
         try:
             step = checkpoints.step_of(best)
         except CheckpointError:
             return None
-        figures = evaluation_rounds.read_json(os.path.join(self.best_folder, f'metrics-{step}.json'))
-        changes = validation_settings.differences(figures, self._settings) if figures else []
-        if changes:  # of a file that is missing, nothing is known
+        figures = evaluation_rounds.read_json(os.path.join(self._best_folder, f'metrics-{step}.json'))
+        changes = setting_changes(figures, self._settings) if figures else []
+        if changes:
             with self._bar.hidden():
                 logging.warning(
                     'The mIoU of the best checkpoint so far was measured with other settings (%s) and cannot be '
                     'compared. The comparison starts anew: the next validation replaces the content of %s, and early '
                     'stopping counts from it. Copy that folder first if you need it.',
                     '; '.join(changes),
-                    self.best_folder,
+                    self._best_folder,
                 )
             return None
-        return step if step in self._known else 0
+        return step if step in self._miou_by_step else 0
 
     def after_step(self, result: StepResult, fetched: dict[str, Any]) -> None:
         """Records the step, which may be several steps further if other replicas train too."""
@@ -252,7 +294,7 @@ class ValidationHook(Hook):
         assert every is not None
         is_multiple = passes_multiple(self._previous_step, step, every)
         is_due = step > 0 and (is_multiple or step >= self._options.number_of_steps)
-        return is_due and step not in self._known
+        return is_due and step not in self._miou_by_step
 
     def after_checkpoint(self, path: str, step: int, interrupts: Interrupts) -> None:
         """Validates a checkpoint, unless a signal interrupts it."""
@@ -271,7 +313,7 @@ class ValidationHook(Hook):
             with output_files.writing_to(self._options.train_logdir, 'TrainOptions.train_logdir'):
                 self._publish(result)
             # Other replicas may have advanced the step before the checkpoint was written; its metrics have its own.
-            self._known[step] = result.metrics.miou
+            self._miou_by_step[step] = result.metrics.miou
             gc.collect()  # graphs are reference cycles, and this one holds all weights as constants
         self._show()
 
@@ -289,7 +331,7 @@ class ValidationHook(Hook):
         """Returns a sentence about the best checkpoint, with a leading space; empty if there is none."""
         if self.score.best_step is None:
             return ''
-        return f' Best mIoU {self.score}: {self.best_folder}'
+        return f' Best mIoU {self.score}: {self._best_folder}'
 
     def end(self, step: int) -> None:
         """Closes the event file."""
@@ -299,15 +341,15 @@ class ValidationHook(Hook):
     def _publish(self, result: evaluation_rounds.Round) -> None:
         """Writes a validation to best/ if it is the best, to the log, an event file, and last its metrics file."""
         step, miou = result.global_step, result.metrics.miou
-        content = evaluation_rounds.as_json(result, self._split.descriptor) | self._settings
+        content = evaluation_rounds.as_json(result, self.split.descriptor) | self._settings
         is_best = self.score.add(step, miou)
         if is_best:
-            keep_copy(result.checkpoint, self.best_folder, content)
+            keep_copy(result.checkpoint, self._best_folder, content)
         figures = evaluation_rounds.tagged_figures(result.metrics, _PREDICTION)
         overall = next(iter(figures))
         logging.info('%s', evaluation_rounds.log_line(overall, miou))
         if is_best:
-            logging.info('This is the best so far; its checkpoint is kept in %s.', self.best_folder)
+            logging.info('This is the best so far; its checkpoint is kept in %s.', self._best_folder)
         else:
             logging.info('The best so far is %s.', self.score)
         output_files.make_folder(self._logdir)
@@ -320,13 +362,13 @@ class ValidationHook(Hook):
             self._metrics.add_validation(step, miou, self._settings)
         path = evaluation_rounds.free_path(self._logdir, f'metrics-{step}.json', 'split', _OTHER_NAME)
         evaluation_rounds.write_json(content, path)
-        self._known[step] = miou
+        self._miou_by_step[step] = miou
         self.last = dataclasses.replace(result, path=path)
 
     def _show(self) -> None:
         """Shows the mIoU on the progress bar."""
-        if self._known:
-            latest = next(reversed(self._known.values()))
+        if self._miou_by_step:
+            latest = next(reversed(self._miou_by_step.values()))
             self._bar.note = f'mIoU {_shown(latest)} (best {_shown(self.score.best)})'
 
 

@@ -14,8 +14,12 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
+from deeplab import common
+from deeplab.core import summation
 from deeplab.datasets import label_checks
+from deeplab.deployment import model_deploy
 from deeplab.system import processors
+from deeplab.training import network_clone
 from deeplab.training.train_hooks import ProgressHook
 from deeplab.training.train_loop import Hook, StepResult
 from deeplab.wording import option
@@ -94,6 +98,14 @@ def look(
             return tf.stack([tf.cast(field, tf.float64) for field in fields])
 
     return tf.cond(is_due, seen, lambda: tf.zeros([len(Look._fields)], tf.float64), name='look')
+
+
+def look_at_clone(clone: model_deploy.Clone, is_due: tf.Tensor, num_classes: int, ignore_label: int) -> tf.Tensor:
+    """Returns the statistics of a clone, computed on its device; its outputs are `CloneOutputs`."""
+    outputs: network_clone.CloneOutputs = clone.outputs
+    with tf.device(clone.device):
+        loss = summation.in_order(list(outputs.losses.values()))
+        return look(is_due, outputs.logits, outputs.batch[common.LABEL], loss, num_classes, ignore_label)
 
 
 class WatchHook(Hook):

@@ -146,14 +146,11 @@ def label_to_color_image(label: np.ndarray, dataset: np.ndarray | str = PASCAL) 
         raise DataError(
             f'A label image is an array [height, width] of integers, not {label.dtype} {list(label.shape)}.'
         )
-    if len(colors) < 256:
-        known = len(colors)
-        colors = np.pad(colors, ((0, 256 - known), (0, 0)))
-    else:
-        known = len(colors)
-    if label.size and (label.min() < 0 or label.max() >= known):
-        bad = label[(label < 0) | (label >= known) & ((label != 255) | (known > 255))]
+    ids = len(colors)
+    colors = np.pad(colors, ((0, max(0, 256 - ids)), (0, 0)))
+    if label.size and (label.min() < 0 or label.max() >= ids):
+        bad = label[(label < 0) | (label >= ids) & ((label != 255) | (ids > 255))]
         if bad.size:
-            raise DataError(f'The label image has the id {bad[0]}; the color map has colors for 0 to {known - 1}.')
+            raise DataError(f'The label image has the id {bad[0]}; the color map has colors for 0 to {ids - 1}.')
     painted: np.ndarray = np.take(colors, label, axis=0, mode='clip')  # [h, w, 3]
     return painted.astype(np.uint8, copy=False)

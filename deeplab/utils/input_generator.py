@@ -30,6 +30,8 @@ _TRAINING_KEYS = (common.IMAGE, common.LABEL, common.IMAGE_NAME, common.RECORD)
 _REMEMBERED_READS = 4096
 PREFETCHED_BATCHES = 2
 
+_Load = Callable[[tf.Tensor, bool], input_preprocess.Sample]
+
 
 class Pipeline(NamedTuple):
     """A built input pipeline.
@@ -52,9 +54,9 @@ class RecordReader:
     `explain_input_errors` finds both here.
 
     Attributes:
-      index: of the records.
-      channels: of the images.
-      bits: of the images, see `example.decode`.
+      index: the records.
+      channels: channels of the images.
+      bits: bits of the images, as for `example.decode`.
       failure: the first error of reading; None for none.
     """
 
@@ -109,7 +111,7 @@ class RecordReader:
 @functools.lru_cache(maxsize=4)
 def permutation(n: int, seed: int, epoch: int) -> np.ndarray:
     """Returns the order of `n` records in an epoch: [n] int64, independent of the NumPy version."""
-    # RandomState's stream is frozen by NumPy's policy; that of a Generator may change.
+    # NumPy never changes the stream of a RandomState; the stream of a Generator may change.
     order = np.random.RandomState([seed % 2**32, epoch % 2**32, 0x64617461]).permutation(n).astype(np.int64)
     order.setflags(write=False)
     return order
@@ -135,7 +137,7 @@ def get(
     steps: Sequence[input_preprocess.Step],
     batch_size: int,
     is_training: bool,
-    records: Sequence[int] | None = None,
+    records: Sequence[int] | np.ndarray | None = None,
     seed: int = 0,
     first_position: int | tf.Tensor = 0,
     with_label: bool = True,
@@ -211,7 +213,8 @@ def _iterated(data: tf.data.Dataset, batches: int | None, before: Sequence[tf.Te
 
 def _as_written(function: Callable[..., Any]) -> Callable[..., Any]:
     """Keeps tf.data from rewriting a function with AutoGraph, which no step needs and which takes two seconds."""
-    return tf.autograph.experimental.do_not_convert(function)
+    unconverted: Callable[..., Any] = tf.autograph.experimental.do_not_convert(function)
+    return unconverted
 
 
 def _pipeline_options() -> tf.data.Options:
@@ -226,12 +229,12 @@ def _pipeline_options() -> tf.data.Options:
     return options
 
 
-def _training_loader(reader: RecordReader, records: np.ndarray, seed: int):
+def _training_loader(reader: RecordReader, records: np.ndarray, seed: int) -> _Load:
     """Returns a function of position and with_label: the decoded sample at a training position, with its seed."""
     total = len(reader.index)
 
     def read(position: np.ndarray) -> tuple[np.int64, np.int64, bytes]:
-        epoch, place = record_at(position, len(records), seed)
+        epoch, place = record_at(int(position), len(records), seed)
         record = records[place]
         return np.int64(record), np.int64(epoch * total + record), reader.read(record)
 
@@ -244,7 +247,7 @@ def _training_loader(reader: RecordReader, records: np.ndarray, seed: int):
     return load
 
 
-def _ordered_loader(reader: RecordReader, records: np.ndarray):
+def _ordered_loader(reader: RecordReader, records: np.ndarray) -> _Load:
     """Returns a function of position and with_label: the decoded sample at a position, in order."""
 
     def read(position: np.ndarray) -> tuple[np.int64, np.bool_, bytes]:
@@ -275,8 +278,8 @@ def explain_input_errors(
     """Turns an error of the pipeline into one that names file, record and image.
 
     Args:
-      reader: the pipeline's.
-      last_checkpoint: gives the path of the newest one of a training, for the message.
+      reader: the pipeline's reader.
+      last_checkpoint: returns the path of a training's newest checkpoint, for the message; None without one.
 
     Raises:
       DataError: A TensorFlow error arose inside, and a record cannot be read or decoded. Any other error passes.
@@ -284,9 +287,9 @@ def explain_input_errors(
     try:
         yield
     except tf.errors.OpError as error:
-        found = str(reader.failure) if reader.failure is not None else reader.find_undecodable()
-        if found is None:
+        message = str(reader.failure) if reader.failure is not None else reader.find_undecodable()
+        if message is None:
             raise
         path = last_checkpoint()
         saved = f' No step is lost: {path} is saved, and the same command resumes from it.' if path else ''
-        raise DataError(f'{found}{saved}') from (None if reader.failure is not None else error)
+        raise DataError(f'{message}{saved}') from (None if reader.failure is not None else error)

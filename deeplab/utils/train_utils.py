@@ -32,13 +32,13 @@ from deeplab.options import LearningRateOptions, LossOptions, ModelOptions, Opti
 from deeplab.registry import OPTIMIZERS
 from deeplab.wording import option
 
-_MOST_LINES = 20  # of the log about variables whose shapes differ; a network of another width has hundreds
+_MOST_LINES = 20  # log lines about variables with other shapes; a network of another width has hundreds
 
 
 def crop_advice(crop_size: Sequence[int], output_stride: int, field: str = 'ModelOptions.crop_size') -> str | None:
-    """Returns a warning about a crop whose sides are not `output_stride * k + 1`; None if they are.
+    """Returns a warning about a crop with sides other than `output_stride * k + 1`; None if there is none.
 
-    Such a crop works, but the corners of the network's feature map are not aligned with those of the image.
+    Such a crop works, but the corners of the network's feature map are not aligned with the corners of the image.
 
     Args:
       crop_size: height and width, in pixels.
@@ -66,7 +66,7 @@ def add_softmax_cross_entropy_loss_for_each_scale(
     global_step: tf.Tensor | None = None,
     scope: str = common.OUTPUT_TYPE,
 ) -> dict[str, tf.Tensor]:
-    """Returns only the values of `scale_losses.losses_of_scales`, under the original's name for it."""
+    """Returns the values of `scale_losses.losses_of_scales`; kept for users, under the original's name."""
     losses = scale_losses.losses_of_scales(scales_to_logits, labels, ignore_label, options, global_step, scope)
     return {key: loss.value for key, loss in losses.items()}
 
@@ -78,12 +78,12 @@ def get_model_gradient_multipliers(
 ) -> dict[str, float]:
     """Returns the factors of gradients that are not 1, by variable name.
 
-    Gradients of biases are multiplied by 2, those of variables whose name contains one of `last_layers` by
-    `last_layer_gradient_multiplier`, and those of biases of the last layers by both.
+    The factor of biases is 2, the factor of variables in the last layers `last_layer_gradient_multiplier`; biases in
+    the last layers have the product of both.
 
     Args:
-      last_layers: scopes of the last layers.
-      last_layer_gradient_multiplier: their factor.
+      last_layers: scopes of the last layers; a variable whose name contains one is in them.
+      last_layer_gradient_multiplier: factor of the last layers.
       variables: the variables; None for all model variables of the graph.
     """
     multipliers = {}
@@ -121,7 +121,7 @@ def trained_variables(trainable_scopes: Sequence[str]) -> list[tf.Variable]:
 
 
 def regularization_losses(trainable_scopes: Sequence[str]) -> list[tf.Tensor]:
-    """Returns the terms of weight decay, scalars; with `trainable_scopes`, those of variables in one of them."""
+    """Returns the terms of weight decay, scalars; with `trainable_scopes`, only for variables in one of them."""
     terms: list[tf.Tensor] = tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.REGULARIZATION_LOSSES)
     if not trainable_scopes:
         return terms
@@ -140,7 +140,7 @@ def variables_to_restore(
     last_layers: Sequence[str],
     exclude_scopes: Sequence[str] = (),
 ) -> list[tf.Variable]:
-    """Returns those of `variables` that are restored from an initial checkpoint.
+    """Returns the variables that are restored from an initial checkpoint.
 
     The step is never restored, nor are moving averages of the weights, which start from the weights.
 
@@ -175,8 +175,8 @@ def resume(
     """Restores all variables from a checkpoint of the same training.
 
     Args:
-      session: to restore into.
-      path: of the checkpoint.
+      session: session to restore into.
+      path: path of the checkpoint.
       network: the network that is trained.
       averages: moving averages of its weights; None for none.
 
@@ -192,11 +192,11 @@ def resume(
 
 @contextlib.contextmanager
 def _resume_explained(path: str, names: Sequence[str]) -> Iterator[None]:
-    """Adds to an error that a checkpoint does not match its optimizer, and why it is read: the user has not given it.
+    """Explains a failed restore: training resumes from a checkpoint that does not match the network or optimizer.
 
     Args:
-      path: of the checkpoint.
-      names: of the variables that are restored.
+      path: path of the checkpoint.
+      names: names of the variables to restore.
     """
     try:
         yield
@@ -214,7 +214,7 @@ def _resume_explained(path: str, names: Sequence[str]) -> Iterator[None]:
 
 
 def _optimizer_of(names: Sequence[str]) -> str | None:
-    """Returns the optimizer with the slots among the names of variables; None if it is not known."""
+    """Returns the name of the optimizer to which slots among `names` belong; None if that is unclear."""
     slots = {name.rpartition('/')[2].removesuffix('_1').lower() for name in checkpoint_network.slots(names)}
     return next((name for name in OPTIMIZERS.names() if name in slots), None)
 
@@ -239,8 +239,8 @@ def get_model_init_fn(
       ignore_missing_vars: whether variables that the checkpoint lacks, or has in another shape, keep their initial
         values (and are logged) instead of raising an error.
       exclude_scopes: scopes that keep their initial values.
-      rename_map: from the checkpoint's names to this network's, as `scopes.read_rename_map` takes it; None if they are
-        the same.
+      rename_map: map from the checkpoint's names to this network's, as for `scopes.read_rename_map`; None if they
+        are the same.
       input_channels: channels of the network's images; a first convolution for three is converted to others.
 
     Returns:
@@ -262,9 +262,9 @@ def get_model_init_fn(
 
     def restore(session: tf.compat.v1.Session) -> None:
         everything = session.graph.get_collection(tf.compat.v1.GraphKeys.GLOBAL_VARIABLES)
-        names = [v.op.name for v in everything]
+        all_names = [v.op.name for v in everything]
         # A float checkpoint has no ranges of 8-bit training, which are then measured.
-        slots = checkpoint_network.slots(names) | set(filter(quantization.is_range, names))
+        slots = checkpoint_network.slots(all_names) | set(filter(quantization.is_range, all_names))
         networks_own = [v.op.name for v in everything if v.op.name not in slots]
         scopes.require_all_known(exclude_scopes, networks_own, 'RestoreOptions.exclude_scopes')
         variables = variables_to_restore(everything, initialize_last_layer, last_layers, exclude_scopes)
@@ -297,7 +297,7 @@ def _inflation(
 
 
 def _names_and_lines(report: checkpoints.RestoreReport, slots: set[str]) -> tuple[list[str], list[str]]:
-    """Returns the names of missing model variables, and lines about those whose shapes differ."""
+    """Returns the names of missing model variables, and lines about model variables with other shapes."""
     missing = [name for name in report.missing if name not in slots]
     return missing, [line for line in report.mismatched if line.split(':')[0] not in slots]
 
@@ -404,7 +404,7 @@ def get_model_learning_rate(
     end_learning_rate: float = 0.0,
     global_step: tf.Tensor | None = None,
 ) -> tf.Tensor:
-    """Returns `schedules.learning_rate` of the graph's global step, under the original's name and arguments for it.
+    """Returns `schedules.learning_rate`; kept for users, under the original's name and with its arguments.
 
     Args:
       learning_policy: name of a registered learning policy.
@@ -450,7 +450,8 @@ def make_optimizer(
     Args:
       options: name and parameters.
       learning_rate: scalar float32.
-      decays: factor of the weight decay of each variable that decays, by name; None for those of the graph's layers.
+      decays: factor of the weight decay of each variable that decays, by name; None for the factors that the graph's
+        layers have registered.
     """
     record = OPTIMIZERS.get(options.name)
     parameters = options.settings_of(record)

@@ -1,119 +1,36 @@
-"""Replicas of a distributed training: devices, start order, batches.
+"""Replicas of a distributed training: when they start, and how one of them may differ from task 0."""
 
-Covers deployment/cluster.py.
-"""
-
-import contextlib
+import dataclasses
 import json
-import time
 import types
 
-import numpy as np
 import pytest
 import tensorflow as tf
 
-from deeplab.core import checkpoints, layers, sessions
-from deeplab.deployment import cluster, model_deploy
-from deeplab.errors import MachineError, OptionError
+from deeplab import common
+from deeplab.core import sessions
+from deeplab.errors import OptionError
 from deeplab.options import CloneOptions, DatasetOptions
-from deeplab.training import agreement, replicas, training_step
+from deeplab.training import replicas, training_step
 from tests.helpers import servers, training_setup
 
-CLUSTER = model_deploy.DeploymentConfig(2, False, '/job:worker/task:1', 2)
+CLONES = CloneOptions(num_replicas=2, num_ps_tasks=1, master='grpc://one:1')
+OPTIONS = training_setup.options(DatasetOptions('train', 'records', 'here/streets.json'), 'log', clones=CLONES)
+OTHER_CLASSES = dataclasses.replace(OPTIONS.model, outputs_to_num_classes={common.OUTPUT_TYPE: 5})
 
 
 def several(task=0, ps=1, replicas=2, master='grpc://here:1', **more):
     return CloneOptions(task=task, num_replicas=replicas, num_ps_tasks=ps, master=master, **more)
 
 
-class TestPlacement:
-    def test_devices(self):
-        assert CLUSTER.host_device == '/job:worker/task:1/device:CPU:0'
-        assert CLUSTER.clone_device(1) == '/job:worker/task:1/device:CPU:1'
-        assert [CLUSTER.variable_device(i) for i in range(3)] == [
-            '/job:ps/task:0/device:CPU:0',
-            '/job:ps/task:1/device:CPU:0',
-            '/job:ps/task:0/device:CPU:0',
-        ]
-        assert model_deploy.DeploymentConfig(worker='/job:worker/task:0').variable_device(5) == (
-            '/job:worker/task:0/device:CPU:0'
-        )
-
-    def test_variables_on_parameter_servers_in_turn_and_all_else_on_the_worker(self):
-        with tf.Graph().as_default() as graph:
-            with CLUSTER.host_scope():
-                step = tf.compat.v1.train.get_or_create_global_step()
-
-            def build():
-                with layers.mode_scope(is_training=True, fine_tune_batch_norm=True, weight_decay=0.1):
-                    return layers.conv2d(tf.ones([1, 3, 3, 2]), 2, 1, scope='conv')
-
-            clones = model_deploy.create_clones(CLUSTER, build)
-            with CLUSTER.host_scope():
-                losses = [tf.reduce_sum(clone.outputs) for clone in clones]
-                variables = tf.compat.v1.trainable_variables()
-                total, gradients = model_deploy.optimize_clones(clones, losses, [], variables)
-                optimizer = tf.compat.v1.train.MomentumOptimizer(0.1, 0.9)
-                applied, norm = training_step.gated_update(total, gradients, optimizer, step)
-                checkpoints.CheckpointWriter('nowhere')
-        places = {v.op.name: v.device for v in graph.get_collection(tf.compat.v1.GraphKeys.GLOBAL_VARIABLES)}
-        first, second = '/job:ps/task:0/device:CPU:0', '/job:ps/task:1/device:CPU:0'
-        model = [name for name in places if 'Momentum' not in name]
-        assert [places[name] for name in model] == [first, second] * 3
-        for name, place in places.items():
-            assert place == places[name.removesuffix('/Momentum')], name
-        assert clones[1].outputs.device == '/job:worker/task:1/device:CPU:1'
-        assert {total.device, norm.device, applied.device} == {'/job:worker/task:1/device:CPU:0'}
-        savers = [op.device for op in graph.get_operations() if op.type == 'SaveV2']
-        assert savers == ['/job:worker/task:1/device:CPU:0']
-
-    def test_without_servers_nothing_has_a_job(self):
-        with tf.Graph().as_default() as graph:
-            with model_deploy.DeploymentConfig().host_scope():
-                tf.compat.v1.get_variable('w', initializer=1.0)
-            assert {op.device for op in graph.get_operations()} <= {'/device:CPU:0', ''}
+def split(digest='d', images=7):
+    index = types.SimpleNamespace(facts=lambda: {'digest': digest, 'shards': {}})
+    return types.SimpleNamespace(reader=types.SimpleNamespace(index=index), records=range(images))
 
 
-def training(clones, steps=100):
-    index = types.SimpleNamespace(facts=lambda: {'digest': 'd'})
+def new_group(clones, train_step, steps=100):
     options = training_setup.options(DatasetOptions('train', 'records', 'd.json'), 'log', steps, clones=clones)
-    return agreement.Training(options, index, 7)
-
-
-class TestShares:
-    def test_each_sample_belongs_to_one_replica_and_one_machine_takes_all(self):
-        positions = np.arange(40)
-        shares = [replicas.is_mine(several(task, replicas=3), 4) for task in range(3)]
-        taken = [positions[np.asarray(share(tf.constant(positions)))] for share in shares]
-        assert sorted(np.concatenate(taken)) == list(positions)
-        assert list(taken[1][:8]) == [4, 5, 6, 7, 16, 17, 18, 19]
-        assert replicas.is_mine(CloneOptions(), 4) is None
-
-
-class Pipeline:
-    """Counts: sample 'number' is the position, in batches of 2."""
-
-    def __init__(self, first, is_taken=None):
-        data = tf.data.Dataset.range(first, 1000)
-        data = data if is_taken is None else data.filter(is_taken)
-        iterator = tf.compat.v1.data.make_initializable_iterator(data.batch(2, drop_remainder=True))
-        self.samples = {'number': iterator.get_next()}
-        self.initializer = iterator.initializer
-
-
-class TestFedInput:
-    def test_every_clone_of_every_step_gets_its_batch(self):
-        with tf.Graph().as_default(), sessions.open_session() as running:
-            fed = replicas.FedInput(model_deploy.DeploymentConfig(2), 4)
-            queue = fed.take(Pipeline(fed.first_position))
-            taken = [queue.dequeue()['number'] for _ in range(2)]
-            assert [tensor.device for tensor in taken] == ['/device:CPU:0'] * 2
-            assert taken[0].shape == [2]
-            tf.compat.v1.get_default_graph().finalize()
-            fed.begin(running, 3)
-            seen = [[list(values) for values in running.run(taken, fed.feeds(step))] for step in (4, 5)]
-            fed.end(5)
-        assert seen == [[[12, 13], [14, 15]], [[16, 17], [18, 19]]]
+    return replicas.Group(options, split(), train_step)
 
 
 class TestGroup:
@@ -123,10 +40,10 @@ class TestGroup:
             step = tf.compat.v1.train.get_or_create_global_step()
             applied = tf.constant(True)
             train_step = training_step.TrainStep(applied, applied, applied, applied, step)
-            chief = replicas.Group(training(several(replicas=3)), train_step)
+            chief = new_group(several(replicas=3), train_step)
             with tf.compat.v1.variable_scope('', reuse=True):
                 third = several(task=2, replicas=3, startup_delay_steps=15)
-                other = replicas.Group(training(third), train_step)
+                other = new_group(third, train_step)
             assert chief.remote.is_ready(running)
             assert not other.remote.is_ready(running)  # no variable has a value yet
             assert 'Task 2 waits for task 0, and for step 30.' in caplog.text
@@ -158,7 +75,7 @@ class TestGroup:
                 tf.compat.v1.get_variable('logits', [1, classes])
                 applied = tf.constant(True)
                 train_step = training_step.TrainStep(applied, applied, applied, applied, step)
-                group = replicas.Group(training(several(task)), train_step)
+                group = new_group(several(task), train_step)
                 if task == 0:
                     group.initialize(lambda running: running.run(step.initializer), running)  # noqa: B023
                     continue
@@ -171,9 +88,9 @@ class TestGroup:
             step = tf.compat.v1.train.get_or_create_global_step()
             applied = tf.constant(True)
             train_step = training_step.TrainStep(applied, applied, applied, applied, step)
-            other = replicas.Group(training(several(task=1), steps=3), train_step)
+            other = new_group(several(task=1), train_step, steps=3)
             running.run(step.assign(3))
-            other._sign.give(running, json.dumps(other._training.facts()))
+            other._sign.give(running, json.dumps(replicas.facts(other._options, other._data)))
             assert other.remote.is_ready(running)
 
     def test_one_process_has_nothing_to_do_with_it(self):
@@ -182,70 +99,55 @@ class TestGroup:
             applied = tf.constant(True)
             train_step = training_step.TrainStep(applied, applied, applied, applied, step)
             before = len(graph.get_operations())
-            group = replicas.Group(training(CloneOptions()), train_step)
+            group = new_group(CloneOptions(), train_step)
             assert (group.step, group.remote) == (train_step, None)
             assert len(graph.get_operations()) == before
 
 
-class TestConnect:
-    def test_a_cluster(self):
-        masters = servers.start(workers=2, parameter_servers=1)
-        config = cluster.connect(several(1, master=masters[1]))
-        assert config == model_deploy.DeploymentConfig(1, False, '/job:worker/task:1', 1)
-        with pytest.raises(MachineError, match='has no /job:ps/task:1, .* task=0 and num_ps_tasks=2; it'):
-            cluster.connect(several(ps=2, master=masters[0]))
-        with pytest.raises(MachineError, match='has parameter servers. Set num_ps_tasks to their number'):
-            cluster.connect(CloneOptions(master=masters[0]))
+def _facts(options=OPTIONS, digest='sha256:1', images=7, **shapes):
+    with tf.Graph().as_default():
+        for name, shape in ({'weights': [2, 3]} | shapes).items():
+            tf.compat.v1.get_variable(name, shape)
+        return json.loads(json.dumps(replicas.facts(options, split(digest, images))))
 
-    def test_nobody_there(self, monkeypatch):
-        address = 'localhost:1'
-        monkeypatch.setattr(cluster, 'PATIENCE_SECS', 0.1)
-        with pytest.raises(MachineError, match=f"master='grpc://{address}': no connection .*deeplab server"):
-            cluster.connect(CloneOptions(master=f'grpc://{address}'))
 
-    @pytest.mark.parametrize(
-        'failure', [RuntimeError('no more threads'), tf.errors.InternalError(None, None, 'broken')]
-    )
-    def test_whatever_fails_while_it_connects(self, failure, monkeypatch):
-        def fail(*arguments, **more):
-            raise failure
+def _compare(options=OPTIONS, digest='sha256:1', images=7, **shapes):
+    """Compares a worker with task 0, which has `OPTIONS`."""
+    replicas.require_agreement(options, _facts(), _facts(options, digest, images, **shapes))
 
-        monkeypatch.setattr(cluster, '_knock', lambda master: None)
-        monkeypatch.setattr(sessions, 'open_session', fail)
-        with pytest.raises(MachineError, match=r"master='grpc://here:1': .* \((no more threads|broken)\)"):
-            cluster.connect(CloneOptions(master='grpc://here:1'))
 
-    def test_python_runs_on_while_it_waits(self, monkeypatch):
-        """So that it can log that it waits, and Ctrl-C ends it: `list_devices` keeps the interpreter's lock."""
-        calls = []
+def _second(**changes):
+    clones = dataclasses.replace(CLONES, task=1, master='grpc://two:1')
+    return dataclasses.replace(OPTIONS, **{'clones': clones} | changes)
 
-        class Session:
-            def run(self, fetches):
-                calls.append('run')
 
-            def list_devices(self):
-                calls.append('list_devices')
-                return []
+def test_what_differs_between_machines_is_no_difference(caplog):
+    there = DatasetOptions('train', 'elsewhere', 'there/streets.json')
+    _compare(_second(dataset=there, train_logdir='other', log_steps=9))
+    assert not caplog.text
 
-        monkeypatch.setattr(cluster, '_knock', lambda master: None)
-        monkeypatch.setattr(sessions, 'open_session', lambda *_, **__: contextlib.nullcontext(Session()))
-        assert cluster._devices_of('grpc://here:1', ()) == []
-        assert calls == ['run', 'list_devices']
 
-    def test_it_says_so_while_it_waits_for_the_rest_of_the_cluster(self, monkeypatch, caplog):
-        monkeypatch.setattr(cluster, 'PATIENCE_SECS', 0.1)
-        monkeypatch.setenv('http_proxy', 'http://localhost:1')
-        (master,) = servers.start(parameter_servers=0)
-        open_session = sessions.open_session
+@pytest.mark.parametrize(
+    ('changes', 'shapes', 'parts'),
+    [
+        ({'model': OTHER_CLASSES}, {}, ('number of classes: 3 -> 5',)),
+        ({'dataset': DatasetOptions('train', 'records', 'camvid')}, {}, ('name: here/streets.json -> camvid',)),
+        ({}, {'weights': [2, 4]}, ('1 variables: weights [2, 3] -> [2, 4]',)),
+        ({}, {'more': [1]}, ('1 variables: more none -> [1]',)),
+        (
+            {'clones': dataclasses.replace(CLONES, task=1, num_ps_tasks=2)},
+            {},
+            ('num_ps_tasks: 1 -> 2', 'task=1 cannot train with task 0', 'another master and task only'),
+        ),
+    ],
+)
+def test_another_network_or_data_set(changes, shapes, parts):
+    with pytest.raises(OptionError) as caught:
+        _compare(_second(**changes), **shapes)
+    assert not [part for part in parts if part not in str(caught.value)], str(caught.value)
 
-        def slowly(*arguments, **more):
-            end = time.monotonic() + 60
-            while 'Waiting for' not in caplog.text and time.monotonic() < end:
-                time.sleep(0.01)
-            return open_session(*arguments, **more)
 
-        monkeypatch.setattr(sessions, 'open_session', slowly)
-        with caplog.at_level('INFO'):
-            assert cluster.connect(CloneOptions(master=master)).worker == ''
-        assert f'Waiting for {master}, or for other servers of its cluster.' in caplog.text
-        assert 'through the proxy in http_proxy, unless no_proxy' in caplog.text
+def test_other_settings_are_a_warning(caplog):
+    _compare(_second(batch_size=4), digest='sha256:2', images=6)
+    assert 'task=1 has other settings than task 0' in caplog.text
+    assert 'batch_size: 2 -> 4; records of split train: 7 images -> 6 images' in caplog.text

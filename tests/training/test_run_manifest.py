@@ -15,7 +15,7 @@ from deeplab import cli, train
 from deeplab.cli.words import UsageError
 from deeplab.datasets.record_index import RecordIndex
 from deeplab.errors import CheckpointError, OptionError
-from deeplab.training import run_manifest, train_loop, train_run
+from deeplab.training import initial_checkpoint, run_manifest, train_loop, train_run
 from tests.helpers import dataset_files, evaluation_setup, training_setup
 
 pytestmark = pytest.mark.usefixtures('tiny_network')
@@ -46,12 +46,12 @@ def options_of(*line):
 def begin_only(monkeypatch, error=None):
     """Stops training at its first step, or with `error` before it."""
 
-    def begin(options, data, resumed, first_step, bar, hooks, validator):
+    def begin(options, data, start, bar, hooks, validator):
         if error is not None:
             raise error
         for hook in hooks:
-            hook.begin(None, first_step)
-        return train_loop.LoopResult(first_step, None, 0.0, None)
+            hook.begin(None, start.step)
+        return train_loop.LoopResult(start.step, None, 0.0, None)
 
     monkeypatch.setattr(train_run, '_train', begin)
 
@@ -277,7 +277,7 @@ class TestInitialCheckpointAndValidation:
 
     def test_training_notes_them(self, data, tmp_path, monkeypatch):
         begin_only(monkeypatch)
-        monkeypatch.setattr(train_run, '_check_initial_checkpoint', lambda options: None)
+        monkeypatch.setattr(initial_checkpoint, 'check', lambda options: None)
         dataset_files.write_split(pathlib.Path(data.directory), 'val', [[dataset_files.record(40)]])
         (tmp_path / 'model.ckpt-7.index').write_text('tensors')
         train.run(options_of(*words(data, tmp_path / 'log', f'--tf_initial_checkpoint={tmp_path}')))
@@ -293,7 +293,7 @@ class TestInitialCheckpointAndValidation:
 class TestDigest:
     def digest(self, folder):
         paths = sorted(str(path) for path in folder.glob('train-*'))
-        return run_manifest.records(RecordIndex.walk(paths))['digest']
+        return RecordIndex.walk(paths).facts()['digest']
 
     def test_it_changes_with_a_pixel_and_not_with_the_shards(self, tmp_path):
         records = [dataset_files.record(seed) for seed in range(4)]

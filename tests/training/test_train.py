@@ -1,6 +1,6 @@
 """The train program on a tiny network and seven tiny images.
 
-Covers train.py, training/network_clone.py, training/split_input.py and training/train_run.py.
+Covers train.py, training/network_clone.py, training/split_input.py, training/step_input.py and training/train_run.py.
 """
 
 import dataclasses
@@ -367,7 +367,7 @@ class TestBadInput:
         options = training_setup.options(data, tmp_path / 'log')
         for write in (
             functools.partial(train_run._write_run_manifest, options, {}),
-            lambda: train_run._write_graph(options),
+            functools.partial(train_run._write_graph, options.train_logdir),
         ):
             with pytest.raises(OptionError, match=r"train_logdir: .* folder '.*log' failed \(No space"):
                 write()

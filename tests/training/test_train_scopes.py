@@ -9,7 +9,7 @@ from deeplab import train
 from deeplab.core import checkpoints
 from deeplab.errors import CheckpointError, OptionError
 from deeplab.options import RestoreOptions
-from deeplab.training import train_run
+from deeplab.training import initial_checkpoint
 from tests.helpers import training_setup
 
 pytestmark = pytest.mark.usefixtures('tiny_network')
@@ -71,13 +71,11 @@ class TestTrainableScopes:
         assert not list((tmp_path / 'log').glob('model.ckpt*'))
 
     def test_random_frozen_weights_are_worth_a_warning(self, data, tmp_path, caplog):
-        train_run._check_initial_checkpoint(options(data, tmp_path / 'a', 1, scopes=('logits',)))
+        initial_checkpoint.check(options(data, tmp_path / 'a', 1, scopes=('logits',)))
         assert "trainable_scopes=('logits',) without initial_checkpoint: all other variables keep" in caplog.text
         caplog.clear()
         first = trained(data, tmp_path / 'first', 1).checkpoint
-        train_run._check_initial_checkpoint(
-            options(data, tmp_path / 'b', 1, scopes=('logits',), initial_checkpoint=first)
-        )
+        initial_checkpoint.check(options(data, tmp_path / 'b', 1, scopes=('logits',), initial_checkpoint=first))
         assert 'without initial_checkpoint' not in caplog.text
 
 

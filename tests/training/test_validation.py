@@ -1,7 +1,4 @@
-"""Validation during training: metrics, best checkpoint, early stopping, and no effect on training.
-
-Covers training/validation_settings.py.
-"""
+"""Validation during training: metrics, best checkpoint, early stopping, and no effect on training."""
 
 import dataclasses
 import json

@@ -1,0 +1,152 @@
+"""Where the clones of a training step get their batches: this process's pipelines, or placeholders that it feeds."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+
+from deeplab.core import sessions
+from deeplab.deployment import model_deploy
+from deeplab.options import TrainOptions
+from deeplab.system import processors
+from deeplab.training import split_input, train_loop, watch_hooks
+from deeplab.utils import input_generator
+
+QUEUED_BATCHES = 2
+_CPU = '/device:CPU:0'
+
+
+class StepInput(NamedTuple):
+    """The input of a training step.
+
+    Attributes:
+      batches: gives each clone its batches.
+      initializers: operations that start the input pipelines, with the first values of the variables.
+      is_watched: scalar bool, whether `WatchHook` checks the current step; None if it checks none.
+      hooks: hooks that feed the input.
+    """
+
+    batches: model_deploy.Batches
+    initializers: Sequence[tf.Operation] = ()
+    is_watched: tf.Tensor | None = None
+    hooks: Sequence[train_loop.Hook] = ()
+
+
+def build(
+    options: TrainOptions,
+    data: split_input.Data,
+    config: model_deploy.DeploymentConfig,
+    global_step: tf.Variable,
+    first_step: int,
+) -> StepInput:
+    """Builds the input in the current graph.
+
+    Args:
+      options: the training.
+      data: its split.
+      config: the clones.
+      global_step: the counter of steps.
+      first_step: steps done by earlier runs; not needed to feed a server, which has counted them.
+    """
+    if options.clones.master:
+        fed = FedInput(config, options.batch_size, functools.partial(split_input.build_input, options, data))
+        return StepInput(fed, hooks=[fed])
+    first_position = first_step * options.batch_size
+    with config.host_scope():
+        is_watched = watch_hooks.due(global_step, options.log_steps)
+    if config.use_gpus:
+        return _on_devices(options, data, config, first_position, is_watched)
+    pipeline = split_input.build_input(options, data, first_position)
+    # A micro-batch takes one batch for each clone: the queue need not hold all of a step.
+    queue = model_deploy.prefetch(pipeline.samples, QUEUED_BATCHES * config.num_clones)
+    queue.begin_step([is_watched])
+    return StepInput(queue, [pipeline.initializer], is_watched)
+
+
+def _on_devices(
+    options: TrainOptions,
+    data: split_input.Data,
+    config: model_deploy.DeploymentConfig,
+    first_position: int,
+    is_watched: tf.Tensor,
+) -> StepInput:
+    """Builds an input pipeline for each clone. Its batches wait in the memory of the clone's GPU."""
+    clones = config.num_clones
+    initializers = []
+
+    def read(clone: int, asked: tf.Tensor) -> dict[str, tf.Tensor]:
+        pipeline = split_input.build_input(
+            options,
+            data,
+            first_position,
+            is_taken=split_input.taken_positions(options.clone_batch_size, clone, clones),
+            num_parallel=-(-processors.available_cores() // clones),
+            device=config.clone_device(clone),
+            before=[asked],
+        )
+        initializers.append(pipeline.initializer)
+        return pipeline.samples
+
+    return StepInput(model_deploy.DeviceBatches(clones, read, [is_watched]), initializers, is_watched)
+
+
+class FedInput(model_deploy.Batches, train_loop.Hook):
+    """Batches that this process reads and feeds to the server that computes, in each step.
+
+    The pipeline runs in a session of this process, from the sample position of the step at which the loop begins.
+    """
+
+    def __init__(
+        self,
+        config: model_deploy.DeploymentConfig,
+        batch_size: int,
+        build_pipeline: Callable[[tf.Tensor], input_generator.Pipeline],
+    ):
+        """Builds the pipeline, and a placeholder for each part of each clone's batch.
+
+        Args:
+          config: the clones, and the CPU on which they get their batches.
+          batch_size: samples per step.
+          build_pipeline: returns the pipeline of clone batches from a position on, a scalar int64.
+        """
+        self._batch_size = batch_size
+        self._open = contextlib.ExitStack()
+        self._local: tf.compat.v1.Session | None = None
+        with tf.device(_CPU):
+            self._first_position = tf.compat.v1.placeholder(tf.int64, [], 'first_position')
+        self._pipeline = build_pipeline(self._first_position)
+        with tf.device(config.host_device):
+            self._batches = [
+                {
+                    key: tf.compat.v1.placeholder(part.dtype, part.shape, f'fed/{key}')
+                    for key, part in self._pipeline.samples.items()
+                }
+                for _ in range(config.num_clones)
+            ]
+        self._unused = iter(self._batches)
+
+    def dequeue(self) -> dict[str, tf.Tensor]:
+        """Returns the next clone's batch, by the names of its parts."""
+        return next(self._unused)
+
+    def begin(self, session: tf.compat.v1.Session, step: int) -> None:
+        """Starts reading at the sample position of `step`."""
+        self._local = self._open.enter_context(sessions.open_session(session.graph, places_what_it_runs=True))
+        self._local.run(self._pipeline.initializer, {self._first_position: step * self._batch_size})
+
+    def feeds(self, step: int) -> dict[tf.Tensor, Any]:
+        """Returns the batches of one step."""
+        assert self._local is not None
+        fed = {}
+        for placeholders in self._batches:
+            values = self._local.run(self._pipeline.samples)
+            fed.update({placeholder: values[key] for key, placeholder in placeholders.items()})
+        return fed
+
+    def end(self, step: int) -> None:
+        """Stops reading."""
+        self._open.close()
