@@ -137,11 +137,16 @@ def prefetch(samples: dict[str, tf.Tensor], capacity: int) -> OrderedQueue:
 
 
 class Batches:
-    """Gives each clone its batches; each clone calls `dequeue` once while it is built."""
+    """Gives each clone its batch; each clone calls `dequeue` once while it is built."""
+
+    def __init__(self, batches: Sequence[dict[str, tf.Tensor]] = ()):
+        """Creates an object that gives the clones `batches`, in order."""
+        self._batches = batches
+        self._unused = iter(batches)
 
     def dequeue(self) -> dict[str, tf.Tensor]:
         """Returns the batch of the next clone, by the names of its parts."""
-        raise NotImplementedError
+        return next(self._unused)
 
     def waiting_seconds(self) -> tf.Tensor | None:
         """Returns how long a step waits for its last batch, scalar float64; None if that is not measured."""
@@ -156,6 +161,7 @@ class OrderedQueue(Batches):
     """
 
     def __init__(self, queue: tf.queue.QueueBase):
+        super().__init__()
         self._queue = queue
         self._last: tf.Operation | None = None
         self._asked: tf.Tensor | None = None
@@ -203,17 +209,12 @@ class DeviceBatches(Batches):
         """
         with tf.control_dependencies(list(before)), tf.device(_CPU):
             self._asked = tf.timestamp()
-        self._batches = [read(index, self._asked) for index in range(clones)]
-        self._unused = iter(self._batches)
+        super().__init__([read(index, self._asked) for index in range(clones)])
 
     def waiting_seconds(self) -> tf.Tensor:
         """Returns how long a step waits for its last batch: scalar float64."""
         with tf.control_dependencies([next(iter(batch.values())) for batch in self._batches]), tf.device(_CPU):
             return tf.timestamp() - self._asked
-
-    def dequeue(self) -> dict[str, tf.Tensor]:
-        """Returns the batch of the next clone, by the names of its parts."""
-        return next(self._unused)
 
 
 def create_clones(config: DeploymentConfig, build: Callable[[], Any]) -> list[Clone]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from absl import logging
@@ -92,7 +92,7 @@ def unused(options: TrainOptions) -> list[str]:
     """Returns findings on options that differ from their defaults, and that another option leaves without effect."""
     optimizer, loss = options.optimizer, options.loss
     by = option('OptimizerOptions.name', optimizer.name)
-    findings = [*_unread('OptimizerOptions', optimizer.settings, OPTIMIZERS, optimizer.name, by)]
+    findings = [*_unread('OptimizerOptions', dict(optimizer.settings), OPTIMIZERS, optimizer.name, by)]
     constant = optimizer.constant_learning_rate
     if constant is None:
         findings += _unused_of_schedule(optimizer.learning_rate)
@@ -108,11 +108,9 @@ def unused(options: TrainOptions) -> list[str]:
     return [*findings, *_unused_of_augmentations(options.augment)]
 
 
-def _unread(
-    kind: str, settings: Iterable[tuple[str, Any]], registry: Registry[Any], chosen: str, by: str
-) -> Iterator[str]:
+def _unread(kind: str, settings: Mapping[str, Any], registry: Registry[Any], chosen: str, by: str) -> Iterator[str]:
     """Yields findings on parameters of records that are not the chosen one, which the option `by` names."""
-    for name, value in settings:
+    for name, value in settings.items():
         readers = registry.readers(name)
         if chosen not in readers:
             yield f'{option(f"{kind}.{name}", value)} has no effect with {by}: it applies to {", ".join(readers)}.'
@@ -123,13 +121,15 @@ def _changed(schedule: LearningRateOptions) -> list[str]:
     names = [field.name for field in dataclasses.fields(schedule) if field.name != 'settings']
     fields = [(name, getattr(schedule, name)) for name in names]
     changed = [(name, value) for name, value in fields if value != getattr(LearningRateOptions, name)]
-    return [option(f'LearningRateOptions.{name}', value) for name, value in (*changed, *schedule.settings)]
+    return [
+        option(f'LearningRateOptions.{name}', value) for name, value in (*changed, *dict(schedule.settings).items())
+    ]
 
 
 def _unused_of_schedule(schedule: LearningRateOptions) -> list[str]:
     """Returns findings on parameters of other learning policies, and on a slow start of no steps."""
     by = option('LearningRateOptions.policy', schedule.policy)
-    findings = [*_unread('LearningRateOptions', schedule.settings, LEARNING_POLICIES, schedule.policy, by)]
+    findings = [*_unread('LearningRateOptions', dict(schedule.settings), LEARNING_POLICIES, schedule.policy, by)]
     for name in ('slow_start_rate', 'slow_start_burnin_type'):
         value = getattr(schedule, name)
         if not schedule.slow_start_steps and value != getattr(LearningRateOptions, name):
@@ -142,7 +142,7 @@ def _unused_of_augmentations(augment: AugmentOptions) -> list[str]:
     """Returns findings on parameters of augmentations that are off."""
     active = {record.name for record in augment.active}
     findings = []
-    for name, value in augment.settings:
+    for name, value in dict(augment.settings).items():
         readers = AUGMENTATIONS.readers(name)
         if value and active.isdisjoint(readers):  # 0 is what switches one off
             switch = option(f'AugmentOptions.{AUGMENTATIONS.get(readers[0]).parameters[0].name}')

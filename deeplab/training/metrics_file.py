@@ -46,13 +46,7 @@ class MetricsHook(Hook):
     """Writes a line every few steps; if the file cannot be written, training continues without it."""
 
     def __init__(self, directory: str, every_steps: int, batch_size: int) -> None:
-        """Creates the hook; writes nothing yet.
-
-        Args:
-          directory: folder of metrics.jsonl.
-          every_steps: steps between two lines.
-          batch_size: images in one step.
-        """
+        """Creates the hook, which writes to a file in `directory` every so many steps of `batch_size` images."""
         self._path = os.path.join(directory, FILE)
         self._output = output_files.Dispensable(self._path)
         self._every_steps = every_steps
@@ -105,7 +99,7 @@ class MetricsHook(Hook):
 
         Args:
           step: step of the validated checkpoint.
-          miou: its mIoU; None if every pixel is ignored.
+          miou: mIoU; None if every pixel is ignored.
           settings: settings of the validation, such as split and crop size.
         """
         line = {'step': step, 'time': round(time.time(), 3), 'miou': miou}

@@ -32,12 +32,7 @@ def facts(options: TrainOptions, data: split_input.Data) -> dict[str, Any]:
 
 
 def require_agreement(options: TrainOptions, chief: dict[str, Any], own: dict[str, Any]) -> None:
-    """Compares a replica with the chief, and logs differences of settings.
-
-    Args:
-      options: the replica's training.
-      chief: `facts` of the chief.
-      own: `facts` of the replica.
+    """Compares a replica's `facts` with the facts of the chief, and logs differences of settings.
 
     Raises:
       OptionError: the replica trains on another data set, or other variables.
@@ -113,13 +108,7 @@ class Group:
     """
 
     def __init__(self, options: TrainOptions, data: split_input.Data, step: training_step.TrainStep):
-        """Adds the coordination to the graph; nothing without a master.
-
-        Args:
-          options: what this replica trains, and on which machines.
-          data: the split that it trains on.
-          step: the training step.
-        """
+        """Adds the coordination to the graph; nothing without a master."""
         self._options = options
         self._data = data
         self._clones = clones = options.clones

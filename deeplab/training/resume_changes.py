@@ -102,10 +102,7 @@ def warning(runs: Sequence[Run], run_now: Run, options: TrainOptions) -> str | N
 def changes(options: TrainOptions, old: Run, new: Run) -> list[Change]:
     """Returns the options with an effect that differ between two runs, and a difference of their records.
 
-    Args:
-      options: options of the new run.
-      old: description of a run; only its `options` and `records` are read.
-      new: description of the new run.
+    `options` are the options of the new run. Of the old run's description, only options and records are read.
     """
     return [*_changed(options, old.get('options'), new['options']), *_records(old, new)]
 

@@ -151,11 +151,7 @@ def versions() -> dict[str, str]:
 
 
 def git_revision(folder: pathlib.Path) -> dict[str, Any] | None:
-    """Returns the Git revision of a package, and whether its files differ from it; None outside a checkout.
-
-    Args:
-      folder: folder of the package.
-    """
+    """Returns the Git revision of a package's folder, and whether its files differ from it; None outside a checkout."""
 
     def git(*words: str) -> str:
         done = subprocess.run(
@@ -175,9 +171,6 @@ def checkpoint(path: str) -> dict[str, Any]:
 
     The digest is the SHA-256 of its index, which has a checksum of each tensor; of the whole checkpoint if it is a
     single file.
-
-    Args:
-      path: path of the checkpoint, as TensorFlow takes it.
     """
     for name in (f'{path}.index', path):
         with contextlib.suppress(OSError), open(name, 'rb') as file:
@@ -215,12 +208,7 @@ def _gpus() -> list[str]:
 
 
 def differences(old: Run, new: Run) -> list[str]:
-    """Describes how a run differs from the run that it repeats, one sentence for each difference.
-
-    Args:
-      old: the repeated run.
-      new: this run.
-    """
+    """Describes how the run `new` differs from the run `old` that it repeats, one sentence for each difference."""
     lines = []
     old_records, new_records = old.get('records', {}), new['records']
     if old_records.get('digest') != new_records['digest']:

@@ -43,15 +43,7 @@ def build(
     global_step: tf.Variable,
     first_step: int,
 ) -> StepInput:
-    """Builds the input in the current graph.
-
-    Args:
-      options: the training.
-      data: its split.
-      config: the clones.
-      global_step: the counter of steps.
-      first_step: steps done by earlier runs; not needed to feed a server, which has counted them.
-    """
+    """Builds the input in the current graph, from the batches of the step after `first_step` on."""
     if options.clones.master:
         fed = FedInput(config, options.batch_size, functools.partial(split_input.build_input, options, data))
         return StepInput(fed, hooks=[fed])
@@ -120,18 +112,15 @@ class FedInput(model_deploy.Batches, train_loop.Hook):
             self._first_position = tf.compat.v1.placeholder(tf.int64, [], 'first_position')
         self._pipeline = build_pipeline(self._first_position)
         with tf.device(config.host_device):
-            self._batches = [
-                {
-                    key: tf.compat.v1.placeholder(part.dtype, part.shape, f'fed/{key}')
-                    for key, part in self._pipeline.samples.items()
-                }
-                for _ in range(config.num_clones)
-            ]
-        self._unused = iter(self._batches)
-
-    def dequeue(self) -> dict[str, tf.Tensor]:
-        """Returns the next clone's batch, by the names of its parts."""
-        return next(self._unused)
+            super().__init__(
+                [
+                    {
+                        key: tf.compat.v1.placeholder(part.dtype, part.shape, f'fed/{key}')
+                        for key, part in self._pipeline.samples.items()
+                    }
+                    for _ in range(config.num_clones)
+                ]
+            )
 
     def begin(self, session: tf.compat.v1.Session, step: int) -> None:
         """Starts reading at the sample position of `step`."""

@@ -18,7 +18,7 @@ from deeplab.training import network_clone, training_step
 MOST_IMAGES = 3
 
 
-class Merged(NamedTuple):
+class MergedSummaries(NamedTuple):
     """All summaries of a step.
 
     The histograms of variables are not in the graph: with three operations for each variable, the first step would
@@ -36,7 +36,9 @@ class Merged(NamedTuple):
     variables: Mapping[str, tf.Tensor] = {}
 
 
-def merged(clone: model_deploy.Clone, step: training_step.TrainStep, num_classes: int, with_images: bool) -> Merged:
+def merged(
+    clone: model_deploy.Clone, step: training_step.TrainStep, num_classes: int, with_images: bool
+) -> MergedSummaries:
     """Merges the summaries of losses, learning rate and images into one tensor.
 
     Args:
@@ -58,7 +60,7 @@ def merged(clone: model_deploy.Clone, step: training_step.TrainStep, num_classes
 
     is_due = tf.compat.v1.placeholder_with_default(False, [], 'summaries_are_due')
     variables = {variable.op.name: variable.graph.as_graph_element(variable) for variable in slim.get_model_variables()}
-    return Merged(conditional.choose(is_due, serialized, lambda: tf.constant(b'')), is_due, variables)
+    return MergedSummaries(conditional.choose(is_due, serialized, lambda: tf.constant(b'')), is_due, variables)
 
 
 # Raw operations, because tf.compat.v1.summary makes a tag unique among the names of all operations: the summary of a

@@ -137,7 +137,7 @@ class SummaryHook(Hook):
     If the event file cannot be written, training continues without it.
     """
 
-    def __init__(self, directory: str, merged: summaries.Merged, interval_secs: float):
+    def __init__(self, directory: str, merged: summaries.MergedSummaries, interval_secs: float):
         self._directory = directory
         self._output = output_files.Dispensable(os.path.join(directory, 'events.out.tfevents.*'))
         self._merged = merged

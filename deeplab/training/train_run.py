@@ -124,7 +124,7 @@ def _run_chief(options: TrainOptions) -> TrainResult:
             start.step,
             checkpoint=start.checkpoint,
         )
-    # What takes no time is checked first, as the record check is slow.
+    # Quick checks come before the check of the records, which is slow.
     _require_profile_folder(options)
     for folder in (options.train_logdir, *validation.folders(options)):
         output_files.require_folder(folder, _LOGDIR)
@@ -249,7 +249,7 @@ def _train(
         restore = initial_checkpoint.init_fn(options) if machines.is_chief else None
 
         def initialize(session: tf.compat.v1.Session) -> None:
-            session.run([first_values, *graph.input.initializers])
+            session.run([first_values, *graph.input.initializers])  # a checkpoint may lack some of the variables
             if start.checkpoint:
                 train_utils.resume(session, start.checkpoint, options.model, graph.averages)
                 assert isinstance(writer, checkpoints.CheckpointWriter)
@@ -286,18 +286,16 @@ def _build(
     """Builds input, clones and training step in the current graph."""
     with config.host_scope():
         global_step = tf.compat.v1.train.get_or_create_global_step()
-        micro_batches = training_step.micro_batches(options)
-    batches = step_input.build(options, data, config, global_step, first_step)
-    build_clone = functools.partial(
-        network_clone._build_deeplab, batches.batches, options, data.ignore_label, global_step
-    )
-    clones = model_deploy.create_clones(config, build_clone)
+        micro_batches = training_step.micro_batches(options.accumulation_steps)
+    source = step_input.build(options, data, config, global_step, first_step)
+    clone = functools.partial(network_clone._build_deeplab, source.batches, options, data.ignore_label, global_step)
+    clones = model_deploy.create_clones(config, clone)
     with config.host_scope():
-        learning_rate = training_step.learning_rate(options, global_step)
-        averages = training_step.moving_averages(options, global_step)
+        learning_rate = training_step.learning_rate(options.optimizer, options.number_of_steps, global_step)
+        averages = training_step.moving_averages(options.moving_average_decay, global_step)
         step = training_step.build_train_step(clones, options, learning_rate, global_step, averages, micro_batches)
-        step = dataclasses.replace(step, waiting_seconds=batches.batches.waiting_seconds())
-    return TrainGraph(batches, clones, step, averages)
+        step = dataclasses.replace(step, waiting_seconds=source.batches.waiting_seconds())
+    return TrainGraph(source, clones, step, averages)
 
 
 def _checkpoint_writer(options: TrainOptions) -> train_loop.Writer:
@@ -314,8 +312,10 @@ def _hooks(
     hooks: list[train_loop.Hook] = [train_hooks.LogHook(options.log_steps, bar), bar]
     if graph.input.is_watched is not None:
         class_names = [data.descriptor.class_name(number) for number in range(options.model.num_classes)]
-        looked = watch_hooks.look_at_clone(graph.clones[0], graph.input.is_watched, len(class_names), data.ignore_label)
-        hooks.append(watch_hooks.WatchHook(looked, options.log_steps, class_names, bar))
+        statistics = watch_hooks.statistics_of_clone(
+            graph.clones[0], graph.input.is_watched, len(class_names), data.ignore_label
+        )
+        hooks.append(watch_hooks.WatchHook(statistics, options.log_steps, class_names, bar))
     if options.clones.is_chief and options.save_summaries_secs is not None:
         merged = summaries.merged(graph.clones[0], graph.step, options.model.num_classes, options.save_summaries_images)
         hooks.append(train_hooks.SummaryHook(options.train_logdir, merged, options.save_summaries_secs))

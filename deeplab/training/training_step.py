@@ -13,7 +13,7 @@ import tf_slim as slim
 from deeplab import common
 from deeplab.core import conditional, loss_scaling, moving_average, moving_updates, schedules, summation
 from deeplab.deployment import model_deploy
-from deeplab.options import TrainOptions
+from deeplab.options import OptimizerOptions, TrainOptions
 from deeplab.registry import OPTIMIZERS
 from deeplab.training import accumulation
 from deeplab.utils import train_utils
@@ -150,24 +150,21 @@ def gradient_norms(gradients: Sequence[tuple[tf.Tensor, tf.Variable]]) -> Gradie
     return GradientNorms(tf.sqrt(2.0 * tf.reduce_sum(squares)), tf.sqrt(2.0 * squares))
 
 
-def learning_rate(options: TrainOptions, global_step: tf.Variable) -> tf.Tensor:
+def learning_rate(options: OptimizerOptions, number_of_steps: int, global_step: tf.Variable) -> tf.Tensor:
     """Returns the optimizer's learning rate at the step, scalar float32."""
-    constant = options.optimizer.constant_learning_rate
-    if constant is not None:
-        return tf.constant(constant, tf.float32)
-    return schedules.learning_rate(global_step, options.optimizer.learning_rate, options.number_of_steps)
+    if options.constant_learning_rate is not None:
+        return tf.constant(options.constant_learning_rate, tf.float32)
+    return schedules.learning_rate(global_step, options.learning_rate, number_of_steps)
 
 
-def moving_averages(options: TrainOptions, global_step: tf.Variable) -> moving_average.MovingAverages | None:
-    """Creates exponential moving averages (EMA) of all variables of the network; None if not enabled."""
-    if options.moving_average_decay is None:
-        return None
-    return moving_average.MovingAverages(slim.get_model_variables(), options.moving_average_decay, global_step)
+def moving_averages(decay: float | None, global_step: tf.Variable) -> moving_average.MovingAverages | None:
+    """Creates exponential moving averages (EMA) of all variables of the network; None without a decay."""
+    return None if decay is None else moving_average.MovingAverages(slim.get_model_variables(), decay, global_step)
 
 
-def micro_batches(options: TrainOptions) -> accumulation.MicroBatches | None:
+def micro_batches(count: int) -> accumulation.MicroBatches | None:
     """Returns the micro-batches of each step; None if it has only one."""
-    return accumulation.MicroBatches(options.accumulation_steps) if options.accumulation_steps > 1 else None
+    return accumulation.MicroBatches(count) if count > 1 else None
 
 
 def build_train_step(

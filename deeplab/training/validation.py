@@ -229,12 +229,7 @@ class ValidationHook(Hook):
             logging.warning('%s', line)
 
     def check_memory(self, training: memory.Need) -> None:
-        """Compares the memory of the training and a validation with what is free.
-
-        The graph of the validation is built here, before it is needed.
-
-        Args:
-          training: what the training needs.
+        """Compares the memory of the training and a validation with what is free, before the first step.
 
         Raises:
           OutOfMemoryError: the validation cannot fit.

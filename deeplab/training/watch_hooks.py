@@ -25,7 +25,7 @@ from deeplab.training.train_loop import Hook, StepResult
 from deeplab.wording import option
 
 # A new network may well predict one class for a while, so a condition must hold this long before it is reported.
-FEWEST_LOOKS = 5
+FEWEST_CHECKS = 5
 FEWEST_STEPS = 200
 CONSTANT_STEPS = 100
 WAITING_SHARE = 0.3
@@ -33,7 +33,7 @@ WARM_UP_STEPS = 20  # the first steps compile, and wait for the input pipeline t
 STEPS_OF_A_WAITING_SHARE = 50
 
 
-class Look(NamedTuple):
+class BatchStatistics(NamedTuple):
     """Statistics of one batch of the first clone.
 
     Attributes:
@@ -66,10 +66,10 @@ def due(global_step: tf.Variable, every_steps: int) -> tf.Tensor:
     return tf.equal((global_step.read_value() + 1) % every_steps, 0)
 
 
-def look(
+def statistics(
     is_due: tf.Tensor, logits: tf.Tensor, labels: tf.Tensor, loss: tf.Tensor, num_classes: int, ignore_label: int
 ) -> tf.Tensor:
-    """Returns the fields of `Look` if `is_due`, else zeros: [5] float64.
+    """Returns the fields of `BatchStatistics` if `is_due`, else zeros: [5] float64.
 
     Build it on the device of the logits; otherwise they are copied in every step.
 
@@ -97,32 +97,32 @@ def look(
             )
             return tf.stack([tf.cast(field, tf.float64) for field in fields])
 
-    return tf.cond(is_due, seen, lambda: tf.zeros([len(Look._fields)], tf.float64), name='look')
+    return tf.cond(is_due, seen, lambda: tf.zeros([len(BatchStatistics._fields)], tf.float64), name='look')
 
 
-def look_at_clone(clone: model_deploy.Clone, is_due: tf.Tensor, num_classes: int, ignore_label: int) -> tf.Tensor:
+def statistics_of_clone(clone: model_deploy.Clone, is_due: tf.Tensor, num_classes: int, ignore_label: int) -> tf.Tensor:
     """Returns the statistics of a clone, computed on its device; its outputs are `CloneOutputs`."""
     outputs: network_clone.CloneOutputs = clone.outputs
     with tf.device(clone.device):
         loss = summation.in_order(list(outputs.losses.values()))
-        return look(is_due, outputs.logits, outputs.batch[common.LABEL], loss, num_classes, ignore_label)
+        return statistics(is_due, outputs.logits, outputs.batch[common.LABEL], loss, num_classes, ignore_label)
 
 
 class WatchHook(Hook):
     """Logs each kind of warning once."""
 
     def __init__(
-        self, looked: tf.Tensor, every_steps: int, class_names: list[str], bar: ProgressHook | None = None
+        self, computed: tf.Tensor, every_steps: int, class_names: list[str], bar: ProgressHook | None = None
     ) -> None:
         """Creates the hook.
 
         Args:
-          looked: result of `look`.
+          computed: result of `statistics`.
           every_steps: steps between two statistics.
           class_names: name of each class.
           bar: progress bar, hidden while a line is logged.
         """
-        self._looked = looked
+        self._statistics = computed
         self._every_steps = every_steps
         self._class_names = class_names
         self._has_one_class = len(class_names) == 1
@@ -143,25 +143,25 @@ class WatchHook(Hook):
 
     def fetches(self, step: int) -> dict[str, tf.Tensor]:
         """Returns the same tensor every time, so that the session prepares one graph."""
-        return {'look': self._looked}
+        return {'statistics': self._statistics}
 
     def after_step(self, result: StepResult, fetched: dict[str, Any]) -> None:
         """Checks the step."""
         self._check_loss(result)
         self._check_input(result)
         if result.step % self._every_steps == 0:
-            self._check_look(result.step, Look(*(float(field) for field in fetched['look'])))
+            self._check_statistics(result.step, BatchStatistics(*(float(field) for field in fetched['statistics'])))
 
-    def _check_look(self, step: int, seen: Look) -> None:
+    def _check_statistics(self, step: int, batch: BatchStatistics) -> None:
         """Detects predictions of a single class, and batches without labeled pixels or with a loss of 0."""
-        if self._unlabeled.lasts(step, seen.labeled_pixels == 0):
+        if self._unlabeled.lasts(step, batch.labeled_pixels == 0):
             self._warn(
                 'unlabeled',
                 f'Every pixel of the batches checked since step {self._unlabeled.since} has the ignore label, so '
                 'nothing is learned. Fix the masks or ignore_label of the data set, or increase '
                 f'{option("ModelOptions.crop_size")} so that crops contain labeled pixels.',
             )
-        if self._zero.lasts(step, seen.loss == 0 and seen.labeled_pixels > 0):
+        if self._zero.lasts(step, batch.loss == 0 and batch.labeled_pixels > 0):
             all_zero = f'Check whether every value of {option("LossOptions.label_weights")} is 0.'
             why = label_checks.ONE_CLASS if self._has_one_class else all_zero
             self._warn(
@@ -169,18 +169,18 @@ class WatchHook(Hook):
                 f'The loss without regularization has been exactly 0 since step {self._zero.since}, although there are '
                 f'labels: nothing is learned. {why}',
             )
-        if self._collapsed.lasts(step, seen.predicted_share == 1.0 and seen.label_classes > 1):
-            name = self._class_names[int(seen.predicted_class)]
+        if self._collapsed.lasts(step, batch.predicted_share == 1.0 and batch.label_classes > 1):
+            name = self._class_names[int(batch.predicted_class)]
             self._warn(
                 'collapsed',
                 f"Every prediction checked since step {self._collapsed.since} is of a single class, now '{name}' (id "
-                f'{int(seen.predicted_class)}), although the labels contain several. Lower the learning rate, weight '
+                f'{int(batch.predicted_class)}), although the labels contain several. Lower the learning rate, weight '
                 f'rare classes ({option("LossOptions.label_weights", "auto")}), or train batch norms '
                 f'({option("TrainOptions.fine_tune_batch_norm", True)}) if training starts from random values.',
             )
 
     def _check_loss(self, result: StepResult) -> None:
-        """Detects a loss that stays exactly the same; with one class, `_check_look` gives the reason."""
+        """Detects a loss that stays exactly the same; with one class, `_check_statistics` gives the reason."""
         if self._has_one_class:
             return
         if result.loss != self._last_loss:
@@ -228,13 +228,13 @@ class _Streak:
     """How long a condition has held: `since` is the step of the first check that found it."""
 
     since: int | None = None
-    looks: int = 0
+    checks: int = 0
 
     def lasts(self, step: int, holds: bool) -> bool:
         """Adds a check; returns whether the condition has held for long enough to report it."""
         if not holds:
-            self.since, self.looks = None, 0
+            self.since, self.checks = None, 0
             return False
         self.since = step if self.since is None else self.since
-        self.looks += 1
-        return self.looks >= FEWEST_LOOKS and step - self.since >= FEWEST_STEPS
+        self.checks += 1
+        return self.checks >= FEWEST_CHECKS and step - self.since >= FEWEST_STEPS

@@ -189,7 +189,9 @@ def get(
 
     # Order stays whatever the number of threads; no stage holds more than a few batches.
     data = data.map(_as_written(sample_at), num_parallel_calls=num_parallel or tf.data.AUTOTUNE, deterministic=True)
-    return _iterated(_batched(data, batch_size, prefetch_batches, device), batches, before)
+    iterator = tf.compat.v1.data.make_initializable_iterator(_batched(data, batch_size, prefetch_batches, device))
+    with tf.control_dependencies(list(before)):
+        return Pipeline(iterator.get_next(sessions.NEXT_BATCH), iterator.initializer, batches)
 
 
 def _batched(data: tf.data.Dataset, batch_size: int, prefetch_batches: int, device: str | None) -> tf.data.Dataset:
@@ -201,14 +203,6 @@ def _batched(data: tf.data.Dataset, batch_size: int, prefetch_batches: int, devi
         return data
     with tf.device(None):  # what wraps the pipeline is placed by TensorFlow
         return data.apply(tf.data.experimental.prefetch_to_device(device, prefetch_batches))
-
-
-def _iterated(data: tf.data.Dataset, batches: int | None, before: Sequence[tf.Tensor]) -> Pipeline:
-    """Returns the pipeline that takes the batches of a data set one after the other."""
-    iterator = tf.compat.v1.data.make_initializable_iterator(data)
-    with tf.control_dependencies(list(before)):
-        samples = iterator.get_next(sessions.NEXT_BATCH)
-    return Pipeline(samples, iterator.initializer, batches)
 
 
 def _as_written(function: Callable[..., Any]) -> Callable[..., Any]:

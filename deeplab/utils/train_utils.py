@@ -120,18 +120,15 @@ def trained_variables(trainable_scopes: Sequence[str]) -> list[tf.Variable]:
     return [v for v in variables if v.op.name.startswith(tuple(trainable_scopes))]
 
 
-def regularization_losses(trainable_scopes: Sequence[str]) -> list[tf.Tensor]:
-    """Returns the terms of weight decay, scalars; with `trainable_scopes`, only for variables in one of them."""
+def decay_in_loss(options: OptimizerOptions) -> list[tf.Tensor]:
+    """Returns the terms of weight decay of all trained variables, scalars; none if the optimizer decays weights."""
+    if options.decouples_weight_decay:
+        return []
     terms: list[tf.Tensor] = tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.REGULARIZATION_LOSSES)
-    if not trainable_scopes:
+    if not options.trainable_scopes:
         return terms
     # A term is named VARIABLE/Regularizer/..., independent of the scope of its clone.
-    return [term for term in terms if term.op.name.startswith(tuple(trainable_scopes))]
-
-
-def decay_in_loss(options: OptimizerOptions) -> list[tf.Tensor]:
-    """Returns the terms of weight decay in the loss, scalars: none if the optimizer decays weights itself."""
-    return [] if options.decouples_weight_decay else regularization_losses(options.trainable_scopes)
+    return [term for term in terms if term.op.name.startswith(tuple(options.trainable_scopes))]
 
 
 def variables_to_restore(
@@ -192,12 +189,7 @@ def resume(
 
 @contextlib.contextmanager
 def _resume_explained(path: str, names: Sequence[str]) -> Iterator[None]:
-    """Explains a failed restore: training resumes from a checkpoint that does not match the network or optimizer.
-
-    Args:
-      path: path of the checkpoint.
-      names: names of the variables to restore.
-    """
+    """Explains a failed restore of variables: the checkpoint from which training resumes does not match them."""
     try:
         yield
     except NetworkMismatchError as error:
@@ -345,15 +337,11 @@ def _require_everything(path: str, report: checkpoints.RestoreReport, slots: set
         number = len(mismatched)
         differ = f'{counted(number, "variable")} {agreeing(number, "differ")}'
         parts.append(f'{differ}: {checkpoints.shortened(mismatched, 3)}')
+    fix = ', or '.join([', '.join(fixes[:-1]), fixes[-1]])
     raise CheckpointError(
         f"The initial checkpoint '{path}'{names} does not have every variable of the network. "
-        f'{_capitalized(", or ".join([", ".join(fixes[:-1]), fixes[-1]]))}. {". ".join(parts)}'
+        f'{fix[0].upper()}{fix[1:]}. {". ".join(parts)}'
     )
-
-
-def _capitalized(text: str) -> str:
-    """Returns `text` with its first letter in upper case and all others unchanged."""
-    return text[:1].upper() + text[1:]
 
 
 def _counts_by_scope(names: Sequence[str], of: Sequence[str]) -> str:

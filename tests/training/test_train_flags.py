@@ -65,7 +65,8 @@ def _input_graph(options):
 
 def _rate_graph(options):
     with tf.Graph().as_default() as graph:
-        training_step.learning_rate(options, tf.compat.v1.train.get_or_create_global_step())
+        step = tf.compat.v1.train.get_or_create_global_step()
+        training_step.learning_rate(options.optimizer, options.number_of_steps, step)
     return graph.as_graph_def()
 
 

@@ -99,7 +99,7 @@ def test_summaries_come_at_first_and_then_every_so_many_seconds(tmp_path, interv
         merged = tf.compat.v1.summary.merge([tf.compat.v1.summary.scalar('total_loss', tf.constant(2.0))])
         is_due = tf.compat.v1.placeholder(tf.bool, [])
         values = tf.where(is_due, merged, b'')
-        hook = train_hooks.SummaryHook(str(tmp_path), summaries.Merged(values, is_due), interval)
+        hook = train_hooks.SummaryHook(str(tmp_path), summaries.MergedSummaries(values, is_due), interval)
         hook.begin(running, 0)
         for step in (1, 2, 3):
             fetched = running.run(hook.fetches(step), hook.feeds(step))
@@ -157,7 +157,7 @@ def test_a_profile_that_cannot_be_written_is_told_once(tmp_path, caplog):
 def summary_hook(tmp_path, monkeypatch, writer):
     monkeypatch.setattr(tf.compat.v1.summary, 'FileWriter', writer)
     with tf.Graph().as_default(), sessions.open_session() as running:
-        hook = train_hooks.SummaryHook(str(tmp_path), summaries.Merged(tf.constant(b''), tf.constant(True)), 0)
+        hook = train_hooks.SummaryHook(str(tmp_path), summaries.MergedSummaries(tf.constant(b''), tf.constant(True)), 0)
         hook.begin(running, 0)
     return hook
 

@@ -72,7 +72,9 @@ def test_the_new_ones_follow_the_schedule(data, tmp_path):
             chosen = OptimizerOptions(name, rate, settings={'adam_learning_rate': 0.7})
             options = training_setup.options(data, tmp_path, 10, optimizer=chosen)
             expected = 0.7 if name == 'adam' else 0.1
-            assert running.run(training_step.learning_rate(options, step)) == pytest.approx(expected)
+            assert running.run(
+                training_step.learning_rate(options.optimizer, options.number_of_steps, step)
+            ) == pytest.approx(expected)
 
 
 def test_flags(tmp_path):

@@ -23,7 +23,7 @@ def look_at(logits, labels, ignore_label=255, step=0, every=1):
     with tf.Graph().as_default(), sessions.open_session() as running:
         counter = tf.compat.v1.get_variable('step', initializer=np.int64(step), use_resource=True)
         is_due = watch_hooks.due(counter, every)
-        looked = watch_hooks.look(
+        looked = watch_hooks.statistics(
             is_due,
             tf.constant(np.array(logits, np.float32)),
             tf.constant(np.array(labels, np.int32)),
@@ -32,7 +32,7 @@ def look_at(logits, labels, ignore_label=255, step=0, every=1):
             ignore_label,
         )
         running.run(counter.initializer)
-        return watch_hooks.Look(*running.run(looked))
+        return watch_hooks.BatchStatistics(*running.run(looked))
 
 
 LOGITS = np.array([[[[3.0, 1, 0], [0, 2, 0]], [[5, 0, 0], [1, 0, 0]]]])  # classes 0, 1, 0, 0
@@ -41,17 +41,19 @@ LABELS = np.array([[0, 0, 1], [255, 255, 2]]).reshape(1, 2, 3, 1)
 
 class TestLook:
     def test_by_hand(self):
-        assert look_at(LOGITS, LABELS) == watch_hooks.Look(4, 3, 0.75, 0, 0.5)
-        assert look_at(LOGITS, LABELS, ignore_label=0) == watch_hooks.Look(4, 3, 0.75, 0, 0.5)  # 255 is no label here
-        assert look_at(LOGITS[:, 1:], np.full((1, 2, 2, 1), 255)) == watch_hooks.Look(0, 0, 1.0, 0, 0.5)
+        assert look_at(LOGITS, LABELS) == watch_hooks.BatchStatistics(4, 3, 0.75, 0, 0.5)
+        assert look_at(LOGITS, LABELS, ignore_label=0) == watch_hooks.BatchStatistics(
+            4, 3, 0.75, 0, 0.5
+        )  # 255 is no label here
+        assert look_at(LOGITS[:, 1:], np.full((1, 2, 2, 1), 255)) == watch_hooks.BatchStatistics(0, 0, 1.0, 0, 0.5)
 
     @pytest.mark.parametrize(('step', 'sees'), [(0, False), (8, False), (9, True), (10, False), (19, True)])
     def test_only_where_it_is_due(self, step, sees):
         found = look_at(LOGITS, LABELS, step=step, every=10)
-        assert (found != watch_hooks.Look(0, 0, 0, 0, 0)) == sees
+        assert (found != watch_hooks.BatchStatistics(0, 0, 0, 0, 0)) == sees
 
 
-GOOD = watch_hooks.Look(1000, 3, 0.5, 1, 0.7)
+GOOD = watch_hooks.BatchStatistics(1000, 3, 0.5, 1, 0.7)
 
 
 NAMES = ('sky', 'road', 'tree')
@@ -66,7 +68,7 @@ def run_hook(
     caplog.clear()
     for step in range(first + 1, first + steps + 1):
         share = waiting(step) if callable(waiting) else waiting
-        hook.after_step(StepResult(step, loss(step), 0.1, 2.0, 1.0, 2.0 * share), {'look': np.array(look(step))})
+        hook.after_step(StepResult(step, loss(step), 0.1, 2.0, 1.0, 2.0 * share), {'statistics': np.array(look(step))})
     hook.end(steps)
     return [record.getMessage() for record in caplog.records]
 
@@ -167,7 +169,7 @@ class TestInTraining:
         seen = []
 
         def after_step(self, result, fetched):
-            seen.append((result.step, watch_hooks.Look(*fetched['look']), result))
+            seen.append((result.step, watch_hooks.BatchStatistics(*fetched['statistics']), result))
 
         monkeypatch.setattr(watch_hooks.WatchHook, 'after_step', after_step)
         train.run(training_setup.options(data, tmp_path / 'log', 6, log_steps=2))
@@ -180,7 +182,7 @@ class TestInTraining:
                 assert 1 / 3 <= look.predicted_share <= 1
                 assert 0 < look.loss <= result.loss
             else:
-                assert look == watch_hooks.Look(0, 0, 0, 0, 0)
+                assert look == watch_hooks.BatchStatistics(0, 0, 0, 0, 0)
 
 
 class TestSkip:

@@ -377,7 +377,10 @@ class TestTrainedScopes:
         ):  # fmt: skip
             for scope in ('net/conv', 'logits/semantic'):
                 layers.conv2d(tf.zeros([1, 3, 3, 2]), 4, 1, scope=scope)
-            terms = {scopes: train_utils.regularization_losses(scopes) for scopes in ((), ('logits',), ('aspp',))}
+            terms = {
+                scopes: train_utils.decay_in_loss(OptimizerOptions(trainable_scopes=scopes))
+                for scopes in ((), ('logits',), ('aspp',))
+            }
             in_loss = {name: len(train_utils.decay_in_loss(OptimizerOptions(name))) for name in OPTIMIZERS.names()}
         assert [len(found) for found in terms.values()] == [2, 1, 0]
         assert terms[('logits',)][0] is terms[()][1]
