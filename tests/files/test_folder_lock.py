@@ -156,7 +156,8 @@ def test_a_second_run_changes_nothing_in_the_folder(tmp_path, folder, monkeypatc
 
 def test_only_the_first_of_several_machines_takes_the_folder(tmp_path, monkeypatch):
     monkeypatch.setattr(train_run, 'check_options', lambda options: None)
-    monkeypatch.setattr(train_run, '_run', lambda options: os.listdir(options.train_logdir))
+    for name in ('_run_chief', '_run_other'):
+        monkeypatch.setattr(train_run, name, lambda options: os.listdir(options.train_logdir))
     data = training_setup.write_data(tmp_path / 'records')
     (tmp_path / 'log').mkdir()
     found = [

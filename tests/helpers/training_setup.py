@@ -1,6 +1,6 @@
 """A tiny split and a tiny network for the tests of train; can run as a process of its own.
 
-`python -m tests.training_setup RECORDS LOGDIR STEPS` trains slowly enough to be killed, in a watched
+`python -m tests.helpers.training_setup RECORDS LOGDIR STEPS` trains slowly enough to be killed, in a watched
 process as the programs are.
 """
 

@@ -393,7 +393,7 @@ class TestBadInput:
 
 def start(records, logdir, steps):
     return subprocess.Popen(
-        [sys.executable, '-m', 'tests.training_setup', str(records), str(logdir), str(steps)],
+        [sys.executable, '-m', 'tests.helpers.training_setup', str(records), str(logdir), str(steps)],
         cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
 
