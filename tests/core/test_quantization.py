@@ -1,6 +1,6 @@
 """Fake quantization against NumPy.
 
-Covers core/convolution.py and core/moving_updates.py.
+Covers core/convolutions.py and core/moving_updates.py.
 """
 
 import numpy as np
