@@ -12,6 +12,7 @@ if __name__ == '__main__':  # first, so that help and errors do not wait for Ten
 
     sys.exit(start.main(['build_coco_data', *sys.argv[1:]]))
 
+import itertools
 import os
 import pathlib
 import sys
@@ -63,7 +64,7 @@ def _load(options: BuildCocoOptions) -> dict[str, coco_annotations.Annotations]:
         )
     first, *others = loaded.values()
     for other in others:
-        if [each['id'] for each in other.categories] != [each['id'] for each in first.categories]:
+        if [category['id'] for category in other.categories] != [category['id'] for category in first.categories]:
             raise DataError(f"'{first.path}' and '{other.path}' have different categories: build them one by one.")
     return loaded
 
@@ -103,7 +104,8 @@ def find_items(
         masks = _paths(f"masks of split '{split}'", annotations.path, _panoptic_folder(annotations.path), names)
         source = coco_annotations.PanopticMasks(annotations, classes)
         return [pairs.SourceFiles(*paths, source) for paths in zip(images, masks, stems, strict=True)]
-    if any(isinstance(each['instances'], list) for listed in annotations.of_image.values() for each in listed):
+    instances = itertools.chain.from_iterable(annotations.of_image.values())
+    if any(isinstance(instance['instances'], list) for instance in instances):
         rasterizer.require_pycocotools()
     sources = [
         coco_annotations.InstanceMasks(annotations.of_image.get(image['id'], ()), image, classes) for image in listed

@@ -327,8 +327,8 @@ def _planned(
     items: Sequence[SourceFiles], split: str, folder: pathlib.Path, total: int, settings: Sequence[Any]
 ) -> list[Shard]:
     """Returns the shards of a split: their records, and the digest of the source files and the settings."""
-    each = -(-len(items) // total)
-    parts = [items[number * each : (number + 1) * each] for number in range(total)]
+    size = -(-len(items) // total)
+    parts = [items[number * size : (number + 1) * size] for number in range(total)]
     return [
         Shard(
             str(folder / f'{split}-{number:05d}-of-{total:05d}.tfrecord'),

@@ -34,7 +34,7 @@ class Annotations:
       digest: digest of its content.
       categories: the categories, in the order of the file.
       images: id and file name of each image, and its height and width if given.
-      of_image: the annotations of each image by its id.
+      of_image: annotations of each image, by the image's id.
     """
 
     path: str
@@ -57,13 +57,15 @@ def load(path: str, kind: str) -> Annotations:
     content = mask_sources.contents(path)
     try:
         parsed = json.loads(content, object_hook=_compact)
-        categories = tuple({**each, 'id': int(each['id']), 'name': str(each['name'])} for each in parsed['categories'])
+        categories = tuple(
+            {**entry, 'id': int(entry['id']), 'name': str(entry['name'])} for entry in parsed['categories']
+        )
         of_image: dict[Any, list[Mapping[str, Any]]] = defaultdict(list)
-        for each in parsed['annotations']:
-            of_image[each['image_id']].append(each)
-            if kind not in each:
+        for entry in parsed['annotations']:
+            of_image[entry['image_id']].append(entry)
+            if kind not in entry:
                 raise KeyError(kind)
-        listed = tuple({**each, 'id': each['id'], 'file_name': str(each['file_name'])} for each in parsed['images'])
+        listed = tuple({**entry, 'id': entry['id'], 'file_name': str(entry['file_name'])} for entry in parsed['images'])
     except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise DataError(f"'{path}' is not JSON: {error}.") from None
     except (KeyError, TypeError, ValueError):
@@ -73,9 +75,9 @@ def load(path: str, kind: str) -> Annotations:
         ) from None
     if not categories or not listed:
         raise DataError(f"'{path}' has {len(categories)} categories and {len(listed)} images; it needs some of both.")
-    _require_unique(path, 'categories with the id', [each['id'] for each in categories])
-    _require_unique(path, 'images with the id', [each['id'] for each in listed])
-    _require_unique(path, 'images named', [os.path.basename(each['file_name']) for each in listed])
+    _require_unique(path, 'categories with the id', [entry['id'] for entry in categories])
+    _require_unique(path, 'images with the id', [entry['id'] for entry in listed])
+    _require_unique(path, 'images named', [os.path.basename(entry['file_name']) for entry in listed])
     return Annotations(path, mask_sources.digest(content), categories, listed, of_image)
 
 
@@ -91,7 +93,7 @@ def _require_unique(path: str, what: str, values: Sequence[Any]) -> None:
 def _compact(entry: dict[str, Any]) -> dict[str, Any]:
     """Returns the values of an object that are needed; files of COCO have a million objects."""
     if 'segments_info' in entry:
-        pairs = [(each['id'], each['category_id']) for each in entry['segments_info']]
+        pairs = [(segment['id'], segment['category_id']) for segment in entry['segments_info']]
         return {'image_id': entry['image_id'], 'file_name': str(entry['file_name']), 'panoptic': pairs}
     if 'segmentation' in entry and 'category_id' in entry:
         region = entry['segmentation']
@@ -135,7 +137,9 @@ def classes(annotations: Annotations, kind: str, wanted: str) -> Classes:
       DataError: There is no such category, or there are too many.
     """
     chosen = [
-        each for each in annotations.categories if wanted == ALL or bool(each.get('isthing', 1)) == (wanted == THINGS)
+        category
+        for category in annotations.categories
+        if wanted == ALL or bool(category.get('isthing', 1)) == (wanted == THINGS)
     ]
     first = int(kind == 'instances' or wanted != ALL)
     count = len(chosen) + first
@@ -143,17 +147,18 @@ def classes(annotations: Annotations, kind: str, wanted: str) -> Classes:
         raise DataError(f"'{annotations.path}' has 0 categories of {wanted}; it needs at least one.")
     fix = 'Remove categories and their annotations from the file, or merge some.'
     require_classes(f"'{annotations.path}'", count, fix, DataError, most=IGNORED)
-    names = [_REST[kind]] * first + [each['name'] for each in chosen]
+    names = [_REST[kind]] * first + [category['name'] for category in chosen]
     if len(set(names)) < count:
         names = [f'{name} {number}' if names.count(name) > 1 else name for number, name in enumerate(names)]
-    colors = [(0, 0, 0)] * first + [each.get('color') for each in chosen]
+    colors = [(0, 0, 0)] * first + [category.get('color') for category in chosen]
     dataset = descriptor.DatasetDescriptor(
         name=f'coco_{kind}' if wanted == ALL else f'coco_{kind}_{wanted}',
         num_classes=count,
         class_names=names,
         palette=None if None in colors else colors,
     )
-    return Classes({each['id']: number for number, each in enumerate(chosen, first)}, 0 if first else None, dataset)
+    ids = {category['id']: number for number, category in enumerate(chosen, first)}
+    return Classes(ids, 0 if first else None, dataset)
 
 
 class PanopticMasks:
@@ -163,14 +168,14 @@ class PanopticMasks:
         """Keeps the classes of the segments of each file."""
         self.key = f'panoptic {annotations.digest} {classes.key}'
         rest = IGNORED if classes.rest is None else classes.rest
-        category_ids = {each['id'] for each in annotations.categories}
+        category_ids = {annotation['id'] for annotation in annotations.categories}
         self._segments = {
-            os.path.basename(each['file_name']): {
+            os.path.basename(annotation['file_name']): {
                 segment: classes.ids.get(category, rest) if category in category_ids else -1
-                for segment, category in each['panoptic']
+                for segment, category in annotation['panoptic']
             }
             for listed in annotations.of_image.values()
-            for each in listed
+            for annotation in listed
         }
 
     def mask(self, path: str) -> bytes:
@@ -204,13 +209,13 @@ class InstanceMasks:
             if size is None:
                 raise DataError('it has no height and width')
         drawn = np.zeros(size, np.uint8)
-        for number, each in sorted(enumerate(self._instances), key=lambda pair: _depth(pair[1])):
-            if (category := each['category_id']) not in self._classes.ids:
+        for number, annotation in sorted(enumerate(self._instances), key=lambda pair: _depth(pair[1])):
+            if (category := annotation['category_id']) not in self._classes.ids:
                 raise DataError(
                     f'an annotation of {self._image["file_name"]} has the category {category}, which is not listed'
                 )
             with reading.within(f'annotation {number} of {self._image["file_name"]}'):
-                if (geometry := coco.geometry_of(each['instances'], size)) is not None:
+                if (geometry := coco.geometry_of(annotation['instances'], size)) is not None:
                     region, _ = rasterizer.region_of(geometry, size)
                     region.fill(drawn, self._classes.ids[category])
         return images.encode_png(drawn)

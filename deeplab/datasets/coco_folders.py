@@ -18,7 +18,7 @@ def images(root: str, split: str, year: int) -> str | None:
 
 def first(root: str, inner: Sequence[str], name: str, without: str | None = None) -> str | None:
     """Returns the first folder ROOT/INNER/NAME that exists and is not `without`; None if there is none."""
-    for path in (os.path.join(root, each, name) for each in inner):
+    for path in (os.path.join(root, folder, name) for folder in inner):
         if os.path.isdir(path) and path != without:
             return path
     return None

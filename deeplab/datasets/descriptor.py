@@ -22,7 +22,7 @@ PATH_SUFFIXES = (*FILE_SUFFIXES, user_modules.SUFFIX)  # of names that are paths
 IMAGE_BITS = (8, 16)
 MOST_CHANNELS = 1000
 _USUAL_STEM = 'dataset'  # of the names of descriptions that lie beside the data
-_OF_RECORDS = ('summary', 'parameters', 'source')  # fields that files cannot set, or that follow the others there
+_RECORD_FIELDS = ('summary', 'parameters', 'source')  # fields that files cannot set, or that follow the others there
 # Further keys of files, for a data set that is read from images and masks (`segmentation_dataset.FolderSource`).
 FOLDER_KEYS = (
     'images', 'masks', 'mask_suffix', 'lists', 'val_fraction', 'group_pattern', 'seed', 'allow_unmatched', 'colors'
@@ -256,7 +256,7 @@ def _from_file(path: str) -> DatasetDescriptor:
         raise OptionError(f"The file of the data set, '{path}', does not exist.") from None
     except documents.DocumentError as error:
         raise OptionError(f'{path} {error}.') from None
-    fields = [field.name for field in dataclasses.fields(DatasetDescriptor) if field.name not in _OF_RECORDS]
+    fields = [field.name for field in dataclasses.fields(DatasetDescriptor) if field.name not in _RECORD_FIELDS]
     fields.append('source')
     if not isinstance(content, Mapping):
         raise OptionError(f'{path}: the file must contain one object with the keys {", ".join(fields)}.')

@@ -23,7 +23,7 @@ CHANNELS_KEY = 'image/channels'
 LABEL_ENCODED_KEY = 'image/segmentation/class/encoded'
 LABEL_FORMAT_KEY = 'image/segmentation/class/format'
 
-_OF_SIXTEEN_BITS = 257.0  # 65535 / 255: what a value of 16 bits is divided by
+_SIXTEEN_BIT_SCALE = 257.0  # 65535 / 255: what a value of 16 bits is divided by
 
 
 @dataclasses.dataclass(frozen=True)
@@ -177,7 +177,7 @@ def decode_image(content: Any, channels: int, bits: int) -> Any:
             tf.io.is_jpeg(content),
             # Asked for 16 bits, the operation gives a JPEG's values 256 times, not 257.
             lambda: tf.cast(_decode_picture(content, channels, tf.uint8), tf.float32),
-            lambda: tf.cast(_decode_picture(content, channels, tf.uint16), tf.float32) / _OF_SIXTEEN_BITS,
+            lambda: tf.cast(_decode_picture(content, channels, tf.uint16), tf.float32) / _SIXTEEN_BIT_SCALE,
         )
 
     if channels > 4:
@@ -207,4 +207,4 @@ def _read_array(content: bytes, channels: int, bits: int) -> np.ndarray:
         raise DataError(f'it has {values.shape[2]} channels of {values.dtype.name}, not {channels} of {bits} bits')
     if bits == 8:
         return values
-    return values.astype(np.float32) / np.float32(_OF_SIXTEEN_BITS if values.dtype == np.uint16 else 1.0)
+    return values.astype(np.float32) / np.float32(_SIXTEEN_BIT_SCALE if values.dtype == np.uint16 else 1.0)

@@ -61,17 +61,17 @@ class _Consequences(NamedTuple):
     unseen: str
 
 
-_OF_TRAINING = _Consequences(
+_TRAINING = _Consequences(
     'there is nothing to learn',
     'the network learns to predict {} everywhere',
     'the network learns nothing about them',
 )
-_OF_BUILDING = _Consequences(
+_BUILDING = _Consequences(
     'there is nothing to learn or to measure',
     'a network learns to predict {} everywhere',
     'a network learns nothing about them',
 )
-_OF_VALIDATION = _Consequences(
+_VALIDATION = _Consequences(
     'there is nothing to measure',
     'a network that predicts {} everywhere has an mIoU of 1',
     'they are excluded from the metrics',
@@ -95,10 +95,10 @@ def labels(descriptor: DatasetDescriptor, check_result: Split, split: str, loss:
     pixels = np.asarray(check_result.class_pixels, np.int64)
     where = f"split '{split}'"
     if not pixels.sum():
-        return _nothing(descriptor, where, _OF_TRAINING)
-    warnings = _one_class(descriptor, check_result, where, _OF_TRAINING)
+        return _nothing(descriptor, where, _TRAINING)
+    warnings = _one_class(descriptor, check_result, where, _TRAINING)
     warnings = warnings or missing(descriptor, pixels, len(check_result.records), where)
-    warnings += _ignored(descriptor, check_result, where, _OF_TRAINING)
+    warnings += _ignored(descriptor, check_result, where, _TRAINING)
     # `_one_class` may have said already that background is ignored.
     if descriptor.ignore_label != 0 or not any('id 0 is ignored' in line for line in warnings):
         warnings += ignored_class(descriptor)
@@ -122,9 +122,9 @@ def validation_labels(descriptor: DatasetDescriptor, histogram: Histogram, split
         return []
     where = f"split '{split}'"
     if not np.any(histogram.class_pixels):
-        return _nothing(descriptor, where, _OF_VALIDATION)
-    one_class = _one_class(descriptor, histogram, where, _OF_VALIDATION)
-    return one_class + _ignored(descriptor, histogram, where, _OF_VALIDATION)
+        return _nothing(descriptor, where, _VALIDATION)
+    one_class = _one_class(descriptor, histogram, where, _VALIDATION)
+    return one_class + _ignored(descriptor, histogram, where, _VALIDATION)
 
 
 def built(counts: np.ndarray, num_classes: int | None, ignore_label: int, split: str) -> list[str]:
@@ -149,9 +149,9 @@ def built(counts: np.ndarray, num_classes: int | None, ignore_label: int, split:
     classes = np.where(np.arange(256) == ignore_label, 0, counts)[: descriptor.num_classes]
     histogram, where = Counts(classes, int(counts[ignore_label])), f"split '{split}'"
     if not classes.any():
-        return _nothing(descriptor, where, _OF_BUILDING)
-    warnings = _one_class(descriptor, histogram, where, _OF_BUILDING)
-    return warnings + _ignored(descriptor, histogram, where, _OF_BUILDING)
+        return _nothing(descriptor, where, _BUILDING)
+    warnings = _one_class(descriptor, histogram, where, _BUILDING)
+    return warnings + _ignored(descriptor, histogram, where, _BUILDING)
 
 
 def ignored_class(descriptor: DatasetDescriptor) -> list[str]:
