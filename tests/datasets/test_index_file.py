@@ -68,7 +68,7 @@ def test_a_shard_that_has_changed_is_read(tmp_path, monkeypatch, change):
     elif change == 'header':  # of the same size and time
         dataset_files.write_shard(path, expected := SHARDS[0][::-1])
         os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
-    else:  # the shard is not among those of the index, or only
+    else:  # the shard is not in the index, or only
         os.rename(shards[0], tmp_path / 'train-00000-of-00003')
         expected = SHARDS[0] if change == 'new' else []
         if change == 'gone':

@@ -38,13 +38,13 @@ def truth(number):
 
 
 def corners(box):
-    """The corners of a box whose coordinates are those of pixels' corners."""
+    """The corners of a box in coordinates of pixels' corners."""
     left, top, right, bottom = box
     return [[left, top], [right, top], [right, bottom], [left, bottom]]
 
 
 def centers(box):
-    """The corners of a box whose coordinates are those of pixels' centers."""
+    """The corners of a box in coordinates of pixels' centers."""
     return corners((box[0], box[1], box[2] - 1, box[3] - 1))
 
 
@@ -400,7 +400,7 @@ def hasty_json(root):
 
 
 def roboflow_masks(root):
-    """Semantic segmentation masks: those of each split lie beside its images."""
+    """Semantic segmentation masks, which lie beside the images of each split."""
     for split, numbers in (('train', (0, 1)), ('valid', (2,))):
         put(root / split / '_classes.csv', 'Pixel Value, Class\r\n0, background\r\n1, road\r\n2, car\r\n')
         for number in numbers:
