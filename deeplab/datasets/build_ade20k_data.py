@@ -32,9 +32,6 @@ def run(options: BuildAde20kOptions) -> dict[str, Any]:
 
     All files are searched for before anything is written.
 
-    Args:
-      options: the input and the output.
-
     Returns:
       A summary of what was written (`build_data.write_splits`).
 
@@ -49,12 +46,6 @@ def run(options: BuildAde20kOptions) -> dict[str, Any]:
 
 def find_items(options: BuildAde20kOptions) -> dict[str, list[pairs.SourceFiles]]:
     """Finds the records of both splits, in their shuffled order.
-
-    Args:
-      options: the input.
-
-    Returns:
-      Records by split.
 
     Raises:
       DataError: A folder, or the mask of an image, is missing.
@@ -102,12 +93,6 @@ def _visible(folder: str) -> list[pathlib.Path]:
 
 def find_release_items(options: BuildAde20kOptions) -> dict[str, list[pairs.SourceFiles]]:
     """Finds the records of both splits in the full release, in their shuffled order.
-
-    Args:
-      options: the input.
-
-    Returns:
-      Records by split.
 
     Raises:
       DataError: The folder or an image is missing, or no object has the name of a class.

@@ -48,9 +48,6 @@ _FRAME = re.compile(r'(?P<sequence>0001TP|0006R0|0016E5|Seq05VD)_f?(?P<number>\d
 def run(options: BuildCamvidOptions) -> dict[str, Any]:
     """Writes the splits train, val and test, and the description of the data set.
 
-    Args:
-      options: the input and the output.
-
     Returns:
       A summary of what was written (`build_data.write_known`).
 

@@ -60,9 +60,6 @@ def run(options: BuildCityscapesOptions) -> dict[str, Any]:
     These are train_fine, val_fine and test_fine, or else train_coarse and val_coarse. The test split may have no masks,
     because its masks are not public. All files are searched for before anything is written.
 
-    Args:
-      options: the input and the output.
-
     Returns:
       A summary of what was written (`build_data.write_splits`).
 
@@ -76,12 +73,6 @@ def run(options: BuildCityscapesOptions) -> dict[str, Any]:
 
 def find_items(options: BuildCityscapesOptions) -> dict[str, list[pairs.SourceFiles]]:
     """Finds the records of every split whose images exist, sorted by folder, city and name.
-
-    Args:
-      options: the input.
-
-    Returns:
-      Records by split.
 
     Raises:
       DataError: A folder, or the mask of an image, is missing.

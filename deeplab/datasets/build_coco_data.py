@@ -31,9 +31,6 @@ DEFAULT_NUM_SHARDS = 10
 def run(options: BuildCocoOptions) -> dict[str, Any]:
     """Writes the splits train and val whose annotations exist, and the description of the data set.
 
-    Args:
-      options: the input and the output.
-
     Returns:
       A summary of what was written (`build_data.write_known`).
 

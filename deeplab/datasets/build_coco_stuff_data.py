@@ -32,9 +32,6 @@ _CONTIGUOUS = '_labelTrainIds'  # end of the names of masks that some toolkits c
 def run(options: BuildCocoStuffOptions) -> dict[str, Any]:
     """Writes the splits train and val whose images and masks exist, and the description of the data set.
 
-    Args:
-      options: the input and the output.
-
     Returns:
       A summary of what was written (`build_data.write_known`).
 
@@ -51,9 +48,6 @@ def run(options: BuildCocoStuffOptions) -> dict[str, Any]:
 
 def find_items(options: BuildCocoStuffOptions) -> dict[str, list[pairs.SourceFiles]]:
     """Finds the records of every split whose images and masks exist, sorted by name.
-
-    Args:
-      options: the input.
 
     Raises:
       DataError: There is no split, or a file has no partner.

@@ -72,9 +72,6 @@ class Classes:
 def run(options: BuildFolderOptions) -> dict[str, Any]:
     """Reads and checks all files, and then writes the splits and the description of the data set.
 
-    Args:
-      options: the input and the output.
-
     Returns:
       A summary of what was written (`build_data.write_splits`), with the path of the description and num_classes.
 
@@ -106,9 +103,6 @@ def find_items(
     Args:
       options: the input.
       table: colors of the masks; None for masks of ids.
-
-    Returns:
-      Records by split.
 
     Raises:
       DataError: A folder or list is missing, or a file has no partner.

@@ -51,9 +51,6 @@ def run(options: BuildMapillaryOptions) -> dict[str, Any]:
     Labels that the configuration file excludes from evaluation are ignored; the others are the classes, in the order of
     the file. The split test has no masks.
 
-    Args:
-      options: the input and the output.
-
     Returns:
       A summary of what was written (`build_data.write_known`).
 

@@ -34,9 +34,6 @@ def run(options: BuildVocOptions) -> dict[str, Any]:
     A split none of whose masks exists (VOC's test) is written without masks, as long as another split has masks. All
     files are searched for before anything is written.
 
-    Args:
-      options: the input and the output.
-
     Returns:
       A summary of what was written (`build_data.write_splits`).
 
@@ -51,12 +48,6 @@ def run(options: BuildVocOptions) -> dict[str, Any]:
 
 def find_items(options: BuildVocOptions) -> dict[str, list[pairs.SourceFiles]]:
     """Finds the records of every split, in the order of the lists.
-
-    Args:
-      options: the input.
-
-    Returns:
-      Records by split.
 
     Raises:
       DataError: A folder, list or file is missing.

@@ -32,9 +32,6 @@ from deeplab.wording import option
 def run(options: RemoveColormapOptions) -> dict[str, Any]:
     """Converts every mask of a folder; masks of plain ids are copied. EXIF orientations are applied.
 
-    Args:
-      options: the input and the output.
-
     Returns:
       output_dir, the number of masks and the seconds taken.
 
