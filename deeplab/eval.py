@@ -9,7 +9,7 @@ if __name__ == '__main__':  # first, so that help and usage errors do not wait f
     import os
     import sys
 
-    if not __package__:  # run as a file: replace the folder of this file by that of the package
+    if not __package__:  # run as a file: replace the folder of this file by the folder of the package
         sys.path[0] = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
     from deeplab import start
 

@@ -9,7 +9,7 @@ if __name__ == '__main__':  # first, so that help and usage errors do not wait f
     import os
     import sys
 
-    if not __package__:  # run as a file: replace the folder of this file by that of the package
+    if not __package__:  # run as a file: replace the folder of this file by the folder of the package
         sys.path[0] = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
     from deeplab import start
 
@@ -68,7 +68,7 @@ class Result:
     """Result of a run of the program.
 
     Attributes:
-      rounds: one for each checkpoint, in order; the images of a later one replace those of an earlier one.
+      rounds: one for each checkpoint, in order; the images of a later round replace earlier images.
       pictures_dir: folder of NUMBER_image.png and NUMBER_prediction.png.
       raw_dir: folder of NAME.png with class ids; None if not requested.
       submission: path of the archive for an evaluation server; None if not requested.
@@ -233,7 +233,7 @@ class Pictures:
           colormap: [n, 3] uint8.
           descriptor: of the data set; raw predictions have its `eval_ids`.
           resize: how the images were resized.
-          written: the list of files that vis wrote; those of earlier runs are removed before the first file is written.
+          written: the list of files that vis wrote; files of earlier runs are removed before the first file is written.
           extras: what writes further files of each image.
         """
         self._written, self._extras = written, extras

@@ -308,6 +308,17 @@ def test_light_modules_load_no_tensorflow():
     assert done.returncode == 0, done.stderr
 
 
+def test_texts_name_the_thing_instead_of_that_of_and_those_of():
+    """These pronouns make readers look back; a sentence that names the thing again is read once."""
+    places = [
+        f'{path.relative_to(ROOT)}:{number}: {line.strip()}'
+        for path in [*PACKAGE.rglob('*.py'), *PACKAGE.rglob('*.js')]
+        for number, line in enumerate(path.read_text(encoding='utf-8').splitlines(), start=1)
+        if re.search(r'\b(that|those) of\b', line, re.IGNORECASE)
+    ]
+    assert len(places) < 30, '\n'.join(places)
+
+
 def test_no_file_names_a_machine_s_own_folders():
     """Committed text works anywhere."""
     folders = tuple(f'/{name}/' for name in ('work', 'root'))

@@ -31,7 +31,7 @@ def check_records(options: TrainOptions | EvalOptions | VisOptions) -> None:
 
 
 def use_one_dnn(options: Any = None) -> None:
-    """Makes TensorFlow's CPU kernels those of oneDNN, unless the environment says otherwise.
+    """Makes TensorFlow use the CPU kernels of oneDNN, unless the environment says otherwise.
 
     TensorFlow leaves them off on processors without AVX-512, where they are faster, too: eval's network takes two
     thirds of the processor time with them, and a training step 0.7 to 1.0 of it.

@@ -25,7 +25,7 @@ from deeplab.options import (
 PREDICTION = Group('Scales and flips', (of(PredictionOptions),))
 WINDOWS = Group('Large images', (of(WindowOptions),))
 _EVAL_RESULTS = ('checkpoint_dir', 'all_checkpoints', 'use_moving_average', 'eval_logdir')
-_OUTSIDE = ('master', 'batch_size')  # fields whose flags are among those of the machine and of the data
+_OUTSIDE = ('master', 'batch_size')  # fields with flags in the groups of the machine and of the data
 
 
 def _wait(rounds: str, meaning: str) -> tuple[Entry, ...]:
@@ -37,7 +37,7 @@ def _wait(rounds: str, meaning: str) -> tuple[Entry, ...]:
 
 
 def engine_group(*first: Entry) -> Group:
-    """Returns the flags of the engine, after those of the machine."""
+    """Returns the flags of the engine, after the flags of the machine."""
     return Group('Machines and engines', (*first, of(EngineOptions), NUM_THREADS))
 
 

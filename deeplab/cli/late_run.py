@@ -23,7 +23,7 @@ def announce(program_options: Any) -> None:
     """Warns if the folder of the checkpoints does not exist, before TensorFlow is imported and the records are opened.
 
     Args:
-      program_options: those of a program.
+      program_options: options of a program.
     """
     if not isinstance(program_options, (EvalOptions, VisOptions)):
         return

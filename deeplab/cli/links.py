@@ -28,7 +28,7 @@ def of(kind: type, *names: str, without: Iterable[str] = ()) -> Callable[[], lis
 
     Args:
       kind: the class.
-      *names: fields whose flags are meant; none for those of all fields, and of the parameters that users choose with
+      *names: fields to return the flags of; none for all fields and all parameters that users choose with
         them (`options.parameters`).
       without: fields that are left out.
     """

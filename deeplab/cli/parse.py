@@ -41,7 +41,7 @@ def parse_flags(program: Program, words: Sequence[str]) -> Values:
     words = program.prepare(without_undefined(words, program.flags))
     program.check_flags()
     known, flag_names = program.flags, program.flag_names  # both are made anew whenever they are read
-    wording.add_flag_names(flag_names)  # those of the plugins
+    wording.add_flag_names(flag_names)  # flags of plugins included
     if program.positional:
         words = with_named(words, known, program.positional)
     values = Values(words, known, flag_names)
@@ -88,7 +88,7 @@ def _apply_run(values: Values) -> None:
             'too: what they define is unknown without it.'
         )
     try:
-        # A recipe may set other flags in this version than in that of the training, which noted them.
+        # A recipe may set other flags in this version than in the version of the training, which noted them.
         explicit = recipes.without(plugin_flags.without(command))
         trained = parse_flags(find_program('train'), [*explicit, *(run.get('recipe_flags') or ())])
     except UserError as error:

@@ -32,7 +32,7 @@ class Program:
       positional: name of the flag whose value may be given as a positional argument, as FILE in `deeplab checkpoint
         FILE`, or values if the flag is a 'repeated string'; empty for none.
       common: names of the flags that --help shows beside the required ones, separated by spaces; empty for all but
-        those of every program. --helpfull shows all.
+        the flags of every program. --helpfull shows all.
     """
 
     name: str

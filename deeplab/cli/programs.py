@@ -65,7 +65,7 @@ _PAGE_FLAGS = (
 
 
 def _network_of_export() -> list[Flag]:
-    """Returns the network flags; 8 is the default of the original's export, 16 that of its other programs."""
+    """Returns the network flags; the default is 8 in the original's export, 16 in its other programs."""
     return [dataclasses.replace(flag, default=8) if flag.name == 'output_stride' else flag for flag in NETWORK.flags]
 
 
@@ -217,7 +217,7 @@ _VERIFY = Program(
                     'string',
                     None,  # the options have the evaluations themselves
                     'JSON file with published figures: a list of objects with output_stride, scales, flips, split, '
-                    'miou (in percent). Not set: those of --preset.',
+                    'miou (in percent). Not set: the figures of --preset.',
                     fields=('VerifyOptions.cases',),
                     is_path=True,
                 ),
@@ -396,7 +396,7 @@ _CHECKPOINT = Program(
                 of(options.RestoreOptions, without=['ignore_missing_vars']),  # it always shows what is missing
             ),
         ),
-        dataclasses.replace(CLASSES, title='Classes; if not given, those of the checkpoint'),
+        dataclasses.replace(CLASSES, title='Classes; if not given, the classes of the checkpoint'),
         NETWORK,
         HEAD,
         *EVERY_PROGRAM,

@@ -22,7 +22,7 @@ from deeplab.cli.words import Flag, Group, UsageError, normalized
 from deeplab.files import run_manifests
 
 _OWN = ('run', 'output', 'images', 'metrics_dir')
-# Flags with which the images of a report may have other sizes than those of a validation.
+# Flags with which a report may have images of other sizes than a validation.
 _OTHER_SIZES = frozenset(
     ('dataset_dir', 'eval_split', 'min_resize_value', 'max_resize_value', 'resize_factor')
     + ('window', 'window_stride', 'whole_pixels')
@@ -57,7 +57,7 @@ def report_groups(runs: str, output: str) -> tuple[Group, ...]:
         PREDICTION,
         WINDOWS,
         Group(
-            'Network; if not given, that of the run.json of each run', (of(options.EvalOptions, 'use_moving_average'),)
+            'Network; if not given, as in the run.json of each run', (of(options.EvalOptions, 'use_moving_average'),)
         ),
         NETWORK,
         HEAD,
@@ -146,7 +146,7 @@ def _run(path: str, values: Values, given: Mapping[str, str], crop: Mapping[str,
 
 
 def _evaluation(path: str, flags: Mapping[str, str], values: Values) -> options.EvalOptions:
-    """Returns the options of eval for one run, and adds its notes to those of the program."""
+    """Returns the options of eval for one run, and adds its notes to the program's notes."""
     known = find_program('eval').flags
     words = [
         f'--{name}={value}'
@@ -159,7 +159,7 @@ def _evaluation(path: str, flags: Mapping[str, str], values: Values) -> options.
     made: options.EvalOptions = find_program('eval').to_options(parsed)
     if parsed.given('eval_crop_size'):
         return made
-    return dataclasses.replace(made, model=dataclasses.replace(made.model, crop_size=None))  # that of the images
+    return dataclasses.replace(made, model=dataclasses.replace(made.model, crop_size=None))  # the size of the images
 
 
 def _from_manifest(run: Mapping[str, Any]) -> dict[str, str]:

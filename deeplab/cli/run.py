@@ -31,7 +31,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command line `deeplab ARGV...`.
 
     Args:
-      argv: the arguments of `deeplab`; None for those of this process.
+      argv: the arguments of `deeplab`; None for the arguments of this process.
 
     Returns:
       The exit status: 0, 1 for an error while running, 2 for an invalid command line, 128 plus the number of the

@@ -97,7 +97,7 @@ def _loss_options(values: Values) -> options.LossOptions:
 def _command(values: Values) -> tuple[str, ...]:
     """The line, what it repeats included, as flags that give the same again."""
     known = find_program('train').flags
-    read = normalized(values.words, known)  # preview has flags beside those of train
+    read = normalized(values.words, known)  # preview has more flags than train
     return tuple(f'--{name}={value}' for name, value in read if name in known and name != 'from')
 
 
@@ -229,7 +229,7 @@ def benchmark_options(values: Values) -> options.BenchmarkOptions:
 
 
 def _model_of_classes(values: Values) -> options.ModelOptions:
-    """Returns the network that the flags describe, for their numbers of classes and channels or those of a data set."""
+    """Returns the network that the flags describe; a data set states the classes and channels that flags do not."""
     classes, channels = values['num_classes'], values['image_channels']
     if values['dataset'] and (classes is None or channels is None):
         dataset = descriptor.load(values.path('dataset'))

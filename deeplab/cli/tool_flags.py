@@ -28,7 +28,7 @@ CLASSES = Group(
             'input_channels',
             name='image_channels',
             default=None,
-            meaning='Number of channels of the images; overrides --dataset. Not set: that of the data set, or 3 '
+            meaning='Number of channels of the images; overrides --dataset. Not set: as in the data set, or 3 '
             'without one.',
         ),
     ),

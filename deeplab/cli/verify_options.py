@@ -49,7 +49,7 @@ def verify_options(values: Values) -> options.VerifyOptions:
 
 
 def _published(values: Values) -> tuple[catalog.Published, ...]:
-    """Returns the published evaluations, from a file or those of the preset."""
+    """Returns the published evaluations, from a file or from the preset."""
     if values['published']:
         return catalog.read_published(values.path('published'))
     if not values['preset']:

@@ -9,7 +9,7 @@ if __name__ == '__main__':  # first, so that help and usage errors do not wait f
     import os
     import sys
 
-    if not __package__:  # run as a file: replace the folder of this file by that of the package
+    if not __package__:  # run as a file: replace the folder of this file by the folder of the package
         sys.path[0] = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
     from deeplab import start
 
@@ -157,7 +157,7 @@ def sums_of(pairs: Pairs, options: CocoFormatOptions) -> np.ndarray:
 
 
 def _table(means: dict[str, panoptic.Figures], digits: int) -> list[str]:
-    """Returns the lines of a table in percent; `digits` are those of the shares."""
+    """Returns the lines of a table in percent; `digits` is the number of digits after the point."""
     names = [name for name in means['All'] if name != 'n']
     digits = max(digits - 2, 0)
     width = digits + 7

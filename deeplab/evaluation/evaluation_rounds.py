@@ -40,7 +40,7 @@ class Task:
       master: address of a TensorFlow server, empty for this process.
       use_moving_average: whether to evaluate the moving averages (EMA) of the weights instead.
       engine: what runs the network.
-      cache_dirs: folders for converted networks if that of the checkpoint cannot be written.
+      cache_dirs: folders for converted networks if the folder of the checkpoint cannot be written.
       windows: sizes of windows for images of any size; None for images of the crop size.
     """
 
@@ -90,7 +90,7 @@ def evaluate(checkpoint: str, task: Task, after_batch: Callable[[], None] = lamb
     """Evaluates one checkpoint on a split.
 
     Args:
-      checkpoint: its path, or that of an export, whose images are read in their own size (`Task.windows`).
+      checkpoint: its path, or the path of an export, whose images are read in their own size (`Task.windows`).
       task: network, split and metrics.
       after_batch: called after each batch; what it raises ends the round.
 
@@ -140,7 +140,7 @@ def tagged_figures(metrics: Metrics, prediction: PredictionOptions) -> dict[str,
 def further_tagged_figures(result: Round, prediction: PredictionOptions) -> dict[str, float | None]:
     """Returns the figures of the further metrics by summary tag, such as `eval/image_iou_1.0_mean`.
 
-    Those of classes follow, such as `eval/boundary_iou_1.0_iou_class_7`.
+    Tags of classes follow, such as `eval/boundary_iou_1.0_iou_class_7`.
     """
     tagged = {}
     for metric, figures in result.further.items():
@@ -228,7 +228,7 @@ def free_path(folder: str, name: str, own_key: str, ending: str) -> str:
     Args:
       folder: where it is to be written.
       name: its name, ending in '.json'.
-      own_key: key that the metrics of this program have, and those of other programs do not have.
+      own_key: key of the metrics of this program, which the metrics of other programs lack.
       ending: what to add to the name if the folder has metrics of another program under it.
     """
     path = os.path.join(folder, name)

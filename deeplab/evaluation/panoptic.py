@@ -24,7 +24,7 @@ class Segmentation:
 
     Attributes:
       index: [h, w] integer, number of the segment of each pixel; 0 for void.
-      categories: [n + 1] integer, categories of the segments; the first is that of void and not used.
+      categories: [n + 1] integer, categories of the segments; the first, void, is not used.
       is_crowd: [n + 1] bool, which segments are crowds.
     """
 
@@ -147,7 +147,7 @@ def covering_sums(
         large images do not count more.
 
     Returns:
-      [num_categories, 2] float64: the sum over the true segments of weight times best IoU, and that of the weights.
+      [num_categories, 2] float64: the sum over the true segments of weight times best IoU, and the sum of the weights.
 
     Source: arXiv:1902.05093, section 5.1.
     """

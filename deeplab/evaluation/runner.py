@@ -126,8 +126,8 @@ def require_channels(network: ModelOptions, descriptor: DatasetDescriptor) -> No
     """Raises `OptionError` unless the network takes as many channels as the data set's images have."""
     if network.input_channels != descriptor.image_channels:
         raise OptionError(
-            f"The network takes images of {network.input_channels} channels, those of the data set '{descriptor.name}' "
-            f'have {descriptor.image_channels} (image_channels); they must be equal.'
+            f'The network takes images of {network.input_channels} channels, images of the data set '
+            f"'{descriptor.name}' have {descriptor.image_channels} (image_channels); they must be equal."
         )
 
 
@@ -200,7 +200,7 @@ def reading_of(
 
     Args:
       split: where they come from.
-      network: its crop size and batch size are those of the batches, unless there are windows.
+      network: it has the crop size and batch size of the batches, unless there are windows.
       resize: how images are resized.
       keys: see `Reading`.
       windows: sizes of windows, for which images are read one at a time in their own size; None for no windows.

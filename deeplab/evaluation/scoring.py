@@ -28,7 +28,7 @@ class Results(NamedTuple):
     """The results of all metrics.
 
     Attributes:
-      metrics: those of the confusion matrix.
+      metrics: metrics of the confusion matrix.
       further: figures of the further metrics, by names of metrics and figures.
       of_classes: their figures of each class, by names of metrics and figures: one value a class.
       documents: further results as text, by names of files.
@@ -109,7 +109,7 @@ class Scores:
         labels, predictions = batch[common.LABEL][..., 0], batch[runner.PREDICTION]  # [n, h, w]
         inputs = {name: self._input(name, labels, predictions, batch) for name in self._inputs}
         if len(self._accumulators) > 1:  # the confusion matrix, which is always there, has its counts already
-            # Those of images in windows are smaller integers, with which metrics of plugins might not count far enough.
+            # Labels of images in windows are small integers, with which metrics of plugins might not count far enough.
             labels, predictions = labels.astype(np.int32, copy=False), predictions.astype(np.int32, copy=False)
         for name, accumulator in self._accumulators.items():
             accumulator.update(labels, predictions, **{key: inputs[key] for key in self._metrics[name].inputs})

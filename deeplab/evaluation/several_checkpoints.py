@@ -16,7 +16,7 @@ class Target(NamedTuple):
 
     Attributes:
       path: of the checkpoint.
-      folder: name of the folder for its metrics, in that of the program; empty for that folder itself.
+      folder: name of the folder for its metrics, in the program's folder; empty for the program's folder itself.
     """
 
     path: str

@@ -39,7 +39,7 @@ class Server(NamedTuple):
       ids: the ids that it evaluates.
       names: matches names of images; the group `image` is what the server identifies an image by.
       example: of a name.
-      has_palette: whether pictures are indices of a palette, which is that of VOC; otherwise they are gray.
+      has_palette: whether pictures are indices of the palette of VOC; otherwise they are gray.
       dataset: data set with these ids.
     """
 
@@ -245,7 +245,7 @@ def _wrong_picture(content: bytes, size: Size, server: Server) -> tuple[str, str
         with Image.open(io.BytesIO(content), formats=('PNG',)) as picture:
             if picture.size != size[::-1]:
                 found = f'{picture.height}x{picture.width} for {size[0]}x{size[1]}'
-                return 'sizes that are not those of the images', f' ({found})'
+                return 'sizes that differ from the images', f' ({found})'
             if picture.mode != ('P' if server.has_palette else 'L'):
                 return 'pictures that do not hold ids in 8 bits', ''
             ids = np.asarray(picture)

@@ -154,7 +154,9 @@ def from_matrix(matrix: Sequence[Sequence[int]], descriptor: DatasetDescriptor) 
         if rest:
             found.append(Finding(f"class 0 ('{name}') is not part of the mean", 100 * float(np.mean(rest))))
         for shift in (1, -1):
-            text = f'the class ids of the masks are {"greater" if shift > 0 else "less"} by 1 than those of the network'
+            text = (
+                f'the class ids of the masks are {"greater" if shift > 0 else "less"} by 1 than the ids of the network'
+            )
             found.append(Finding(text, _miou(np.roll(counts, shift, axis=1))))
     order = counts.argmax(axis=0)  # the label that is most frequent under each prediction
     if sorted(order) == list(range(len(known))) and list(order) != list(range(len(known))):

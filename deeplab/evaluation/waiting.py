@@ -39,7 +39,7 @@ def rounds(checkpoint_dir: str, wait: WaitOptions) -> Iterator[str]:
 
     Raises:
       CheckpointError: No first checkpoint appears in that time, or the path is one of a checkpoint's files, or
-        that of a single checkpoint that does not exist.
+        the path of a single checkpoint that does not exist.
     """
     if _is_one_checkpoint(checkpoint_dir):
         yield checkpoint_dir
@@ -69,7 +69,7 @@ def for_first(checkpoint_dir: str, wait: WaitOptions) -> None:
     """Waits until there is a checkpoint in a folder, as `rounds` does.
 
     Raises:
-      CheckpointError: no checkpoint appears in that time, or the path is that of a single one that does not exist.
+      CheckpointError: no checkpoint appears in that time, or the path names a single one that does not exist.
     """
     waiting = _Waiting(checkpoint_dir, wait)
     if not _is_one_checkpoint(checkpoint_dir) and waiting.for_new(None) is None:

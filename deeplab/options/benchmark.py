@@ -64,7 +64,7 @@ class BenchmarkOptions(Options):
     batch: tuple[int, ...] = declared((1,), 'Numbers of images that exports predict at a time.', kind='list')
     size: tuple[int, int] | None = declared(
         None,
-        'Height and width of the images of exports that take any size. Not set: those of each export.',
+        'Height and width of the images of exports that take any size. Not set: the size of each export.',
     )
 
     def __post_init__(self) -> None:
@@ -79,7 +79,7 @@ class BenchmarkOptions(Options):
         exports = option('BenchmarkOptions.exports')
         if self.exports:
             rule = f'it applies to a network, not to {exports}'
-            for name in ('engine', 'precision'):  # an export runs in that of its format
+            for name in ('engine', 'precision'):  # an export runs in the engine of its format
                 value = getattr(self.engine, name)
                 require(value == getattr(EngineOptions, name), f'EngineOptions.{name}', value, f'{rule}. Omit it')
             others = {'image_size': 'size', 'batch_sizes': 'batch', 'training_batch_sizes': '', 'checkpoint_dir': ''}

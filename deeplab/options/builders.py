@@ -190,7 +190,7 @@ class BuildFolderOptions(BuilderOptions):
     )
     class_names: tuple[str, ...] = declared(
         (),
-        'Names of the classes, separated by commas, or a file with one per line. Not set: those of {dataset}, '
+        'Names of the classes, separated by commas, or a file with one per line. Not set: the names in {dataset}, '
         '{colors} or {annotations}, or class_0, class_1, ...',
     )
     dataset: str | None = declared(

@@ -1,6 +1,6 @@
 """Crop sizes that align features with pixels: sides of `output_stride * k + 1` pixels, k at least 1.
 
-With other sizes, the corner pixels of the network's features are not those of the image.
+With other sizes, the corners of the network's features do not lie on the corners of the image.
 """
 
 from __future__ import annotations

@@ -26,10 +26,10 @@ class DoctorOptions(Options):
         'the data; without one, the ids in the masks are taken as the classes.',
         is_path=True,
     )
-    num_classes: int | None = declared(None, 'Number of classes; overrides that of the data set.')
+    num_classes: int | None = declared(None, 'Number of classes; overrides the data set.')
     ignore_label: int | None = declared(
         None,
-        'Id of the pixels that are excluded. Not set: that of the data set, or 255.',
+        'Id of the pixels that are excluded. Not set: as in the data set, or 255.',
     )
     train_split: str = declared('train', 'The split to train on.')
     eval_split: str = declared('val', 'The split to evaluate on.')

@@ -57,7 +57,7 @@ class ConversionOptions(Options):
     )
     is_resizable: bool = declared(
         False,
-        'Images may have any size, instead of that of {ModelOptions.crop_size} alone.',
+        'Images may have any size, instead of {ModelOptions.crop_size} alone.',
         flag='resizable',
     )
     has_dynamic_batch: bool = declared(
@@ -89,7 +89,7 @@ class ProofOptions(Options):
 
     dataset: str | None = declared(
         None,
-        'Data set with the names and colors of the classes. Not set: that of the training, if it is known.',
+        'Data set with the names and colors of the classes. Not set: the data set of the training, if it is known.',
         is_path=True,
     )
     dataset_dir: str | None = declared(

@@ -229,7 +229,7 @@ class EvalOptions(OptionsWithSettings, registries=(METRICS,)):
 
     @property
     def _chosen_metrics(self) -> tuple[str, ...]:
-        """The names in `metrics`; those of all further metrics for 'all'."""
+        """The names in `metrics`; for 'all', the names of all further metrics."""
         if not self.takes_all_metrics:
             return self.metrics
         return tuple(name for name in METRICS.names() if name != CONFUSION_MATRIX)

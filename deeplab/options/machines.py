@@ -96,7 +96,7 @@ class ServerOptions(Options):
         choices=JOBS,
         flag_default='worker',
     )
-    task: int = declared(meaning='Index of this server among those of its job, from 0.', flag_default=0)
+    task: int = declared(meaning='Index of this server among the servers of its job, from 0.', flag_default=0)
     worker_hosts: tuple[str, ...] = declared(meaning='Comma-separated HOST:PORT of all workers.')
     ps_hosts: tuple[str, ...] = declared((), 'Comma-separated HOST:PORT of all parameter servers. Not set: none.')
 

@@ -176,7 +176,7 @@ class ModelOptions(
     model_variant: str = declared('mobilenet_v2', lambda: f'The backbone: {", ".join(BACKBONES.names())}.')
     output_stride: int = declared(
         16,
-        'Ratio of input resolution to that of the last feature map: 8 is finer and slower than 16. When you halve '
+        'Ratio of the resolutions of input and last feature map: 8 is finer and slower than 16. When you halve '
         'it, double {AsppOptions.rates}.',
     )
     depth_multiplier: float = declared(1.0, 'Multiplier of the number of channels of a MobileNet.', range='(0, inf)')

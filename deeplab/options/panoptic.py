@@ -48,7 +48,7 @@ class CocoFormatOptions(Options):
     )
     results_json_file: str | None = declared(
         None,
-        'JSON file to write: all figures, with those of each category. Not set: none.',
+        'JSON file to write: all figures, also of each category. Not set: none.',
         is_path=True,
     )
 

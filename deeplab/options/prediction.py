@@ -28,7 +28,7 @@ class PredictorOptions(Options):
     Attributes:
       probabilities: whether predictions have probabilities from the beginning; otherwise, they are computed when they
         are first read.
-      resize: resizing of images before the network; None for that of the training.
+      resize: resizing of images before the network; None to resize as in the training.
       prediction: scales and flips that are averaged.
       execution: engine and precision.
       windows: sizes of the windows in which large images are predicted.
@@ -36,7 +36,7 @@ class PredictorOptions(Options):
 
     dataset: str | None = declared(
         None,
-        'Data set with the names and colors of the classes. Not set: that of the training, if it is known.',
+        'Data set with the names and colors of the classes. Not set: the data set of the training, if it is known.',
         is_path=True,
     )
     classes: tuple[str, ...] = declared(
@@ -73,7 +73,7 @@ class PredictOptions(Options):
 
     Attributes:
       predictor: how images are predicted.
-      network: options of the network that take precedence over those of the source, by 'Class.field'.
+      network: options of the network that take precedence over the source, by 'Class.field'.
       fetch: where a published checkpoint comes from.
     """
 

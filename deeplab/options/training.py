@@ -41,7 +41,7 @@ class RestoreOptions(Options):
     rename_map: str | None = declared(
         None,
         'For a checkpoint with other variable names: old_prefix=new_prefix,... or a JSON or YAML file of such pairs. '
-        'The old prefix is that of the checkpoint, the new one that of the network; the longest match applies. Not '
+        'The old prefix is in the checkpoint, the new one in the network; the longest match applies. Not '
         'set: the names are equal.',
         flag='checkpoint_rename_map',
         is_path=True,
@@ -246,7 +246,7 @@ class TrainOptions(Options):
         steps, clones, field = self.accumulation_steps, self.clones.num_clones, 'TrainOptions.accumulation_steps'
         require_positive(field, steps)
         # Another machine would change the weights between two micro-batches and add to the same sums; and the batches
-        # that are fed to a server are those of whole steps.
+        # that are fed to a server are batches of whole steps.
         require(
             steps == 1 or not self.clones.master,
             field,

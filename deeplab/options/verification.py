@@ -52,7 +52,8 @@ class VerifyOptions(Options):
     preset: str | None = None
     checkpoint_dir: str | None = declared(
         None,
-        'Folder of the checkpoint, or the checkpoint. Not set: that of {PredictOptions.preset}, which is downloaded.',
+        'Folder of the checkpoint, or the checkpoint. Not set: the checkpoint of {PredictOptions.preset} is '
+        'downloaded.',
         is_path=True,
     )
     fetch: FetchOptions = FetchOptions()

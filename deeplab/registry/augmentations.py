@@ -57,7 +57,7 @@ class Augmentation(Record):
       title: heading of its column in `deeplab preview`; empty for its name.
       details: returns the line below it, given the values of its parameters; None for a list of them.
       preview: values of parameters with which all images are changed, for that column.
-      seed_number: purpose for which the seed is drawn from that of the sample, unique; None to derive it from the name.
+      seed_number: purpose for which the seed is drawn from the sample's seed, unique; None to derive it from the name.
 
     The values of `stage`:
 

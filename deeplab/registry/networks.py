@@ -118,7 +118,7 @@ class Heads(Registry[Head]):
         return head
 
     def last_layer_scopes(self) -> tuple[str, ...]:
-        """Returns the scopes of all layers after the backbone, those of heads included."""
+        """Returns the scopes of all layers after the backbone, heads included."""
         return common.LAST_LAYER_SCOPES + tuple(head.scope for head in self.records() if head.scope)
 
 

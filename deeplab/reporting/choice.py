@@ -44,7 +44,7 @@ def of_one(scores: np.ndarray, confusing: Sequence[int], most: int) -> Groups:
 
 
 def of_several(scores: np.ndarray, most: int) -> Groups:
-    """Chooses the images whose mean IoU differs most from that of the first network, then the worst ones.
+    """Chooses the images whose mean IoU differs most from the first network's, then the worst ones.
 
     Args:
       scores: [networks, images] mean IoU of each image; NaN for one without labels.

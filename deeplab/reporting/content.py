@@ -26,7 +26,7 @@ class Run(NamedTuple):
     """One run of a report.
 
     Attributes:
-      name: short name, unlike those of the other runs.
+      name: short name, unlike the names of the other runs.
       files: what training and eval wrote.
       result: its pass over the images; None without records.
       notes: sentences for the page.
@@ -138,7 +138,7 @@ def _settings(result: Pass) -> list[tuple[str, str]]:
     options = result.options
     found = [('Data set', result.descriptor.name), ('Split', options.dataset.split)]
     if inference.is_export(result.checkpoint):
-        found.append(('Weights', 'those of the export'))
+        found.append(('Weights', 'of the export'))
     else:
         prediction, resize = options.prediction, options.resize
         is_flipped = prediction.add_flipped_images and not prediction.is_single_scale

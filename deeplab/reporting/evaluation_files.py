@@ -72,18 +72,18 @@ class Curve:
         return f'The curves of the IoU show the figures of {_listed(self.settings, self.differing)}; {files}.'
 
     def note_beside(self, other: Curve, name: str) -> str | None:
-        """Returns a sentence about settings that differ from those of another run; None if they are the same."""
+        """Returns a sentence about settings that differ from another run's; None if they are the same."""
         found = differences(self.settings, other.settings) if self.evaluations and other.evaluations else []
         if not found:
             return None
         here, there = (_listed(settings, found) for settings in (self.settings, other.settings))
-        return f'The curves of the IoU cannot be compared with those of {name}: {here} here, {there} there.'
+        return f'The curves of the IoU cannot be compared with {name}: {here} here, {there} there.'
 
 
 def read(folders: Sequence[str]) -> Curve:
     """Reads the metrics files in some folders.
 
-    Figures of other settings cannot be compared: those of the settings with the most steps are returned; of several
+    Figures of other settings cannot be compared: the settings with the most steps are returned; of several
     files of one step, the newest. A file that lacks a setting, as it is older than that setting or from eval, which
     writes no digest of the records, goes with any value of it.
     """

@@ -222,7 +222,7 @@ def _of_checkpoint(
     path, options, split = task.path, task.options, task.split
     reading = runner.reading_of(split, network, options.resize, keys, options.windows)
     weights = Weights(path, bool(options.use_moving_average))
-    cache_dirs = (os.path.join(cache.folder(), 'engines'),)  # if that of the checkpoint cannot be written
+    cache_dirs = (os.path.join(cache.folder(), 'engines'),)  # if the folder of the checkpoint cannot be written
     with engine_run.prepared(network, weights, options.engine, cache_dirs, options.windows) as ready:
         runner.run_batches(ready, reading, handle, os.path.basename(path))
     return split_images.Source(split, reading.steps), '' if ready.report.is_default else ready.report.text()
@@ -315,7 +315,7 @@ def require_same_images(passes: Sequence[Pass]) -> list[list[str]]:
     """Raises `DataError` unless all passes are over the same images, labels and classes.
 
     Returns:
-      Notes for each pass: whether its images had other sizes than those of the first, so that their labels cannot be
+      Notes for each pass: whether its images had other sizes than in the first pass, so that their labels cannot be
       compared.
     """
     first = passes[0]
@@ -371,7 +371,7 @@ def _other_images(first: str, other: str, name: str, other_name: str) -> DataErr
 def _other_masks(first: str, other: str, number: int, name: str) -> DataError:
     """Returns the error for runs on other masks of the same images."""
     return DataError(
-        f"'{first}' and '{other}' are evaluated on masks that differ, those of {names.counted(number, 'image')}, such "
+        f"'{first}' and '{other}' are evaluated on masks that differ, in {names.counted(number, 'image')}, such "
         f"as '{name}': runs are compared on the same labels. {_advice()}"
     )
 

@@ -155,7 +155,7 @@ function change(image) {
   return Math.max(...others.map((score) => Math.abs(score - first)));
 }
 
-// The texts that a search looks at: the name of an image, and those of the classes in its labels and predictions.
+// The texts that a search looks at: the name of an image, and the names of the classes in its labels and predictions.
 const searchable = data.pictures.map(({image, cells}) => {
   const ids = new Set(cells.flat().flatMap(([pair]) => [Math.floor(pair / classCount), pair % classCount]));
   return [data.image_names[image], ...[...ids].map((id) => data.classes[id].name)].map((text) => text.toLowerCase());
