@@ -8,7 +8,7 @@ import numpy as np
 
 from deeplab.checks import appearance
 from deeplab.checks.edges import Agreement
-from deeplab.checks.facts import Case, Look, Measured
+from deeplab.checks.facts import Case, Facts, ImageSummary
 from deeplab.checks.findings import Data, Finding
 from deeplab.names import agreeing, counted
 
@@ -35,15 +35,15 @@ def check(data: Data) -> Iterator[Finding]:
         if shift is not None:
             yield _shifted(data, split, shift)
         else:
-            misplaced += [(split, case) for case in _misplaced(facts.looks)]
+            misplaced += [(split, case) for case in _misplaced(facts.images)]
     if misplaced:
         number = len(misplaced)
         what = f'{counted(number, "mask")} would fit the edges in the image better if moved or mirrored, or '
-        yield data.found('misplaced', '', f'{what}{agreeing(number, "fit no edges")}.', cases=misplaced)
+        yield data.finding('misplaced', '', f'{what}{agreeing(number, "fit no edges")}.', cases=misplaced)
     yield from _exchanged(data)
 
 
-def common_shift(facts: Measured) -> tuple[int, int] | None:
+def common_shift(facts: Facts) -> tuple[int, int] | None:
     """Returns rows and columns by which all masks of a split are to be moved; None if they lie well."""
     if not facts.maps:
         return None
@@ -70,17 +70,19 @@ def _shifted(data: Data, split: str, shift: tuple[int, int]) -> Finding:
         if pixels
     ]
     what = f"The masks of split '{split}' lie {' and '.join(parts)}, judging by the edges in the images."
-    return data.found('shifted', split, what, cases=[(split, Case(look.name, look.number)) for look in facts.looks])
+    return data.finding(
+        'shifted', split, what, cases=[(split, Case(image.name, image.number)) for image in facts.images]
+    )
 
 
-def _misplaced(looks: Sequence[Look]) -> Iterator[Case]:
+def _misplaced(images: Sequence[ImageSummary]) -> Iterator[Case]:
     """Yields the images with a mask that lies better elsewhere, or nowhere."""
-    known = [look.agreement for look in looks if look.agreement is not None]
+    known = [image.agreement for image in images if image.agreement is not None]
     if len(known) < _FEWEST_IMAGES or np.median([_height(found.here, found) for found in known]) < _USUAL:
         return
-    for look in looks:
-        if look.agreement is not None and (text := _place(look.agreement)):
-            yield Case(f'{look.name}: {text}', look.number)
+    for image in images:
+        if image.agreement is not None and (text := _place(image.agreement)):
+            yield Case(f'{image.name}: {text}', image.number)
 
 
 def _height(value: float, found: Agreement) -> float:
@@ -104,13 +106,13 @@ def _exchanged(data: Data) -> Iterator[Finding]:
     descriptor = data.descriptor
     cases = []
     for split, facts in data.splits.items():
-        looks = facts.looks[:_MOST_IMAGES]
-        kept = [look.cells for look in looks]
+        images = facts.images[:_MOST_IMAGES]
+        kept = [image.cells for image in images]
         for found in appearance.exchanged(kept, descriptor.num_classes, descriptor.ignore_label):
-            look = looks[found.place]
-            text = f'{look.name}: {data.class_text(found.one)} and {data.class_text(found.other)}'
-            cases.append((split, Case(text, look.number)))
+            image = images[found.place]
+            text = f'{image.name}: {data.class_text(found.one)} and {data.class_text(found.other)}'
+            cases.append((split, Case(text, image.number)))
     if cases:
         said = agreeing(len(cases), 'seem to have two classes exchanged, judging by the colors in other images')
         what = f'{counted(len(cases), "image")} {said}.'
-        yield data.found('exchanged', '', what, cases=cases)
+        yield data.finding('exchanged', '', what, cases=cases)

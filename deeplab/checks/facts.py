@@ -1,59 +1,41 @@
-"""Facts about the samples of a split: sums, first cases of each problem, and a little of every image."""
+"""Facts about the samples of a split: sums, the first cases of each problem, and a summary of every image."""
 
 from __future__ import annotations
 
+import array
 import collections
 import dataclasses
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from deeplab.checks import edges
-from deeplab.datasets.mask_ids import MaskIds
 
 KEPT = 100  # cases of a problem that are named
-
-
-@dataclasses.dataclass(frozen=True)
-class Expected:
-    """What masks and images are measured against.
-
-    Attributes:
-      ignore_label: id of the pixels that are excluded.
-      output_stride: parts of a mask that are narrower than this many pixels are thin.
-      allowed: ids that masks may hold; None if that is not known.
-      channels: channels of the images.
-      bits: bits a channel, 8 or 16.
-      in_records: whether the images are those of records, whose stored pixels are used; builders turn files upright.
-    """
-
-    ignore_label: int
-    output_stride: int
-    allowed: MaskIds | None = None
-    channels: int = 3
-    bits: int = 8
-    in_records: bool = False
+GRID = 12  # cells on each side of an image whose colors and labels are kept
 
 
 class Case(NamedTuple):
-    """A sample with a problem: how messages name it, and its number in the split; None for what is no sample."""
+    """A sample with a problem: its name in messages, and its number in the split; None for what is no sample."""
 
     text: str
     number: int | None = None
 
 
-class Look(NamedTuple):
-    """An image that can be read.
+class ImageSummary(NamedTuple):
+    """An image that can be read, reduced to what comparisons with other images need.
 
     Attributes:
-      name: how messages name it.
-      stem: its name as in lists, without the place of a record; records may have an extension.
-      number: of the sample in its split.
-      digest: of the bytes of the image.
-      mask_digest: of the bytes of the mask; b'' without one.
+      name: name in messages.
+      stem: name as in lists, without the place of a record; records may have an extension.
+      number: number of the sample in its split.
+      digest: digest of the bytes of the image.
+      mask_digest: digest of the bytes of the mask; b'' without one.
       thumbnail: [17, 17] uint8, by which near-duplicates are recognized.
-      cells: [2, 12, 12] uint8, colors and labels (`appearance.cells`); None without a mask of ids.
-      agreement: of edges and borders; None where there are too few.
+      cells: [2, 12, 12] uint8, colors and labels (`inspection.cells`); None without a mask of ids.
+      agreement: agreement of edges and borders; None where there are too few.
+      size: height and width, as in records.
     """
 
     name: str
@@ -64,14 +46,15 @@ class Look(NamedTuple):
     thumbnail: np.ndarray
     cells: np.ndarray | None
     agreement: edges.Agreement | None
+    size: tuple[int, int]
 
 
-class Maps(NamedTuple):
+class ShiftSums(NamedTuple):
     """Sums over images of the agreement for each shift.
 
     Attributes:
       scores: sum of the agreement.
-      gains: sum of the agreement above that without a shift.
+      gains: sum of the agreement above the agreement without a shift.
       squares: sum of the squares of the gains.
       images: number of images.
     """
@@ -82,82 +65,97 @@ class Maps(NamedTuple):
     images: int
 
 
+def _integers() -> array.array[int]:
+    return array.array('q')
+
+
 def _ids() -> np.ndarray:
     return np.zeros(256, np.int64)
 
 
 @dataclasses.dataclass
-class Measured:
-    """Facts about samples; those of two sets of samples can be added.
+class Facts:
+    """Facts about some samples; facts about others can be added.
+
+    `deeplab doctor` alone measures the attributes from `thin` on (`inspection.Criteria.is_thorough`).
 
     Attributes:
       samples: number of records, or of listed images.
-      images: number of images that can be read.
-      sizes: number of images of each (height, width), as in records.
+      records: numbers of the samples that can be read, with their masks.
+      sizes: stored height and width of each of these, one after the other.
+      sums: length and checksum of each of these, one after the other; empty for records in shards.
+      oriented: number of these with an EXIF orientation.
       counts: [256] pixels of each id in masks of one channel.
       pixels_beside: [256] labeled pixels of the masks in which the id occurs.
-      images_with: [256] masks in which the id occurs.
-      thin: [256] pixels in parts narrower than the output stride.
-      between: [256] pixels whose id lies between those of opposite neighbors.
-      colors: pixels of each color (red, green, blue) in masks of colors that have few; gray levels are not colors.
+      images_with: [256] number of masks in which the id occurs.
       problems: number of samples with each problem, by rule.
-      cases: the first cases of each problem.
-      looks: the images that can be read.
+      cases: first cases of each problem; all of 'corrupt', because programs name every record that they skip.
+      colors: pixels of each color (red, green, blue) in masks of colors that have few; gray levels are not colors.
+      thin: [256] pixels in parts narrower than the output stride.
+      between: [256] pixels whose id lies between the ids of opposite neighbors.
+      images: the images that can be read, also without a mask.
       maps: agreement for each shift, by step and number of the shifts.
     """
 
     samples: int = 0
-    images: int = 0
-    sizes: collections.Counter[tuple[int, int]] = dataclasses.field(default_factory=collections.Counter)
+    records: array.array[int] = dataclasses.field(default_factory=_integers)
+    sizes: array.array[int] = dataclasses.field(default_factory=_integers)
+    sums: array.array[int] = dataclasses.field(default_factory=_integers)
+    oriented: int = 0
     counts: np.ndarray = dataclasses.field(default_factory=_ids)
     pixels_beside: np.ndarray = dataclasses.field(default_factory=_ids)
     images_with: np.ndarray = dataclasses.field(default_factory=_ids)
-    thin: np.ndarray = dataclasses.field(default_factory=_ids)
-    between: np.ndarray = dataclasses.field(default_factory=_ids)
-    colors: collections.Counter[tuple[int, int, int]] = dataclasses.field(default_factory=collections.Counter)
     problems: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)
     cases: dict[str, list[Case]] = dataclasses.field(default_factory=dict)
-    looks: list[Look] = dataclasses.field(default_factory=list)
-    maps: dict[tuple[int, int], Maps] = dataclasses.field(default_factory=dict)
+    colors: collections.Counter[tuple[int, int, int]] = dataclasses.field(default_factory=collections.Counter)
+    thin: np.ndarray = dataclasses.field(default_factory=_ids)
+    between: np.ndarray = dataclasses.field(default_factory=_ids)
+    images: list[ImageSummary] = dataclasses.field(default_factory=list)
+    maps: dict[tuple[int, int], ShiftSums] = dataclasses.field(default_factory=dict)
 
-    def note(self, rule: str, case: str, number: int | None = None) -> None:
+    def note(self, rule: str, text: str, number: int | None = None) -> None:
         """Adds a case of a problem."""
         self.problems[rule] += 1
-        cases = self.cases.setdefault(rule, [])
-        if len(cases) < KEPT:
-            cases.append(Case(case, number))
+        self._keep(rule, [Case(text, number)])
 
-    def add_map(self, found: edges.Map) -> None:
+    def _keep(self, rule: str, cases: Sequence[Case]) -> None:
+        kept = self.cases.setdefault(rule, [])
+        kept += cases if rule == 'corrupt' else cases[: KEPT - len(kept)]
+
+    def add_map(self, shift_map: edges.Map) -> None:
         """Adds the agreement of an image for each shift."""
-        reach = len(found.scores) // 2
-        gains = found.scores - found.scores[reach, reach]
-        self._add_maps((found.factor, reach), Maps(found.scores, gains, gains**2, 1))
+        reach = len(shift_map.scores) // 2
+        gains = shift_map.scores - shift_map.scores[reach, reach]
+        self._add_sums((shift_map.factor, reach), ShiftSums(shift_map.scores, gains, gains**2, 1))
 
-    def _add_maps(self, key: tuple[int, int], other: Maps) -> None:
+    def _add_sums(self, key: tuple[int, int], other: ShiftSums) -> None:
         mine = self.maps.get(key)
         if mine is not None:
             sums = (mine.scores + other.scores, mine.gains + other.gains, mine.squares + other.squares)
-            other = Maps(*sums, mine.images + other.images)
+            other = ShiftSums(*sums, mine.images + other.images)
         self.maps[key] = other
 
-    def add(self, other: Measured) -> None:
-        """Adds the facts of other samples."""
-        self.images += other.images
+    def add(self, other: Facts) -> None:
+        """Adds the facts about other samples, which follow."""
+        self.samples += other.samples
+        self.records += other.records
         self.sizes += other.sizes
+        self.sums += other.sums
+        self.oriented += other.oriented
+        self.problems += other.problems
+        self.colors += other.colors
+        self.images += other.images
         for name in ('counts', 'pixels_beside', 'images_with', 'thin', 'between'):
             getattr(self, name)[:] += getattr(other, name)
-        self.colors += other.colors
-        self.problems += other.problems
         for rule, cases in other.cases.items():
-            mine = self.cases.setdefault(rule, [])
-            mine += cases[: KEPT - len(mine)]
-        self.looks += other.looks
-        for key, maps in other.maps.items():
-            self._add_maps(key, maps)
+            self._keep(rule, cases)
+        for key, sums in other.maps.items():
+            self._add_sums(key, sums)
 
-    def ignored(self, ignore_label: int) -> int:
-        """Returns the number of ignored pixels."""
-        return int(self.counts[ignore_label])
+    @property
+    def image_sizes(self) -> collections.Counter[tuple[int, int]]:
+        """Number of images of each (height, width)."""
+        return collections.Counter(image.size for image in self.images)
 
     def class_pixels(self, num_classes: int, ignore_label: int) -> np.ndarray:
         """Returns the pixels of each class, without ignored ones: [num_classes]."""

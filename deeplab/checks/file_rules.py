@@ -43,7 +43,7 @@ def check(data: Data) -> Iterator[Finding]:
                 what = f"The shards of split '{split}' are not complete."
             cases = [(split, case) for case in facts.cases[name]]
             fix = _fix_of_files(data, name) or rule.fix_text(data.source.is_records, **values)
-            found = dataclasses.replace(data.found(name, split, what, fix, cases), count=count)
+            found = dataclasses.replace(data.finding(name, split, what, fix, cases), count=count)
             yield _of_unlabeled(found) if name == 'no_mask' and _is_unlabeled(data, split) else found
     yield from _unused(data)
 
@@ -120,10 +120,10 @@ def _unused(data: Data) -> Iterator[Finding]:
     ):
         if group:
             number = len(group)
-            found = data.found(name, '', f'{counted(number, noun)} {agreeing(number, what)}.')
+            found = data.finding(name, '', f'{counted(number, noun)} {agreeing(number, what)}.')
             yield dataclasses.replace(found, count=number, cases=group[:KEPT])
     for remark in data.source.remarks:
         if remark.kind in _RULES_OF_REMARKS:  # others are findings about samples
-            found = data.found(_RULES_OF_REMARKS[remark.kind], '', f'{remark.what}.')
+            found = data.finding(_RULES_OF_REMARKS[remark.kind], '', f'{remark.what}.')
             cases = tuple(map(shown, remark.names[:KEPT]))
             yield dataclasses.replace(found, count=len(remark.names) or 1, cases=cases)

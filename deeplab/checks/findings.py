@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 
 from deeplab.checks.data_rules import RULES
-from deeplab.checks.facts import KEPT, Case, Measured
+from deeplab.checks.facts import KEPT, Case, Facts
 from deeplab.checks.sources import Source
 from deeplab.datasets.color_tables import ColorTable
 from deeplab.datasets.descriptor import DatasetDescriptor
@@ -60,7 +60,7 @@ class Data:
 
     descriptor: DatasetDescriptor
     is_assumed: bool
-    splits: Mapping[str, Measured]
+    splits: Mapping[str, Facts]
     train: str
     evaluated: str
     source: Source
@@ -80,7 +80,7 @@ class Data:
         name = self.descriptor.class_name(class_id)
         return f"'{name}' (id {class_id})" if self.descriptor.class_names is not None else f'id {class_id}'
 
-    def found(
+    def finding(
         self,
         rule: str,
         split: str,

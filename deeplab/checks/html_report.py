@@ -63,10 +63,10 @@ def _number(findings: Iterable[Finding], severity: str) -> int:
 def _splits(data: Data) -> Iterator[str]:
     """Yields a sentence about each split."""
     for name, facts in data.splits.items():
-        sizes = ', '.join(f'{height} x {width}' for (height, width), _ in facts.sizes.most_common(3))
-        more = f' and {len(facts.sizes) - 3} more sizes' if len(facts.sizes) > 3 else ''
+        sizes = ', '.join(f'{height} x {width}' for (height, width), _ in facts.image_sizes.most_common(3))
+        more = f' and {len(facts.image_sizes) - 3} more sizes' if len(facts.image_sizes) > 3 else ''
         yield (
-            f'Split {name}: {counted(facts.images, "image")} of {sizes}{more} pixels (height x width).'
+            f'Split {name}: {counted(len(facts.images), "image")} of {sizes}{more} pixels (height x width).'
             if sizes
             else (f'Split {name}: no image that can be read.')
         )
@@ -186,9 +186,9 @@ def _command(line: str) -> str:
 def _examples(data: Data) -> Iterator[str]:
     """Yields images of the split to train on, evenly spaced."""
     facts = data.splits.get(data.train)
-    if facts is None or not facts.looks:
+    if facts is None or not facts.images:
         return
-    step = max(len(facts.looks) // _EXAMPLES, 1)
-    samples = [(data.train, look.number) for look in facts.looks[::step][:_EXAMPLES]]
+    step = max(len(facts.images) // _EXAMPLES, 1)
+    samples = [(data.train, image.number) for image in facts.images[::step][:_EXAMPLES]]
     yield f'<p class="faded">Images of split {text(data.train)} with their masks; striped areas are ignored.</p>'
     yield f'<ul class="pairs">{"".join(_pictures(data, samples))}</ul>'

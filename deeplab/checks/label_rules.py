@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from deeplab.checks.data_rules import HARMFUL, WARNING
-from deeplab.checks.facts import Measured
+from deeplab.checks.facts import Facts
 from deeplab.checks.findings import SHOWN, Data, Finding, build_again
 from deeplab.datasets import label_checks
 from deeplab.datasets.mask_ids import MaskIds
@@ -34,10 +34,10 @@ def check(data: Data) -> Iterator[Finding]:
 def label_checks_of_description(data: Data) -> Iterator[Finding]:
     """Yields the findings about the ignore label in the description of the data set."""
     for line in label_checks.ignored_class(data.descriptor):
-        yield data.found('ignored_class', '', line)
+        yield data.finding('ignored_class', '', line)
 
 
-def _wrong_ids(data: Data, split: str, facts: Measured) -> Iterator[Finding]:
+def _wrong_ids(data: Data, split: str, facts: Facts) -> Iterator[Finding]:
     """Yields findings about ids that are not classes; at most one, the most specific."""
     descriptor = data.descriptor
     counts = facts.counts
@@ -50,12 +50,12 @@ def _wrong_ids(data: Data, split: str, facts: Measured) -> Iterator[Finding]:
             f"{option('DoctorOptions.colors')} of deeplab build_folder_data, with the lines '0 0 0 background' and "
             "'255 255 255 object'."
         )
-        yield data.found('zero_and_255', split, what, None if data.source.is_records else fix)
+        yield data.finding('zero_and_255', split, what, None if data.source.is_records else fix)
         return
     between = interpolated(facts.counts, facts.between, descriptor.ignore_label)
     if between:
         shown = ', '.join(map(str, between[:SHOWN]))
-        yield data.found(
+        yield data.finding(
             'interpolated',
             split,
             f'{len(between)} ids of {where} ({shown}, ...) occur almost only between two other ids: the masks '
@@ -78,7 +78,7 @@ def _wrong_ids(data: Data, split: str, facts: Measured) -> Iterator[Finding]:
             what = f'The ids of {where} are not class ids 0, 1, 2, ....'
         fix = f'fix the masks, {advice}' if advice else f'fix the masks, or set the right {number.partition("=")[0]}'
         cases = [(split, case) for case in facts.cases.get('ids', [])]
-        found = data.found('ids', split, what, build_again(data, fix[0].upper() + fix[1:]), cases)
+        found = data.finding('ids', split, what, build_again(data, fix[0].upper() + fix[1:]), cases)
         yield dataclasses.replace(found, count=facts.problems['ids'])
 
 
@@ -95,16 +95,16 @@ def interpolated(counts: np.ndarray, between: np.ndarray, ignore_label: int) -> 
     return found if len(found) >= _FEWEST_BETWEEN else []
 
 
-def _histogram(data: Data, split: str, facts: Measured) -> Iterator[Finding]:
+def _histogram(data: Data, split: str, facts: Facts) -> Iterator[Finding]:
     """Yields the findings of the checks that training and evaluation make, and of an ignore label that is nowhere."""
     descriptor = data.descriptor
     pixels = facts.class_pixels(descriptor.num_classes, descriptor.ignore_label)
-    histogram = label_checks.Counts(pixels, facts.ignored(descriptor.ignore_label))
+    histogram = label_checks.Counts(pixels, int(facts.counts[descriptor.ignore_label]))
     is_harmful = np.count_nonzero(pixels) < 2
     for line in label_checks.validation_labels(descriptor, histogram, split):
-        yield data.found('histogram', split, line, severity=HARMFUL if is_harmful else WARNING)
+        yield data.finding('histogram', split, line, severity=HARMFUL if is_harmful else WARNING)
     if descriptor.num_classes == 1:
-        yield data.found('one_class', split, label_checks.ONE_CLASS)
+        yield data.finding('one_class', split, label_checks.ONE_CLASS)
         return
     if split != data.train or is_harmful:
         return
@@ -113,10 +113,10 @@ def _histogram(data: Data, split: str, facts: Measured) -> Iterator[Finding]:
     if gap := _gap(data):
         yield gap
     else:
-        for line in label_checks.missing(descriptor, present, facts.images, f"split '{split}'"):
-            yield data.found('missing_classes', split, line)
+        for line in label_checks.missing(descriptor, present, len(facts.images), f"split '{split}'"):
+            yield data.finding('missing_classes', split, line)
     if not histogram.ignored_pixels:
-        yield data.found(
+        yield data.finding(
             'nothing_ignored',
             split,
             f"No pixel of split '{split}' has the ignore label {descriptor.ignore_label}.",
@@ -135,7 +135,7 @@ def _gap(data: Data) -> Finding | None:
     if gap < 2 or not larger:
         return None
     shown = _list([f'id {i} on {counted(int(counts[i]), "pixel")}' for i in larger])
-    return data.found(
+    return data.finding(
         'missing_classes',
         data.train,
         f'Id {gap} does not occur in the masks, but larger ids do: {shown}.',
@@ -151,7 +151,7 @@ def _uneven(data: Data, split: str, pixels: np.ndarray) -> Iterator[Finding]:
     if rare or shares.max() > label_checks.DOMINANT_SHARE:
         most = int(np.argmax(shares))
         text = f' Rarer than 1%: {_list(rare)}.' if rare else ''
-        yield data.found(
+        yield data.finding(
             'uneven',
             split,
             f"The classes of split '{split}' differ in frequency: {data.class_text(most)} has {shares[most]:.1%} of "
@@ -168,7 +168,7 @@ def label_weights() -> str:
 def _only_evaluated(data: Data) -> Iterator[Finding]:
     """Yields a finding about classes that are evaluated, but not trained."""
     if names := _names(data, _only_evaluated_ids(data)):
-        yield data.found(
+        yield data.finding(
             'only_evaluated',
             f'{data.train}, {data.evaluated}',
             f"Classes in split '{data.evaluated}' that split '{data.train}' does not have: {_list(names)}. Their IoU "
@@ -197,7 +197,7 @@ def _thin(data: Data) -> Iterator[Finding]:
     thin = facts.thin[: len(pixels)]
     is_thin = (pixels > 0) & (thin >= _THIN_SHARE * pixels)
     if names := _names(data, np.flatnonzero(is_thin).tolist()):
-        yield data.found(
+        yield data.finding(
             'thin',
             data.train,
             f"Classes with {_THIN_SHARE:.0%} or more of their pixels in split '{data.train}' in parts narrower "

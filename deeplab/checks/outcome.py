@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from deeplab.checks.data_rules import HARMFUL
-from deeplab.checks.facts import Measured
+from deeplab.checks.facts import Facts
 from deeplab.checks.findings import Data, Finding
 from deeplab.checks.repaired_copy import Repairs
 from deeplab.checks.suggestion import Suggestion
@@ -72,8 +72,8 @@ class Outcome:
         return content
 
 
-def _facts(facts: Measured) -> dict[str, Any]:
+def _facts(facts: Facts) -> dict[str, Any]:
     """Returns the facts of a split as JSON values."""
-    sizes = [[*size, count] for size, count in facts.sizes.most_common()]
+    sizes = [[*size, count] for size, count in facts.image_sizes.most_common()]
     ids = {int(i): int(facts.counts[i]) for i in np.flatnonzero(facts.counts)}
-    return {'images': facts.images, 'sizes': sizes, 'pixels_of_ids': ids, 'problems': dict(facts.problems)}
+    return {'images': len(facts.images), 'sizes': sizes, 'pixels_of_ids': ids, 'problems': dict(facts.problems)}

@@ -85,11 +85,11 @@ def _dropped(data: Data) -> dict[tuple[str, int], str]:
     for split in sorted(data.splits, key=lambda name: (name != data.evaluated, name == data.train)):
         others = [digests for name, digests in seen.items() if not split_rules.is_part(name, split)]
         first: dict[bytes, bytes] = {}
-        for look in data.splits[split].looks:
-            if any(look.digest in digests for digests in others):
-                dropped[split, look.number] = 'overlap'
-            elif look.digest in first and first[look.digest] == look.mask_digest:
-                dropped[split, look.number] = 'repeated'
-            first.setdefault(look.digest, look.mask_digest)
+        for image in data.splits[split].images:
+            if any(image.digest in digests for digests in others):
+                dropped[split, image.number] = 'overlap'
+            elif image.digest in first and first[image.digest] == image.mask_digest:
+                dropped[split, image.number] = 'repeated'
+            first.setdefault(image.digest, image.mask_digest)
         seen[split] = set(first)
     return dropped

@@ -15,7 +15,7 @@ from typing import Any
 import tqdm
 
 from deeplab import names
-from deeplab.checks import repair_plan, sample_facts, sample_repair, sources
+from deeplab.checks import inspection, repair_plan, sample_repair, sources
 from deeplab.checks.data_rules import RULES
 from deeplab.checks.findings import Data
 from deeplab.checks.sources import Split
@@ -235,7 +235,7 @@ class _Copy:
         """Writes a sample under a name that no other image has; returns the name."""
         self._repairs.done.update(set(repaired.done))
         plain = _path(stem)
-        digests = tuple(sample_facts.digest(part) for part in (repaired.image, repaired.mask))
+        digests = tuple(inspection.digest(part) for part in (repaired.image, repaired.mask))
         name, number = plain, 1
         while name.lower() in self._digests and self._digests[name.lower()] != digests:
             number += 1

@@ -9,8 +9,8 @@ import numpy as np
 from PIL import ExifTags, Image
 
 from deeplab.checks import edges
+from deeplab.checks.inspection import FLAT, gray_picture, other_format
 from deeplab.checks.repair_plan import Plan
-from deeplab.checks.sample_facts import FLAT, gray_picture, other_format
 from deeplab.checks.sources import Sample
 from deeplab.datasets import images, orientation
 from deeplab.datasets.color_tables import ColorTable

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from deeplab.checks import thumbnails
-from deeplab.checks.facts import Look
+from deeplab.checks.facts import ImageSummary
 
 _NUMBERED = re.compile(r'(.*?)([0-9]+)([^0-9]*)')  # the last number in a name
 _FEWEST = 10  # neighbors that show how alike they look
@@ -24,7 +24,9 @@ _LEAST_ALIKE = 0.8  # share of them that look more like the neighbor than like a
 _LEAST_GAIN = 0.15  # median by which the correlation with the neighbor is larger; CamVid, at random: 0.45
 
 
-def shared_neighbors(first: Sequence[Look], second: Sequence[Look]) -> list[tuple[Look, Look]]:
+def shared_neighbors(
+    first: Sequence[ImageSummary], second: Sequence[ImageSummary]
+) -> list[tuple[ImageSummary, ImageSummary]]:
     """Returns neighbors in a sequence that is in both splits: the image of `first`, and that of `second`.
 
     Args:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import dataclasses
 import os
 import pathlib
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from deeplab import names
-from deeplab.checks import pairing
 from deeplab.datasets import (
     description_file,
     example,
@@ -21,8 +21,11 @@ from deeplab.datasets import (
     record_index,
     segmentation_dataset,
     split_lists,
+    tfrecord,
 )
 from deeplab.datasets import descriptor as descriptor_lib
+from deeplab.datasets.pair_records import PairRecords
+from deeplab.datasets.record_index import Records
 from deeplab.errors import DataError, OptionError
 from deeplab.files import storage
 from deeplab.options import IMAGE_FORMATS, DoctorOptions
@@ -35,6 +38,7 @@ _LIST_FOLDERS = ('ImageSets/Segmentation', 'ImageSets', 'lists', 'splits', '.')
 _OTHER_FORMATS = ('bmp', 'tif', 'tiff', 'webp', 'gif', 'ppm', 'pgm')
 _SEARCHED_IMAGES = (*IMAGE_FORMATS, *_OTHER_FORMATS)
 _SEARCHED_MASKS = (*file_pairs.MASK_FORMATS, *_OTHER_FORMATS)
+_SEPARATORS = '_-. '  # first character of an ending such as _mask
 WHOLE = 'all'  # name of the only split of folders without lists
 
 
@@ -49,7 +53,8 @@ class Sample:
       stem: its name without extension.
       mask_name: how messages name the mask; '' in records.
       is_misnamed: whether the mask has not exactly the name of the image.
-      other_images: further images of this name.
+      other_images: paths of further images of this name.
+      sums: length and checksum of the record if it was made from files; else empty.
     """
 
     name: str
@@ -59,13 +64,17 @@ class Sample:
     mask_name: str = ''
     is_misnamed: bool = False
     other_images: tuple[str, ...] = ()
+    sums: tuple[int, ...] = ()
 
 
 class Split(Protocol):
     """A split; reading it is safe from several threads at once."""
 
     name: str
-    missing: list[tuple[str, str]]  # (rule, what) of everything that cannot be read as a sample
+
+    @property
+    def missing(self) -> Sequence[tuple[str, str]]:
+        """(rule, what) of everything that cannot be read as a sample."""
 
     def __len__(self) -> int: ...
 
@@ -130,7 +139,7 @@ def _found(options: DoctorOptions) -> Source:
         return _from_description(named, options)
     data = description_file.folder_of(options.data)
     if splits := segmentation_dataset.split_names(data):
-        return Source([_Records(data, split) for split in splits], True)
+        return Source([_records(data, split) for split in splits], True)
     if storage.is_remote(data):
         raise DataError(
             f"'{options.data}' holds no shards (SPLIT-00000-of-00004.tfrecord). Images and masks are read from local "
@@ -201,7 +210,7 @@ class _Folders:
         file_pairs.require_images(found.images, self.image_folder, _SEARCHED_IMAGES, 'DoctorOptions')
         file_pairs.require_masks(found.masks, self.mask_folder, mask_suffix, 'DoctorOptions')
         self.images, self.masks = found
-        self.partners = pairing.partners(sorted(self.images), self.masks)
+        self.partners = partners(sorted(self.images), self.masks)
 
     def source(self, splits: Sequence[_Files], list_folder: str | None = None, others: Collection[str] = ()) -> Source:
         """Returns the splits with the files that no split uses.
@@ -225,7 +234,7 @@ class _Folders:
             shown[0],
             shown[1],
             has_unmatched,
-            pairing.ending(self.partners),
+            _ending(self.partners),
         )
 
 
@@ -285,19 +294,26 @@ def _whole(found: _Folders, name: str = WHOLE) -> _Files:
     return _Files(name, sorted(found.images), found)
 
 
-class _Records:
-    """A split in TFRecord shards."""
+def _records(directory: str, name: str) -> RecordSplit:
+    """Returns a split in TFRecord shards; damaged and missing shards are missing samples."""
+    missing: list[tuple[str, str]] = []
+    shards: tuple[str, ...] = ()
+    try:
+        shards = segmentation_dataset.find_shards(name, directory)
+    except DataError as error:
+        missing.append(('shards', str(error)))
+    index = record_index.RecordIndex.walk(shards, skip_corrupt=True)
+    return RecordSplit(name, index, [*missing, *(('corrupt', text) for text in index.damaged)])
 
-    def __init__(self, directory: str, name: str) -> None:
+
+class RecordSplit:
+    """A split in records."""
+
+    def __init__(self, name: str, index: Records, missing: Sequence[tuple[str, str]] = ()) -> None:
         self.name = name
-        self.missing: list[tuple[str, str]] = []
-        shards: tuple[str, ...] = ()
-        try:
-            shards = segmentation_dataset.find_shards(name, directory)
-        except DataError as error:
-            self.missing.append(('shards', str(error)))
-        self._index = record_index.RecordIndex.walk(shards, skip_corrupt=True)
-        self.missing += [('corrupt', text) for text in self._index.damaged]
+        self.missing = missing
+        self._index = index
+        self._sums_up = isinstance(index, PairRecords)  # shards contain the checksums of their records
 
     def __len__(self) -> int:
         return len(self._index)
@@ -311,7 +327,8 @@ class _Records:
         except DataError as error:
             raise DataError(f'{where}: {error}') from None
         name = f"'{names.shown(parsed.image_name)}' ({where})"
-        return Sample(name, parsed.image_bytes, parsed.label_bytes, parsed.image_name)
+        sums = (len(content), tfrecord.masked_crc(content)) if self._sums_up else ()
+        return Sample(name, parsed.image_bytes, parsed.label_bytes, parsed.image_name, sums=sums)
 
 
 class _Files:
@@ -370,3 +387,60 @@ class _Items:
             with contextlib.suppress(DataError):  # another rule names what is wrong with it
                 mask = item.source.mask(label)
         return Sample(name, image, mask, item.name, names.shown(os.path.basename(label)))
+
+
+def partners(stems: Iterable[str], masks: Collection[str]) -> dict[str, str]:
+    """Returns the name of the mask for each image that has one.
+
+    Args:
+      stems: names of the images without extension.
+      masks: names of the masks without extension.
+
+    Returns:
+      The mask by image; where no mask has the name of the image, one whose name differs in case alone, or that ends in
+      a text, such as _mask, which at least half of these images need.
+    """
+    wanted = list(dict.fromkeys(stems))
+    found = {stem: stem for stem in wanted if stem in masks}
+    rest = [stem for stem in wanted if stem not in found]
+    if not rest:
+        return found
+    unused = [mask for mask in masks if mask not in found]
+    by_lower = _by_lower(unused)
+    found |= {stem: by_lower[stem.lower()] for stem in rest if stem.lower() in by_lower}
+    rest = [stem for stem in rest if stem not in found]
+    if ending := _common_ending(rest, by_lower):
+        found |= {stem: by_lower[stem.lower() + ending] for stem in rest if stem.lower() + ending in by_lower}
+    return found
+
+
+def _ending(masks: Mapping[str, str]) -> str:
+    """Returns the text that all masks have behind the name of their image; '' if there is no such text.
+
+    Args:
+      masks: the mask by image, as from `partners`.
+    """
+    endings = {mask[len(stem) :] if mask.startswith(stem) else '' for stem, mask in masks.items()}
+    return endings.pop() if len(endings) == 1 else ''
+
+
+def _by_lower(names: Iterable[str]) -> dict[str, str]:
+    """Returns names by their lower case, without those that are equal in lower case."""
+    found = collections.defaultdict(list)
+    for name in names:
+        found[name.lower()].append(name)
+    return {lower: same[0] for lower, same in found.items() if len(same) == 1}
+
+
+def _common_ending(stems: Collection[str], masks: Mapping[str, str]) -> str:
+    """Returns the ending, in lower case, that most of the names need to be those of masks; '' if there is none."""
+    lower = {stem.lower() for stem in stems}
+    endings: collections.Counter[str] = collections.Counter()
+    for mask in masks:
+        for place, sign in enumerate(mask):
+            if sign in _SEPARATORS and mask[:place] in lower:
+                endings[mask[place:]] += 1
+    if not endings:
+        return ''
+    ending, count = endings.most_common(1)[0]
+    return ending if 2 * count >= len(stems) else ''

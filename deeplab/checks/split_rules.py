@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from deeplab.checks import sequences, thumbnails
-from deeplab.checks.facts import Case, Look
+from deeplab.checks.facts import Case, ImageSummary
 from deeplab.checks.findings import Data, Finding, build_again
 from deeplab.names import agreeing, counted
 from deeplab.options import crop_sizes
@@ -24,7 +24,7 @@ def check(data: Data) -> Iterator[Finding]:
     """Yields the findings about splits."""
     yield from _missing(data)
     for name, facts in data.splits.items():
-        yield from _repeated(data, name, facts.looks)
+        yield from _repeated(data, name, facts.images)
     for one, other in itertools.combinations(data.splits, 2):
         if not is_part(one, other):
             yield from _shared(data, one, other)
@@ -41,9 +41,9 @@ def _missing(data: Data) -> Iterator[Finding]:
     """Yields a finding about splits without images, and about a missing split to evaluate on."""
     for name, facts in data.splits.items():
         if not facts.images:
-            yield data.found('empty', name, f"Split '{name}' has no image that can be read.")
+            yield data.finding('empty', name, f"Split '{name}' has no image that can be read.")
     if data.evaluated not in data.splits:
-        yield data.found(
+        yield data.finding(
             'no_evaluation',
             data.evaluated,
             f"There is no split '{data.evaluated}', so nothing shows how well the network does on other images.",
@@ -55,53 +55,53 @@ def _missing(data: Data) -> Iterator[Finding]:
         )
 
 
-def _repeated(data: Data, name: str, looks: Sequence[Look]) -> Iterator[Finding]:
+def _repeated(data: Data, name: str, images: Sequence[ImageSummary]) -> Iterator[Finding]:
     """Yields a finding about images that a split holds more than once."""
-    first: dict[bytes, Look] = {}
+    first: dict[bytes, ImageSummary] = {}
     cases = []
-    for look in looks:
-        if look.digest in first:
-            cases.append((name, Case(f'{look.name} is a copy of {first[look.digest].name}', look.number)))
-        first.setdefault(look.digest, look)
+    for image in images:
+        if image.digest in first:
+            cases.append((name, Case(f'{image.name} is a copy of {first[image.digest].name}', image.number)))
+        first.setdefault(image.digest, image)
     if cases:
         said = agreeing(len(cases), 'are in it more than once, with the same bytes')
         what = f"{counted(len(cases), 'image')} of split '{name}' {said}."
-        yield data.found('repeated', name, what, cases=cases)
+        yield data.finding('repeated', name, what, cases=cases)
 
 
 def _shared(data: Data, one: str, other: str) -> Iterator[Finding]:
     """Yields findings about images of one split that are, exactly or nearly, in another."""
-    first, second = data.splits[one].looks, data.splits[other].looks
-    known = {look.digest: look for look in first}
-    exact = [(known[look.digest], look) for look in second if look.digest in known]
+    first, second = data.splits[one].images, data.splits[other].images
+    known = {image.digest: image for image in first}
+    exact = [(known[image.digest], image) for image in second if image.digest in known]
     where = f'{one}, {other}'
     if exact:
-        yield data.found(
+        yield data.finding(
             'overlap',
             where,
             f"{counted(len(exact), 'image')} of split '{other}' {agreeing(len(exact), 'are')} also in split '{one}', "
             'with the same bytes: metrics on them do not show how well the network does on other images.',
             cases=[(other, Case(_copy(b, a), b.number)) for a, b in exact],
         )
-    places = thumbnails.similar_pairs([look.thumbnail for look in first], [look.thumbnail for look in second])
+    places = thumbnails.similar_pairs([image.thumbnail for image in first], [image.thumbnail for image in second])
     pairs = [(first[i], second[j]) for i, j in places if second[j].digest not in known]
     if pairs:
-        yield data.found(
+        yield data.finding(
             'similar',
             where,
             f"{counted(len(pairs), 'image')} of split '{other}' {agreeing(len(pairs), 'look')} almost like one in "
             f"split '{one}', as frames of one video do: metrics on them are too optimistic.",
             cases=[(other, Case(f'{b.name} looks like {a.name}', b.number)) for a, b in pairs],
         )
-    named = {look.digest for _, look in pairs} | known.keys()
-    yield from _in_sequence(data, one, other, [look for look in second if look.digest not in named])
+    named = {image.digest for _, image in pairs} | known.keys()
+    yield from _in_sequence(data, one, other, [image for image in second if image.digest not in named])
 
 
-def _in_sequence(data: Data, one: str, other: str, looks: Sequence[Look]) -> Iterator[Finding]:
+def _in_sequence(data: Data, one: str, other: str, images: Sequence[ImageSummary]) -> Iterator[Finding]:
     """Yields a finding about images of the split `other` that follow or precede one of the split `one` in a video."""
-    neighbors = sequences.shared_neighbors(data.splits[one].looks, looks)
+    neighbors = sequences.shared_neighbors(data.splits[one].images, images)
     if neighbors:
-        yield data.found(
+        yield data.finding(
             'sequence',
             f'{one}, {other}',
             f"{counted(len(neighbors), 'image')} of split '{other}' {agreeing(len(neighbors), 'have')} a number beside "
@@ -111,23 +111,23 @@ def _in_sequence(data: Data, one: str, other: str, looks: Sequence[Look]) -> Ite
         )
 
 
-def _copy(look: Look, other: Look) -> str:
+def _copy(image: ImageSummary, other: ImageSummary) -> str:
     """Returns an image and the one that it is a copy of, which may have its name in another split."""
-    return look.name if look.name == other.name else f'{look.name} is a copy of {other.name}'
+    return image.name if image.name == other.name else f'{image.name} is a copy of {other.name}'
 
 
 def _inconsistent(data: Data) -> Iterator[Finding]:
     """Yields a finding about images that are equal or look almost alike and have different masks."""
     cases = []
-    seen: dict[bytes, Look] = {}
-    splits = [(name, facts.looks) for name, facts in data.splits.items()]
-    for name, looks in splits:
-        for look in looks:
-            other = seen.setdefault(look.digest, look)
-            if other.mask_digest and look.mask_digest and _differ(other, look, 1):
-                cases.append((name, Case(_copy(look, other), look.number)))
-        alike = thumbnails.alike_in_order([look.thumbnail for look in looks])
-        followed = [(looks[i], looks[i + 1]) for i, is_alike in enumerate(alike) if is_alike]
+    seen: dict[bytes, ImageSummary] = {}
+    splits = [(name, facts.images) for name, facts in data.splits.items()]
+    for name, images in splits:
+        for image in images:
+            other = seen.setdefault(image.digest, image)
+            if other.mask_digest and image.mask_digest and _differ(other, image, 1):
+                cases.append((name, Case(_copy(image, other), image.number)))
+        alike = thumbnails.alike_in_order([image.thumbnail for image in images])
+        followed = [(images[i], images[i + 1]) for i, is_alike in enumerate(alike) if is_alike]
         cases += [
             (name, Case(f'{b.name} looks like {a.name}', b.number))
             for a, b in followed
@@ -136,10 +136,10 @@ def _inconsistent(data: Data) -> Iterator[Finding]:
     if cases:
         said = agreeing(len(cases), 'have a mask that differs from that of the same image, or of one that looks alike')
         what = f'{counted(len(cases), "image")} {said}.'
-        yield data.found('inconsistent', '', what, cases=cases)
+        yield data.finding('inconsistent', '', what, cases=cases)
 
 
-def _differ(one: Look, other: Look, least: float) -> bool:
+def _differ(one: ImageSummary, other: ImageSummary, least: float) -> bool:
     """Returns whether the labels of two images agree in less than a share of the cells."""
     if one.mask_digest == other.mask_digest or one.cells is None or other.cells is None:
         return False
@@ -149,7 +149,7 @@ def _differ(one: Look, other: Look, least: float) -> bool:
 def _large_images(data: Data) -> Iterator[Finding]:
     """Yields a note about images that are larger than the default crop size."""
     for name in dict.fromkeys((data.train, data.evaluated)):
-        sizes = data.splits[name].sizes if name in data.splits else {}
+        sizes = data.splits[name].image_sizes if name in data.splits else {}
         if not sizes:
             continue
         largest = np.max(list(sizes), axis=0)
@@ -159,7 +159,7 @@ def _large_images(data: Data) -> Iterator[Finding]:
         crop = crop_sizes.above(largest, data.output_stride)
         text = f'{largest[0]} x {largest[1]} (height x width)'
         is_evaluated = name == data.evaluated
-        yield data.found(
+        yield data.finding(
             'large_images',
             name,
             f"{counted(count, 'image')} of split '{name}' {agreeing(count, 'are')} larger than the default crop size "

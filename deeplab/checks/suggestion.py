@@ -85,17 +85,17 @@ def suggest(data: Data, options: DoctorOptions, dataset: str | None, is_uneven: 
     if facts is None or not facts.images:
         return None
     stride = data.output_stride
-    sizes = np.array(list(facts.sizes))
-    common = np.array(facts.sizes.most_common(1)[0][0])
+    sizes = np.array(list(facts.image_sizes))
+    common = np.array(facts.image_sizes.most_common(1)[0][0])
     crop = tuple(min(side, *crop_sizes.below([_LARGEST_CROP], stride)) for side in crop_sizes.above(common, stride))
     every = [sizes.max(axis=0)]
-    if (evaluated := data.splits.get(data.evaluated)) is not None and evaluated.sizes:
-        every = [np.array(list(evaluated.sizes)).max(axis=0)]
+    if (evaluated := data.splits.get(data.evaluated)) is not None and evaluated.image_sizes:
+        every = [np.array(list(evaluated.image_sizes)).max(axis=0)]
     eval_crop = crop_sizes.above(every[0], stride)
     free = memory.free()
-    batch = _batch_size(crop[0] * crop[1], facts.images, free)
+    batch = _batch_size(crop[0] * crop[1], len(facts.images), free)
     rate = float(f'{_RATE * batch / _OF_BATCH:.2g}')
-    steps = int(min(max(-(-facts.images * _EPOCHS // batch), _FEWEST_STEPS), _MOST_STEPS))
+    steps = int(min(max(-(-len(facts.images) * _EPOCHS // batch), _FEWEST_STEPS), _MOST_STEPS))
     building = _building(data, options, dataset)
     is_split_by_builder = bool(building.lines) and data.train == sources.WHOLE
     train = {

@@ -10,7 +10,7 @@ import numpy as np
 
 from deeplab.checks import label_rules
 from deeplab.checks.data_rules import RULES, SEVERITIES, WARNING
-from deeplab.checks.facts import Measured
+from deeplab.checks.facts import Facts
 from deeplab.checks.findings import SHOWN, Data, Finding
 from deeplab.checks.outcome import Outcome
 from deeplab.checks.repaired_copy import LOG, Repairs
@@ -33,7 +33,7 @@ def lines(outcome: Outcome, written: Sequence[str]) -> Iterator[str]:
     data, findings, table, suggested = outcome.data, outcome.findings, outcome.table, outcome.suggestion
     kind = 'records' if data.source.is_records else 'files'
     for name, facts in data.splits.items():
-        yield f'Split {name}: {counted(facts.images, "image")} in {kind}, {_sizes(facts)}'
+        yield f'Split {name}: {counted(len(facts.images), "image")} in {kind}, {_sizes(facts)}'
     if data.is_assumed and not any(facts.counts.any() for facts in data.splits.values()):
         yield 'Classes: unknown, because no mask of ids can be read.'
     elif data.is_assumed:
@@ -88,15 +88,15 @@ def _number(findings: tuple[Finding, ...], severity: str) -> int:
     return sum(finding.severity == severity for finding in findings)
 
 
-def _sizes(facts: Measured) -> str:
+def _sizes(facts: Facts) -> str:
     """Describes the sizes of the images of a split."""
-    if not facts.sizes:
+    if not facts.image_sizes:
         return 'none of which can be read'
-    (height, width), _ = facts.sizes.most_common(1)[0]
-    if len(facts.sizes) == 1:
+    (height, width), _ = facts.image_sizes.most_common(1)[0]
+    if len(facts.image_sizes) == 1:
         return f'all {height} x {width} pixels (height x width)'
-    largest = np.max(list(facts.sizes), axis=0)
-    return f'of {len(facts.sizes)} sizes, mostly {height} x {width}, at most {largest[0]} x {largest[1]}'
+    largest = np.max(list(facts.image_sizes), axis=0)
+    return f'of {len(facts.image_sizes)} sizes, mostly {height} x {width}, at most {largest[0]} x {largest[1]}'
 
 
 def _class_lines(data: Data, table: list[dict[str, Any]]) -> Iterator[str]:

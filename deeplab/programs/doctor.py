@@ -26,6 +26,7 @@ from deeplab.checks import (
     agreement_rules,
     file_rules,
     html_report,
+    inspection,
     label_rules,
     label_weights,
     repaired_copy,
@@ -35,9 +36,8 @@ from deeplab.checks import (
     text_report,
 )
 from deeplab.checks.data_rules import SEVERITIES
-from deeplab.checks.facts import Expected
 from deeplab.checks.findings import Data, Finding
-from deeplab.checks.measurement import measure
+from deeplab.checks.inspection import Criteria
 from deeplab.checks.outcome import Outcome
 from deeplab.checks.repaired_copy import Repairs
 from deeplab.checks.suggestion import Suggestion
@@ -177,8 +177,15 @@ def examine(options: DoctorOptions) -> Data:
     num_classes = options.num_classes or (None if described is None else described.num_classes)
     allowed = None if num_classes is None else MaskIds(num_classes, ignore_label)
     kind = (3, 8) if described is None else (described.image_channels, described.image_bits)
-    expected = Expected(ignore_label, options.output_stride, allowed, *kind, in_records=source.is_records)
-    splits = {split.name: measure(split, expected) for split in source.splits}
+    criteria = Criteria(
+        ignore_label,
+        allowed,
+        *kind,
+        is_thorough=True,
+        output_stride=options.output_stride,
+        in_records=source.is_records,
+    )
+    splits = {split.name: inspection.inspect_split(split, criteria) for split in source.splits}
     train, evaluated = _chosen(options.train_split, splits), _chosen(options.eval_split, splits)
     splits = {name: splits[name] for name in sorted(splits, key=lambda name: (name != train, name != evaluated))}
     if train not in splits and len(splits) == 1:

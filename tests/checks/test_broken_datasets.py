@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from PIL import Image, ImageOps
 
-from deeplab.checks import edges, pairing, repaired_copy, suggestion
+from deeplab.checks import edges, repaired_copy, sources, suggestion
 from deeplab.checks.data_rules import RULES
 from deeplab.datasets import example, segmentation_dataset
 from deeplab.errors import OptionError, OutputError
@@ -317,7 +317,7 @@ def test_a_copy_is_a_data_set_with_a_description(tmp_path):
     ],
 )
 def test_partners_by_name(stems, masks, found):
-    assert pairing.partners(stems, masks) == found
+    assert sources.partners(stems, masks) == found
 
 
 def test_edges_show_where_a_mask_belongs():

@@ -1,3 +1,5 @@
+"""Tests for checks/record_check.py. Covers checks/early_check.py."""
+
 import json
 import os
 
@@ -5,7 +7,7 @@ import numpy as np
 import pytest
 
 from deeplab import cli, wording
-from deeplab.checks import record_check
+from deeplab.checks import check_cache, early_check, record_check
 from deeplab.cli.program import names_in_messages
 from deeplab.datasets import example, record_index, segmentation_dataset
 from deeplab.errors import DataError
@@ -70,16 +72,16 @@ def test_a_check_takes_what_was_begun_for_it_alone(tmp_path, monkeypatch):
     monkeypatch.setattr(child_process, 'begin', lambda name, work: begun.update({name: work()}))
     monkeypatch.setattr(child_process, 'result', lambda name: begun.pop(name, None))
     expected = record_check.check(dataset, 3, 255)
-    record_check.begin(options, 3, True, None)
+    early_check.begin(options, 3, True, None)
     with monkeypatch.context() as patch:
-        patch.setattr(record_check._Inspector, 'parts', None)  # is not called
+        patch.setattr(check_cache, 'inspect', None)  # is not called
         found = record_check.check(dataset, 3, 255)
     np.testing.assert_array_equal(found.class_pixels, expected.class_pixels)
     assert found.records.tolist() == [0, 1, 2]
-    record_check.begin(options, 200, True, None)  # another check, of which this one takes nothing
+    early_check.begin(options, 200, True, None)  # another check, of which this one takes nothing
     assert 'ids that are neither among the 1 classes' in message(dataset, 1, 255)
     record_check.check(dataset, 3, 255, cache_dir=str(tmp_path))
-    record_check.begin(options, 3, True, str(tmp_path))
+    early_check.begin(options, 3, True, str(tmp_path))
     assert list(begun.values()) == [None]  # the result is cached
 
 
@@ -94,7 +96,7 @@ def test_ids_outside_the_classes_are_named(tmp_path):
     )
     assert message(dataset, 3, 255) == (
         "1 of 3 records of split 'train' has a mask with ids that are neither among the 3 classes (0 to 2) nor "
-        "ignore_label 255: train-00001-of-00002.tfrecord, record 1, image 'image_2': id 7 on 5 pixels, id 200 on 1 "
+        "ignore_label 255: 'image_2' (train-00001-of-00002.tfrecord, record 1): id 7 on 5 pixels, id 200 on 1 "
         'pixels. Set num_classes or ignore_label in the description of the data set (name), or fix the masks.'
     )
 
@@ -103,12 +105,15 @@ def test_ids_that_show_what_went_wrong(tmp_path):
     """All masks together show it even if one alone does not; another num_classes is the last explanation."""
     levels = [np.full((6, 8), level, np.uint8) for level in (0, 127, 254)]
     records = [dataset_files.record(seed, label=dataset_files.png(label)) for seed, label in enumerate(levels)]
-    assert message(dataset_of(tmp_path, records), 3, 255).endswith(
-        "image 'image_1': id 127 on 48 pixels; train-00000-of-00001.tfrecord, record 2, image 'image_2': id 254 on 48 "
-        'pixels. Fix the masks, which contain a gray level for each class (0, 127, 254): write the ids 0 to 2 instead; '
-        'then build the records again. Only if all these ids are intended, set num_classes or ignore_label in the '
-        'description of the data set (name).'
-    )
+    text = message(dataset_of(tmp_path, records), 3, 255)
+    for part in (
+        "'image_1' (train-00000-of-00001.tfrecord, record 1): id 127 on 48 pixels",
+        "'image_2' (train-00000-of-00001.tfrecord, record 2): id 254 on 48 pixels",
+        'a gray level for each class (0, 127, 254)',
+        'the ids 0 to 2',
+        'num_classes or ignore_label in the description of the data set (name)',
+    ):
+        assert part in text
 
 
 def test_many_problems_are_counted_and_the_first_shown(tmp_path):
@@ -116,9 +121,9 @@ def test_many_problems_are_counted_and_the_first_shown(tmp_path):
     small = dataset_files.record(5, label=dataset_files.png(dataset_files.ids(3, 8)))
     text = message(dataset_of(tmp_path, [*bad, small]), 3, 255)
     assert "1 of 6 records of split 'train' has a mask of another size than the image: " in text
-    assert "image 'image_5': image 6 x 8, mask 3 x 8. Resize the masks" in text
+    assert "'image_5' (train-00000-of-00001.tfrecord, record 5): image 6 x 8, mask 3 x 8. Resize the masks" in text
     assert "5 of 6 records of split 'train' have a mask with ids" in text
-    assert "image 'image_2': id 9 on 48 pixels; and 2 more. Set num_classes" in text
+    assert "'image_2' (train-00000-of-00001.tfrecord, record 2): id 9 on 48 pixels; and 2 more. Set num_classes" in text
     assert "'image_3'" not in text and '\n' not in text
 
 
@@ -126,14 +131,14 @@ def test_palette_and_color_masks(tmp_path):
     text = message(
         dataset_of(tmp_path, [dataset_files.record(0, label=dataset_files.palette_png(dataset_files.ids()))]), 3, 255
     )
-    assert 'has a mask with a palette, whose colors would be read as gray levels: train-0' in text
+    assert 'has a mask with a palette, whose colors would be read as gray levels: ' in text
     assert 'remove_gt_colormap' in text
     text = message(
         dataset_of(tmp_path, [dataset_files.record(0, label=dataset_files.png(dataset_files.pixels()))]), 3, 255
     )
-    assert 'mask in color' in text and "ids: train-00000-of-00001.tfrecord, record 0, image 'image_0': RGB" in text
+    assert 'mask in color' in text and "'image_0' (train-00000-of-00001.tfrecord, record 0): RGB" in text
     deep = dataset_files.deep_png(np.ones((6, 8, 1), np.uint16))
-    assert 'has a mask of 16 bits: train' in message(
+    assert "has a mask of 16 bits: 'image_0'" in message(
         dataset_of(tmp_path, [dataset_files.record(0, label=deep)]), 3, 255
     )
 
@@ -141,8 +146,8 @@ def test_palette_and_color_masks(tmp_path):
 def test_a_split_without_masks(tmp_path):
     dataset = dataset_of(tmp_path, [dataset_files.record(0, label=None), dataset_files.record(1, label=None)])
     assert message(dataset, 3, 255) == (
-        "2 of 2 records of split 'train' have no mask: train-00000-of-00001.tfrecord, record 0, image 'image_0'; "
-        "train-00000-of-00001.tfrecord, record 1, image 'image_1'. Add masks with the names of the images "
+        "2 of 2 records of split 'train' have no mask: 'image_0' (train-00000-of-00001.tfrecord, record 0); "
+        "'image_1' (train-00000-of-00001.tfrecord, record 1). Add masks with the names of the images "
         '(without masks, a split can be visualized without error maps, but neither trained on nor evaluated), then '
         'build the records again.'
     )
@@ -189,13 +194,22 @@ def corrupt_dataset(folder):
     return dataset
 
 
-def test_corrupt_records_stop_the_check(tmp_path):
+def test_corrupt_records_are_refused_together(tmp_path):
     dataset = corrupt_dataset(tmp_path)
     assert 'train-00001-of-00002.tfrecord, record 2: the file ends 1 bytes before the end of the record' in message(
         dataset, 3, 255
     )
     dataset_files.write_shard(tmp_path / 'train-00001-of-00002.tfrecord', [])
-    assert message(dataset, 3, 255).startswith('Cannot read train-00000-of-00002.tfrecord, record 1: its checksum')
+    text = message(dataset, 3, 255)
+    for part in (
+        '4 of 6 records',
+        'train-00000-of-00002.tfrecord, record 1: its checksum',
+        'train-00000-of-00002.tfrecord, record 2: it is not a tf.train.Example',
+        "'image_11' (train-00000-of-00002.tfrecord, record 3)",
+        'and 1 more',
+        'skip_corrupt_records=True',
+    ):
+        assert part in text
 
 
 @pytest.mark.parametrize(
@@ -203,27 +217,27 @@ def test_corrupt_records_stop_the_check(tmp_path):
     [
         (
             b'no example',
-            'Cannot use the record of train-00000-of-00001.tfrecord, record 0: it is not a tf.train.Example',
+            'train-00000-of-00001.tfrecord, record 0: it is not a tf.train.Example',
         ),
         (
             dataset_files.record(3, image=b'\xff\xd8\xff'),
-            "Cannot use the image of train-00000-of-00001.tfrecord, record 0 (image 'image_3'): its header is invalid.",
+            "'image_3' (train-00000-of-00001.tfrecord, record 0): its header is invalid.",
         ),
         *(
             (
                 dataset_files.record(3, image=encode(dataset_files.pixels(60, 80))[:-5]),
-                "Cannot use the image of train-00000-of-00001.tfrecord, record 0 (image 'image_3'): it cannot be",
+                "'image_3' (train-00000-of-00001.tfrecord, record 0): it cannot be",
             )
             for encode in (dataset_files.png, dataset_files.jpeg, dataset_files.npy)
         ),
         (
             dataset_files.record(3, label=dataset_files.png(dataset_files.ids())[:-20]),
-            "Cannot use the mask of train-00000-of-00001.tfrecord, record 0 (image 'image_3'): it cannot be decoded",
+            "mask of 'image_3' (train-00000-of-00001.tfrecord, record 0): it cannot be decoded",
         ),
     ],
 )
 def test_each_corrupt_record_is_named(tmp_path, record, text):
-    assert message(dataset_of(tmp_path, [record]), 3, 255).startswith(text)
+    assert text in message(dataset_of(tmp_path, [record]), 3, 255)
 
 
 def test_names_of_images_are_escaped_and_cut(tmp_path):
@@ -237,7 +251,7 @@ def test_names_of_images_are_escaped_and_cut(tmp_path):
     ).corrupt
     assert len(found) == 2
     assert all(text.isprintable() and len(text) < 400 for text in found)
-    assert r"(image 'a\n\x1b[2J')" in found[0]
+    assert r"'a\n\x1b[2J' (" in found[0]
 
 
 def test_corrupt_records_are_skipped_and_counted(tmp_path, caplog):
@@ -255,9 +269,8 @@ def test_corrupt_records_are_skipped_and_counted(tmp_path, caplog):
 
 def test_nothing_left_after_skipping(tmp_path):
     dataset = dataset_of(tmp_path, [b'no example'])
-    assert message(dataset, 3, 255, skip_corrupt_records=True).startswith(
-        f"No record of split 'train' in '{tmp_path}' can be read. First: Cannot use the record"
-    )
+    text = message(dataset, 3, 255, skip_corrupt_records=True)
+    assert f"split 'train' in '{tmp_path}'" in text and 'train-00000-of-00001.tfrecord, record 0' in text
 
 
 def test_wrong_masks_are_not_skipped(tmp_path):
@@ -391,12 +404,14 @@ class TestImages:
         dataset = dataset_for(
             tmp_path, 4, 8, dataset_files.npy(values(4)), dataset_files.png(values(3)), dataset_files.npy(values(5))
         )
-        assert message(dataset, 3, 255) == (
-            "2 of 3 records of split 'train' have channels other than the 4 of the data set: "
-            "train-00000-of-00001.tfrecord, record 1, image 'image_1': 3; train-00000-of-00001.tfrecord, record 2, "
-            "image 'image_2': 5. Set image_channels in the description of the data set (name), or convert "
-            'these images, then build the records again.'
-        )
+        text = message(dataset, 3, 255)
+        for part in (
+            "2 of 3 records of split 'train' have channels other than the 4 of the data set",
+            "'image_1' (train-00000-of-00001.tfrecord, record 1): 3;",
+            "'image_2' (train-00000-of-00001.tfrecord, record 2): 5.",
+            'image_channels in the description of the data set (name)',
+        ):
+            assert part in text
 
     @pytest.mark.parametrize(
         ('channels', 'content'),
@@ -404,7 +419,7 @@ class TestImages:
     )
     def test_sixteen_bits_in_a_data_set_of_eight(self, tmp_path, channels, content):
         text = message(dataset_for(tmp_path, channels, 8, content), 3, 255, needs_labels=False)
-        assert 'has 16 bits, but the data set has 8: train-' in text
+        assert "has 16 bits, but the data set has 8: 'image_0'" in text
         assert text.endswith('Set "image_bits": 16 in the description of the data set (name).')
 
     def test_png_files_that_have_always_lost_bits_are_worth_a_warning(self, tmp_path, caplog):
@@ -438,7 +453,7 @@ def test_an_orientation_that_explains_a_size_is_named(tmp_path):
         dataset_files.record(1, image=turned, label=dataset_files.png(dataset_files.ids(8, 6))),
     ]
     text = message(dataset_of(tmp_path, records), 3, 255)
-    for part in ("image 'image_1': image 6 x 8, mask 8 x 6", 'EXIF orientation 6', '8 x 6', 'Build the records again'):
+    for part in ("'image_1' (", 'image 6 x 8, mask 8 x 6', 'EXIF orientation 6', '8 x 6', 'Build the records again'):
         assert part in text
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from deeplab.checks import sequences
-from deeplab.checks.facts import Look
+from deeplab.checks.facts import ImageSummary
 
 LENGTH = 60
 
@@ -17,7 +17,9 @@ def film(numbers, name='film_{:04}.jpg', step=1):
     scene = np.random.default_rng(0).integers(0, 256, (17, 5 + step * LENGTH // 4), np.uint8).repeat(4, axis=1)
     frames = {number: scene[:, step * number : step * number + 17] for number in numbers}
     return [
-        Look(f'record {place}', name.format(number), place, bytes([number]), b'', thumbnail, None, None)
+        ImageSummary(
+            f'record {place}', name.format(number), place, bytes([number]), b'', thumbnail, None, None, (17, 17)
+        )
         for place, (number, thumbnail) in enumerate(frames.items())
     ]
 

@@ -1,8 +1,7 @@
 """Tests for programs/doctor.py on small data sets with one fault each.
 
-Covers checks/pairing.py, checks/measurement.py, checks/facts.py,
-checks/sample_facts.py, checks/mask_pixels.py, checks/findings.py, checks/file_rules.py,
-checks/label_rules.py, checks/split_rules.py, checks/suggestion.py and options/doctor.py.
+Covers checks/facts.py, checks/inspection.py, checks/findings.py, checks/file_rules.py, checks/label_rules.py,
+checks/split_rules.py, checks/suggestion.py and options/doctor.py.
 """
 
 import dataclasses
@@ -14,7 +13,7 @@ import pytest
 from PIL import Image
 
 from deeplab import cli
-from deeplab.checks import case_pictures, mask_pixels, sample_facts, suggestion
+from deeplab.checks import case_pictures, inspection, suggestion
 from deeplab.datasets import build_folder_data, descriptor, example
 from deeplab.errors import DataError, OptionError
 from deeplab.options import DoctorOptions
@@ -353,16 +352,16 @@ def test_a_damaged_array_is_one_finding_and_the_other_images_are_examined(tmp_pa
 
 def test_a_damaged_file_of_another_format_has_no_format():
     content = dataset_files.encoded(Image.fromarray(dataset_files.pixels()), 'DDS')
-    assert sample_facts.other_format(content) == 'DDS'
+    assert inspection.other_format(content) == 'DDS'
     for changed in damage.damaged(content, 100):
-        assert sample_facts.other_format(changed) in ('DDS', '')
+        assert inspection.other_format(changed) in ('DDS', '')
         case_pictures._photo(changed)
 
 
 def test_thin_and_between_pixels():
     ids = np.array([[0, 1, 2, 2], [0, 0, 2, 2], [0, 0, 2, 2]], np.uint8)
-    assert mask_pixels.thin_pixels(ids, 2)[:3].tolist() == [1, 1, 0]
-    assert mask_pixels.between_pixels(ids)[:3].tolist() == [0, 1, 0]
+    assert inspection.thin_pixels(ids, 2)[:3].tolist() == [1, 1, 0]
+    assert inspection.between_pixels(ids)[:3].tolist() == [0, 1, 0]
 
 
 def test_suggestion_follows_the_memory(tmp_path, monkeypatch):

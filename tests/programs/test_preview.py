@@ -10,7 +10,7 @@ import tensorflow as tf
 from PIL import Image
 
 from deeplab import cli, common
-from deeplab.checks import record_check
+from deeplab.checks import check_cache
 from deeplab.datasets import descriptor
 from deeplab.errors import DataError, OptionError, OutputError
 from deeplab.options import AugmentOptions, PreviewOptions, ResizeOptions
@@ -290,5 +290,5 @@ def test_only_a_sheet_is_overwritten_by_an_equal_one_unless_the_seed_is_another(
     for seed in (3, 3, 4):
         preview.run(dataclasses.replace(made, train=dataclasses.replace(made.train, seed=seed)))
         pictures.append(path.read_bytes())
-        monkeypatch.setattr(record_check._Inspector, '_inspect', lambda *_: pytest.fail('checked again'))
+        monkeypatch.setattr(check_cache, 'inspect', lambda *_: pytest.fail('checked again'))
     assert pictures[0] == pictures[1] != pictures[2]

@@ -1,0 +1,402 @@
+"""Inspection of samples: what is wrong with their files, and what their images and masks show.
+
+The check before training and evaluation, and `deeplab doctor`, which measures more (`Criteria.is_thorough`), read each
+sample once, in threads.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import hashlib
+import io
+from collections.abc import Mapping
+
+import numpy as np
+import tqdm
+from PIL import Image
+
+from deeplab.checks import edges
+from deeplab.checks.facts import GRID, Facts, ImageSummary
+from deeplab.checks.sources import Sample, Split
+from deeplab.datasets import images, orientation
+from deeplab.datasets.mask_ids import MaskIds
+from deeplab.errors import DataError
+from deeplab.system import overlap, processors
+
+THUMBNAIL = 17  # sides of the picture that near-duplicates are recognized by
+FLAT = 1  # an image whose gray levels differ by at most this shows nothing
+_MOST_COLORS = 256
+_SMOOTH = 60  # colors that interpolation has probably made
+_SHOWN = 3  # number of ids that a case names
+_CHUNK = 16  # samples that a thread inspects at a time
+_AHEAD = 64  # chunks
+_JPEG_MAGIC = b'\xff\xd8\xff'
+
+
+@dataclasses.dataclass(frozen=True)
+class Criteria:
+    """What samples are compared with, and how much of them is inspected.
+
+    Attributes:
+      ignore_label: id of the pixels that are excluded.
+      allowed: ids that masks may contain; None if unknown.
+      channels: channels of the images.
+      bits: bits per channel, 8 or 16.
+      needs_labels: whether masks are inspected.
+      decodes_images: whether images are decoded completely; otherwise only their headers and ends are read.
+      is_thorough: whether pixels are measured, and files of other formats are told from damaged ones.
+      output_stride: parts of a mask that are narrower than this many pixels are thin.
+      in_records: whether the samples are records, whose stored pixels are used; builders turn files upright.
+    """
+
+    ignore_label: int
+    allowed: MaskIds | None
+    channels: int
+    bits: int
+    needs_labels: bool = True
+    decodes_images: bool = True
+    is_thorough: bool = False
+    output_stride: int = 16
+    in_records: bool = True
+
+
+def inspect(split: Split, parts: Mapping[int, range], criteria: Criteria) -> dict[int, Facts]:
+    """Inspects samples of a split, in threads; Pillow and NumPy release the global interpreter lock.
+
+    Args:
+      split: the split.
+      parts: numbers of the samples in each part, by a number of the part.
+      criteria: what is inspected.
+
+    Returns:
+      The facts about each part, in which the numbers of samples count from the start of the part.
+    """
+    chunks = [
+        (part, range(start, min(start + _CHUNK, numbers.stop)))
+        for part, numbers in parts.items()
+        for start in range(numbers.start, numbers.stop, _CHUNK)
+    ]
+
+    def facts_of(chunk: tuple[int, range]) -> Facts:
+        part, numbers = chunk
+        facts = Facts()
+        for number in numbers:
+            place = number - parts[part].start
+            try:
+                sample = split.read(number)
+            except DataError as error:
+                facts.note('corrupt', str(error).rstrip('.'), place)
+                continue
+            _SampleInspection(facts, place, sample, criteria).run()
+        return facts
+
+    facts = {part: Facts(len(numbers)) for part, numbers in parts.items()}
+    # The progress bar appears only in a terminal, and only if the inspection takes long.
+    total = sum(map(len, parts.values()))
+    bar = tqdm.tqdm(total=total, desc=f'checking {split.name}', unit='image', delay=2, disable=None, leave=False)
+    inspected = overlap.map_in_order(facts_of, chunks, processors.available_cores(), _AHEAD)
+    with bar, contextlib.closing(inspected):
+        for (part, numbers), others in zip(chunks, inspected, strict=True):
+            facts[part].add(others)
+            bar.update(len(numbers))
+    return facts
+
+
+def inspect_split(split: Split, criteria: Criteria) -> Facts:
+    """Returns the facts about a split, with what is missing in it."""
+    facts = Facts(len(split.missing))
+    for rule, case in split.missing:
+        facts.note(rule, case)
+    facts.add(inspect(split, {0: range(len(split))}, criteria)[0])
+    return facts
+
+
+def other_format(content: bytes) -> str:
+    """Returns the format of an image that is neither JPEG nor PNG; '' if it is one of these, or no image."""
+    try:
+        with Image.open(io.BytesIO(content)) as image:
+            image.load()
+            return '' if image.format in ('JPEG', 'PNG', 'MPO') else str(image.format)
+    except Exception:  # damaged files make Pillow's plugins raise anything
+        return ''
+
+
+class _SampleInspection:
+    """Inspection of one sample, which adds its facts to those about other samples."""
+
+    def __init__(self, facts: Facts, number: int, sample: Sample, criteria: Criteria) -> None:
+        self._facts = facts
+        self._number = number
+        self._sample = sample
+        self._criteria = criteria
+
+    def run(self) -> None:
+        """Adds all facts."""
+        sample, criteria = self._sample, self._criteria
+        try:
+            header = (images.read_whole if criteria.decodes_images else images.read_ends)(sample.image)
+        except DataError as error:
+            self._note_unreadable('image_format', sample.image, sample.name, error)
+            return
+        mask = None
+        if criteria.needs_labels:
+            try:
+                mask = self._mask()
+            except DataError as error:
+                self._note_unreadable('mask_format', sample.mask or b'', f'mask of {sample.name}', error)
+                if not criteria.is_thorough:  # the record is skipped
+                    return
+        self._facts.records.append(self._number)
+        self._facts.sizes.extend(header.size)
+        self._facts.sums.extend(sample.sums)
+        self._facts.oriented += header.orientation != orientation.UPRIGHT
+        if rule := self._kind_of_image(header):
+            self._note(rule, sample.name + (f': {header.channels}' if rule == 'image_channels' else ''))
+        if sample.other_images:
+            self._note('same_name', f'{sample.name}: {", ".join(sample.other_images)}')
+        turns_image = not criteria.in_records
+        ids = None
+        if mask is not None:
+            turns_image &= self._turns_image(header, mask)
+            ids = self._ids(mask)
+        if criteria.is_thorough:
+            size = orientation.shown_size(header.size, header.orientation) if turns_image else header.size
+            self._summarize(header, size, ids, mask.orientation if mask else orientation.UPRIGHT)
+
+    def _note(self, rule: str, case: str) -> None:
+        self._facts.note(rule, case, self._number)
+
+    def _note_unreadable(self, rule: str, content: bytes, name: str, error: DataError) -> None:
+        """Notes that a file has another format (`rule`), or is damaged."""
+        other = other_format(content) if self._criteria.is_thorough else ''
+        if other:
+            self._note(rule, f'{self._sample.name}: {other}')
+        else:
+            self._note('corrupt', f'{name}: {error}')
+
+    def _kind_of_image(self, header: images.Header) -> str:
+        """Returns the rule about an unusual kind of image; '' for none."""
+        channels, bits = self._criteria.channels, self._criteria.bits
+        if rule := images.wrong_kind(header, channels, bits):
+            return rule
+        if header.format == 'jpeg' and header.channels == 4:
+            return 'cmyk'
+        if header.bits > bits:
+            return 'sixteen_bits'
+        if header.format == 'png' and header.channels in (2, 4) and channels == 3:
+            return 'alpha'
+        return 'gray' if header.channels == 1 and channels == 3 else ''
+
+    def _mask(self) -> images.Mask | None:
+        """Decodes the mask; returns None if there is none, or it is a JPEG.
+
+        Raises:
+          DataError: It cannot be decoded.
+        """
+        sample = self._sample
+        if sample.mask is None:
+            self._note('no_mask', sample.name)
+            return None
+        if sample.is_misnamed:
+            self._note('misnamed', f'{sample.name}: {sample.mask_name}')
+        if self._criteria.is_thorough and sample.mask.startswith(_JPEG_MAGIC):
+            self._note('jpeg_mask', sample.name)
+            return None
+        return images.read_mask(sample.mask)
+
+    def _turns_image(self, header: images.Header, mask: images.Mask) -> bool:
+        """Notes problems of size and EXIF orientation; returns whether builders turn the image upright."""
+        turns = (header.size, header.orientation, mask.size, mask.orientation)
+        decision = orientation.decide(*turns)
+        if header.size != mask.size:
+            sizes = f'image {header.height} x {header.width}, mask {mask.height} x {mask.width}'
+            text = f'{self._sample.name}: {sizes}{orientation.explanation(*turns)}'
+            self._note('size' if decision is None else 'turned', text)
+        return decision is None or decision.turn_image
+
+    def _ids(self, mask: images.Mask) -> np.ndarray | None:
+        """Adds the facts about the ids of a mask; returns them if pixels are measured: [h, w] uint8."""
+        name, content = self._sample.name, self._sample.mask
+        assert content is not None
+        if mask.channels > 1:
+            text, colors = _colors(content)
+            self._facts.colors.update(colors)
+            self._note('color_mask', f'{name}: {mask.mode}, {text}')
+            return None
+        if mask.is_palette:
+            self._note('palette', name)
+        if mask.counts is not None:
+            self._add_counts(mask.counts)
+            if not self._criteria.is_thorough:
+                return None
+        try:
+            gray = images.mask_as_gray_png(content, mask=mask)
+        except DataError as error:  # an id above 255
+            self._note('large_ids', f'{name}: {error}')
+            return None
+        with Image.open(io.BytesIO(gray)) as image:
+            ids = np.asarray(image)
+        if mask.counts is None:
+            self._note('sixteen_bit_mask', f'{name}: {mask.mode}')
+            self._add_counts(np.bincount(ids.reshape(-1), minlength=256))
+        self._facts.thin += thin_pixels(ids, self._criteria.output_stride)
+        self._facts.between += between_pixels(ids)
+        return ids
+
+    def _add_counts(self, counts: np.ndarray) -> None:
+        """Adds the number of pixels of each id of a mask."""
+        facts, name = self._facts, self._sample.name
+        ignore_label, allowed = self._criteria.ignore_label, self._criteria.allowed
+        total, ignored = counts.sum(), counts[ignore_label]
+        facts.counts += counts
+        facts.images_with += counts > 0
+        facts.pixels_beside[counts > 0] += total - ignored
+        if ignored == total:
+            self._note('all_ignored', name)
+        if allowed is not None and len(outside := allowed.outside(counts)):
+            shown = ', '.join(f'id {value} on {counts[value]} pixels' for value in outside[:_SHOWN])
+            more = f' and {len(outside) - _SHOWN} more' if len(outside) > _SHOWN else ''
+            self._note('ids', f'{name}: {shown}{more}')
+
+    def _summarize(
+        self, header: images.Header, size: tuple[int, int], ids: np.ndarray | None, mask_orientation: int
+    ) -> None:
+        """Adds the summary of the image, which compares it with the ids of its mask.
+
+        Args:
+          header: header of the image.
+          size: its height and width in records.
+          ids: [h, w] uint8 ids of its mask; None if it has none.
+          mask_orientation: EXIF orientation of the mask.
+        """
+        sample = self._sample
+        picture = _small_picture(sample.image, header)
+        gray = np.asarray(picture.convert('L'))
+        thumbnail = picture.convert('L').resize((THUMBNAIL, THUMBNAIL), Image.Resampling.BOX)
+        label_cells = agreement = None
+        if ids is not None and ids.shape == header.size:
+            if np.ptp(gray) <= FLAT and len(np.unique(ids)) > 1:
+                self._note('blank', sample.name)
+            label_cells = cells(np.asarray(picture.resize((GRID, GRID), Image.Resampling.BOX)), ids)
+            factor, float_gray = edges.factor_of(*header.size), gray.astype(np.float32)
+            if header.orientation != mask_orientation:
+                displayed = edges.fits_displayed(float_gray, ids, header.orientation, factor)
+                fits = {
+                    None: 'do not show which pixels',
+                    True: 'fit the displayed pixels',
+                    False: 'fit the stored pixels',
+                }
+                text = f'EXIF orientation {header.orientation}, its mask {mask_orientation}'
+                self._note('oriented', f'{sample.name}: {text}; the edges {fits[displayed]}')
+            elif compared := edges.compare(float_gray, ids, factor):
+                agreement, shift_map = compared
+                self._facts.add_map(shift_map)
+        digests = digest(sample.image), b'' if sample.mask is None else digest(sample.mask)
+        self._facts.images.append(
+            ImageSummary(
+                sample.name, sample.stem, self._number, *digests, np.asarray(thumbnail), label_cells, agreement, size
+            )
+        )
+
+
+def digest(content: bytes) -> bytes:
+    """Returns what tells contents apart."""
+    return hashlib.blake2b(content, digest_size=16).digest()
+
+
+def _small_picture(content: bytes, header: images.Header) -> Image.Image:
+    """Returns an image in RGB, reduced by `edges.factor_of` its size."""
+    factor = edges.factor_of(*header.size)
+    size = (max(header.width // factor, 1), max(header.height // factor, 1))
+    if header.format == 'npy':
+        return _of_array(images.read_array(content)).resize(size, Image.Resampling.BOX)
+    with Image.open(io.BytesIO(content), formats=('JPEG', 'PNG')) as image:
+        if image.mode.startswith('I'):  # 16 bits of gray, which Pillow would clip
+            picture = Image.fromarray((np.asarray(image) >> 8).astype(np.uint8)).convert('RGB')
+        else:
+            image.draft('RGB', size)  # a JPEG is decoded at an eighth, a quarter or half of its size
+            picture = image.convert('RGB')
+        return picture.resize(size, Image.Resampling.BOX)
+
+
+def gray_picture(content: bytes, header: images.Header) -> np.ndarray:
+    """Returns an image in gray, reduced by `edges.factor_of` its size: [h // factor, w // factor] float32."""
+    return np.asarray(_small_picture(content, header).convert('L')).astype(np.float32)
+
+
+def _of_array(pixels: np.ndarray) -> Image.Image:
+    """Returns the first three channels, or the first one, of [h, w, channels] uint8 or uint16 in RGB."""
+    wide = pixels[..., :3] if pixels.shape[2] >= 3 else np.repeat(pixels[..., :1], 3, axis=2)
+    return Image.fromarray(wide if wide.dtype == np.uint8 else (wide >> 8).astype(np.uint8))
+
+
+def cells(colors: np.ndarray, ids: np.ndarray) -> np.ndarray:
+    """Returns color codes and labels of a grid of cells.
+
+    Args:
+      colors: [12, 12, 3] uint8, the image reduced by averaging.
+      ids: [h, w] uint8, its mask.
+
+    Returns:
+      [2, 12, 12] uint8: 3 bits of red, 3 of green, 2 of blue; and the id in the middle of the cell.
+    """
+    codes = (colors[..., 0] >> 5 << 5) | (colors[..., 1] >> 5 << 2) | (colors[..., 2] >> 6)
+    rows, columns = (((np.arange(GRID) + 0.5) * side / GRID).astype(int) for side in ids.shape)
+    return np.stack([codes, ids[np.ix_(rows, columns)]]).astype(np.uint8)
+
+
+def _colors(content: bytes) -> tuple[str, dict[tuple[int, int, int], int]]:
+    """Describes the colors of a mask of several channels; returns also their pixels if each may stand for a class."""
+    with Image.open(io.BytesIO(content)) as image:
+        colors = image.convert('RGB').getcolors(_MOST_COLORS)
+    if colors is None:
+        return f'more than {_MOST_COLORS} colors, probably with smooth edges', {}
+    pixels = {(color[0], color[1], color[2]): count for count, color in colors if isinstance(color, tuple)}
+    are_gray = all(len(set(color)) == 1 for color in pixels)
+    text = f'{len(colors)} ' + ('gray levels in equal channels' if are_gray else 'colors')
+    if len(colors) >= _SMOOTH:
+        return f'{text}, probably with smooth edges', {}
+    return text, {} if are_gray else pixels
+
+
+def thin_pixels(ids: np.ndarray, width: int) -> np.ndarray:
+    """Returns the pixels of each id in rows or columns of equal ids that are shorter than `width`.
+
+    Args:
+      ids: [h, w] uint8.
+      width: in pixels.
+
+    Returns:
+      [256] int64.
+    """
+    thickness = np.minimum(_runs(ids), _runs(ids.T).T)
+    # An image narrower than `width` has no thicker parts.
+    return np.bincount(ids[thickness < min(width, *ids.shape)], minlength=256)
+
+
+def _runs(ids: np.ndarray) -> np.ndarray:
+    """Returns the length of the run of equal ids in its row for each pixel: [h, w]."""
+    starts = np.ones(ids.shape, bool)
+    starts[:, 1:] = ids[:, 1:] != ids[:, :-1]
+    places = np.flatnonzero(starts)
+    lengths = np.diff(places, append=ids.size)
+    return np.repeat(lengths, lengths).reshape(ids.shape)
+
+
+def between_pixels(ids: np.ndarray) -> np.ndarray:
+    """Returns the pixels of each id that lies strictly between the ids left and right, or above and below.
+
+    Interpolation at the edges of objects makes such ids.
+
+    Args:
+      ids: [h, w] uint8.
+
+    Returns:
+      [256] int64.
+    """
+    is_between = np.zeros(ids.shape, bool)
+    for values, result in ((ids, is_between), (ids.T, is_between.T)):
+        first, middle, last = values[:, :-2], values[:, 1:-1], values[:, 2:]
+        result[:, 1:-1] |= ((first < middle) & (middle < last)) | ((first > middle) & (middle > last))
+    return np.bincount(ids[is_between], minlength=256)
