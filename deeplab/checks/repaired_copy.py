@@ -15,7 +15,7 @@ from typing import Any
 import tqdm
 
 from deeplab import names
-from deeplab.checks import inspection, repair_plan, sample_repair, sources
+from deeplab.checks import inspection, sample_repair, sources
 from deeplab.checks.data_rules import RULES
 from deeplab.checks.findings import Data
 from deeplab.checks.sources import Split
@@ -121,7 +121,7 @@ def write(data: Data, options: DoctorOptions, folder: str) -> Repairs:
       DataError: No image can be kept, or the copy cannot be written.
       OptionError: The color table cannot be read.
     """
-    plan = repair_plan.make(data, options)
+    plan = sample_repair.make_plan(data, options)
     repairs = Repairs(folder)
     try:
         with writing.atomic_path(folder) as temporary:
@@ -145,7 +145,7 @@ def write(data: Data, options: DoctorOptions, folder: str) -> Repairs:
     return repairs
 
 
-def _description(data: Data, options: DoctorOptions, plan: repair_plan.Plan) -> DatasetDescriptor | None:
+def _description(data: Data, options: DoctorOptions, plan: sample_repair.RepairPlan) -> DatasetDescriptor | None:
     """Returns the classes that are given, or those of the table of colors; None if they are only assumed."""
     described, table = data.descriptor, plan.table
     if options.colors is None or table is None or described.class_names is not None:
@@ -183,7 +183,7 @@ def _path(stem: str) -> str:
 class _Copy:
     """Writes the samples of all splits."""
 
-    def __init__(self, folder: pathlib.Path, repairs: Repairs, plan: repair_plan.Plan) -> None:
+    def __init__(self, folder: pathlib.Path, repairs: Repairs, plan: sample_repair.RepairPlan) -> None:
         self._folder = folder
         self._repairs = repairs
         self._plan = plan

@@ -1,20 +1,107 @@
-"""Repair of one sample: what a builder or training would refuse or misread is converted, or the sample is left out."""
+"""Repair of samples: what a builder or training would refuse or misread is converted, or the sample is left out.
+
+The plan follows from all samples together: ids and colors to change, samples to leave out. Nothing is guessed.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import io
+from collections.abc import Mapping
 
 import numpy as np
 from PIL import ExifTags, Image
 
-from deeplab.checks import edges
+from deeplab.checks import edges, label_rules, split_rules
+from deeplab.checks.findings import Data
 from deeplab.checks.inspection import FLAT, gray_picture, other_format
-from deeplab.checks.repair_plan import Plan
 from deeplab.checks.sources import Sample
 from deeplab.datasets import images, orientation
 from deeplab.datasets.color_tables import ColorTable
+from deeplab.datasets.mask_ids import MaskIds
 from deeplab.errors import DataError
+from deeplab.options import DoctorOptions
+
+
+@dataclasses.dataclass(frozen=True)
+class RepairPlan:
+    """The changes that follow from all samples together.
+
+    Attributes:
+      ignore_label: id of the pixels that are excluded.
+      ids: new id and rule for each wrong id.
+      table: meaning of the colors of masks; None if it is not known.
+      allowed: ids that are kept, others get the ignore label; None to keep every id.
+      in_records: whether palettes are taken as gray levels, as in records; else builders take the indices.
+      dropped: rule by split and number of the samples that are left out.
+    """
+
+    ignore_label: int
+    ids: Mapping[int, tuple[int, str]]
+    table: ColorTable | None
+    allowed: MaskIds | None
+    in_records: bool
+    dropped: Mapping[tuple[str, int], str]
+
+
+def make_plan(data: Data, options: DoctorOptions) -> RepairPlan:
+    """Decides what to change."""
+    descriptor = data.descriptor
+    known = MaskIds(descriptor.num_classes, descriptor.ignore_label)
+    return RepairPlan(
+        descriptor.ignore_label,
+        _correct_ids(data),
+        data.table,
+        known if options.ignore_other_ids and not data.is_assumed else None,
+        data.source.is_records,
+        _dropped(data),
+    )
+
+
+def _correct_ids(data: Data) -> dict[int, tuple[int, str]]:
+    """Returns the new id and the rule for each wrong id: of smooth edges, and of masks of a known pattern."""
+    ignore_label = data.descriptor.ignore_label
+    counts = sum((facts.counts for facts in data.splits.values()), np.zeros(256, np.int64))
+    between = sum((facts.between for facts in data.splits.values()), np.zeros(256, np.int64))
+    soft = label_rules.interpolated(counts, between, ignore_label)
+    if soft:
+        # At corners, some of their pixels do not lie between two others: ids that are as rare are soft, too.
+        is_soft = (counts > 0) & (counts <= counts[soft].max())
+        soft = [int(i) for i in np.flatnonzero(is_soft) if i != ignore_label]
+        counts = np.where(np.isin(np.arange(256), soft), 0, counts)
+    correct = _pattern(data, counts)
+    if soft and not correct and len(MaskIds(data.descriptor.num_classes, ignore_label).outside(counts)):
+        return {}  # what is left is not understood
+    found = dict.fromkeys(soft, (ignore_label, 'interpolated'))
+    rule = 'zero_and_255' if correct == {255: 1} else 'ids'
+    return found | {wrong: (right, rule) for wrong, right in correct.items()}
+
+
+def _pattern(data: Data, counts: np.ndarray) -> dict[int, int]:
+    """Returns the right id for each wrong one where the ids of all masks show a known pattern."""
+    ignore_label = data.descriptor.ignore_label
+    if not data.is_assumed:
+        return MaskIds(data.descriptor.num_classes, ignore_label).correct_ids(counts)
+    if np.flatnonzero(counts).tolist() != [0, 255]:  # else 255 may be a gray level or the ignore label
+        counts = np.where(np.arange(256) == ignore_label, 0, counts)
+    return MaskIds(max(int(np.count_nonzero(counts)), 1), ignore_label).correct_ids(counts)
+
+
+def _dropped(data: Data) -> dict[tuple[str, int], str]:
+    """Returns the copies of images: within a split the later ones, across splits those that are not evaluated on."""
+    dropped: dict[tuple[str, int], str] = {}
+    seen: dict[str, set[bytes]] = {}
+    for split in sorted(data.splits, key=lambda name: (name != data.evaluated, name == data.train)):
+        others = [digests for name, digests in seen.items() if not split_rules.is_part(name, split)]
+        first: dict[bytes, bytes] = {}
+        for image in data.splits[split].images:
+            if any(image.digest in digests for digests in others):
+                dropped[split, image.number] = 'overlap'
+            elif image.digest in first and first[image.digest] == image.mask_digest:
+                dropped[split, image.number] = 'repeated'
+            first.setdefault(image.digest, image.mask_digest)
+        seen[split] = set(first)
+    return dropped
 
 
 class LeftOutError(Exception):
@@ -36,7 +123,7 @@ class Repaired:
     done: list[str]
 
 
-def repair(sample: Sample, plan: Plan) -> Repaired:
+def repair(sample: Sample, plan: RepairPlan) -> Repaired:
     """Returns a sample with all repairs; files in which nothing is wrong keep their bytes.
 
     Raises:
@@ -95,7 +182,7 @@ def _as_png(content: bytes) -> bytes:
     return stream.getvalue()
 
 
-def _mask(sample: Sample, plan: Plan, done: list[str]) -> bytes:
+def _mask(sample: Sample, plan: RepairPlan, done: list[str]) -> bytes:
     """Returns the mask as a PNG of one channel with 8 bits, or with a palette."""
     content = sample.mask
     if content is None:
@@ -125,7 +212,7 @@ def _mask(sample: Sample, plan: Plan, done: list[str]) -> bytes:
     return content
 
 
-def _without_colors(content: bytes, plan: Plan) -> bytes:
+def _without_colors(content: bytes, plan: RepairPlan) -> bytes:
     """Returns the ids of a mask of several channels: one of equal channels, or what the color table says."""
     with Image.open(io.BytesIO(content)) as image:
         bands = [np.asarray(band) for band in image.split()]
@@ -194,7 +281,7 @@ def _upright(
         raise LeftOutError(done[-1], str(error)) from None
 
 
-def _with_ids(mask: bytes, plan: Plan, done: list[str]) -> bytes:
+def _with_ids(mask: bytes, plan: RepairPlan, done: list[str]) -> bytes:
     """Returns a mask with the right ids."""
     with Image.open(io.BytesIO(images.mask_as_gray_png(mask))) as image:
         ids = np.asarray(image)
@@ -216,7 +303,7 @@ def _with_ids(mask: bytes, plan: Plan, done: list[str]) -> bytes:
     return images.encode_png(table[ids])
 
 
-def _require_content(image: bytes, mask: bytes, plan: Plan) -> None:
+def _require_content(image: bytes, mask: bytes, plan: RepairPlan) -> None:
     """Raises `LeftOutError` for a mask without a label, and for an image that shows nothing."""
     with Image.open(io.BytesIO(images.mask_as_gray_png(mask))) as opened:
         ids = np.asarray(opened)

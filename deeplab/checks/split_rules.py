@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from deeplab.checks import sequences, thumbnails
+from deeplab.checks import similarity
 from deeplab.checks.facts import Case, ImageSummary
 from deeplab.checks.findings import Data, Finding, build_again
 from deeplab.names import agreeing, counted
@@ -83,7 +83,7 @@ def _shared(data: Data, one: str, other: str) -> Iterator[Finding]:
             'with the same bytes: metrics on them do not show how well the network does on other images.',
             cases=[(other, Case(_copy(b, a), b.number)) for a, b in exact],
         )
-    places = thumbnails.similar_pairs([image.thumbnail for image in first], [image.thumbnail for image in second])
+    places = similarity.similar_pairs([image.thumbnail for image in first], [image.thumbnail for image in second])
     pairs = [(first[i], second[j]) for i, j in places if second[j].digest not in known]
     if pairs:
         yield data.finding(
@@ -99,7 +99,7 @@ def _shared(data: Data, one: str, other: str) -> Iterator[Finding]:
 
 def _in_sequence(data: Data, one: str, other: str, images: Sequence[ImageSummary]) -> Iterator[Finding]:
     """Yields a finding about images of the split `other` that follow or precede one of the split `one` in a video."""
-    neighbors = sequences.shared_neighbors(data.splits[one].images, images)
+    neighbors = similarity.shared_neighbors(data.splits[one].images, images)
     if neighbors:
         yield data.finding(
             'sequence',
@@ -126,7 +126,7 @@ def _inconsistent(data: Data) -> Iterator[Finding]:
             other = seen.setdefault(image.digest, image)
             if other.mask_digest and image.mask_digest and _differ(other, image, 1):
                 cases.append((name, Case(_copy(image, other), image.number)))
-        alike = thumbnails.alike_in_order([image.thumbnail for image in images])
+        alike = similarity.alike_in_order([image.thumbnail for image in images])
         followed = [(images[i], images[i + 1]) for i, is_alike in enumerate(alike) if is_alike]
         cases += [
             (name, Case(f'{b.name} looks like {a.name}', b.number))

@@ -33,7 +33,6 @@ from deeplab.checks import (
     sources,
     split_rules,
     suggestion,
-    text_report,
 )
 from deeplab.checks.data_rules import SEVERITIES
 from deeplab.checks.findings import Data, Finding
@@ -114,7 +113,7 @@ def _write(outcome: Outcome, path: str, page: str | None) -> str:
         contents.append(('DoctorOptions.html', page, html_report.render(outcome)))
     written: list[str] = []
     for field, name, content in contents:
-        with output_files.writing_to(name, field, '\n'.join(text_report.lines(outcome, written))):
+        with output_files.writing_to(name, field, '\n'.join(outcome.lines(written))):
             writing.remove_leftovers(os.path.dirname(name), re.escape(os.path.basename(name)))
             with writing.atomic_write(name) as stream:
                 stream.write(content)
@@ -122,7 +121,7 @@ def _write(outcome: Outcome, path: str, page: str | None) -> str:
     if outcome.repairs is not None:
         with contextlib.suppress(OSError):  # the copy is complete; the same line would find its findings again
             repaired_copy.finish(outcome.repairs)
-    return '\n'.join(text_report.lines(outcome, written))
+    return '\n'.join(outcome.lines(written))
 
 
 def _copied(outcome: Outcome, options: DoctorOptions, folder: str) -> Repairs:
@@ -134,7 +133,7 @@ def _copied(outcome: Outcome, options: DoctorOptions, folder: str) -> Repairs:
     try:
         return repaired_copy.write(outcome.data, options, folder)
     except DataError as error:
-        raise OutputError(str(error), '\n'.join(text_report.lines(outcome, []))) from error
+        raise OutputError(str(error), '\n'.join(outcome.lines([]))) from error
 
 
 def _with_copy(outcome: Outcome, options: DoctorOptions, repairs: Repairs) -> Outcome:

@@ -1,6 +1,6 @@
 """The page of the doctor: findings, pictures and classes in one file without scripts.
 
-Covers checks/html_report.py, checks/case_pictures.py and pictures/html_page.py.
+Covers checks/html_report.py and pictures/html_page.py.
 """
 
 import base64

@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 
 from deeplab import cli
-from deeplab.checks import case_pictures, inspection, suggestion
+from deeplab.checks import html_report, inspection, suggestion
 from deeplab.datasets import build_folder_data, descriptor, example
 from deeplab.errors import DataError, OptionError
 from deeplab.options import DoctorOptions
@@ -355,7 +355,7 @@ def test_a_damaged_file_of_another_format_has_no_format():
     assert inspection.other_format(content) == 'DDS'
     for changed in damage.damaged(content, 100):
         assert inspection.other_format(changed) in ('DDS', '')
-        case_pictures._photo(changed)
+        html_report._photo(changed)
 
 
 def test_thin_and_between_pixels():

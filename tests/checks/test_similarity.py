@@ -1,12 +1,9 @@
-"""Frames of one sequence in two splits: by names with neighboring numbers, and by how alike they look.
-
-Covers checks/sequences.py and checks/thumbnails.py.
-"""
+"""Frames of one sequence in two splits: by names with neighboring numbers, and by how alike they look."""
 
 import numpy as np
 import pytest
 
-from deeplab.checks import sequences
+from deeplab.checks import similarity
 from deeplab.checks.facts import ImageSummary
 
 LENGTH = 60
@@ -30,36 +27,36 @@ def names(pairs):
 
 def test_neighbors_in_a_film_that_is_distributed_over_both_splits():
     train, val = film([n for n in range(LENGTH) if n % 5]), film(range(0, LENGTH, 5))
-    found = names(sequences.shared_neighbors(train, val))
+    found = names(similarity.shared_neighbors(train, val))
     assert len(found) == 12
     assert found[:2] == [('film_0001.jpg', 'film_0000.jpg'), ('film_0004.jpg', 'film_0005.jpg')]
 
 
 @pytest.mark.parametrize('val', [range(40, 60), range(20, 40)])
 def test_parts_of_a_film_are_no_finding(val):
-    assert not sequences.shared_neighbors(film([n for n in range(LENGTH) if n not in val]), film(val))
+    assert not similarity.shared_neighbors(film([n for n in range(LENGTH) if n not in val]), film(val))
 
 
 def test_photos_with_mixed_numbers_are_no_finding():
     """Frames so far apart that they show nothing in common."""
     train, val = film([n for n in range(LENGTH) if n % 5], step=20), film(range(0, LENGTH, 5), step=20)
-    assert not sequences.shared_neighbors(train, val)
+    assert not similarity.shared_neighbors(train, val)
 
 
 def test_films_of_other_names_have_no_neighbors():
     train, val = film([n for n in range(LENGTH) if n % 5]), film(range(0, LENGTH, 5), name='other_{:04}.jpg')
-    assert not sequences.shared_neighbors(train, val)
+    assert not similarity.shared_neighbors(train, val)
 
 
 def test_few_neighbors_are_no_finding():
-    assert not sequences.shared_neighbors(film([n for n in range(45) if n % 5]), film(range(0, 45, 5)))
+    assert not similarity.shared_neighbors(film([n for n in range(45) if n % 5]), film(range(0, 45, 5)))
 
 
 @pytest.mark.parametrize('name', ['{}', 'a/b/{:06}.png', 'seq1_{}_left.png', '9_{}.x.jpg', 'frame.{:04}'])
 def test_the_last_number_of_a_name_counts(name):
     train, val = film([n for n in range(LENGTH) if n % 5], name=name), film(range(0, LENGTH, 5), name=name)
-    assert len(sequences.shared_neighbors(train, val)) == 12
+    assert len(similarity.shared_neighbors(train, val)) == 12
 
 
 def test_names_without_numbers():
-    assert not sequences.shared_neighbors(film(range(20), name='a.jpg'), film(range(20), name='b.jpg'))
+    assert not similarity.shared_neighbors(film(range(20), name='a.jpg'), film(range(20), name='b.jpg'))

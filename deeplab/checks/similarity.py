@@ -1,0 +1,131 @@
+"""Images that look alike: near-duplicates, and frames of one sequence in two splits.
+
+Near-duplicates have similar gradients in their thumbnails, which do not depend on brightness, contrast, size or
+compression.
+
+Frames of a video that are a second apart are no near-duplicates. But a network that was trained on the frames beside an
+image knows most of it, so that metrics on the image are too optimistic. Mixed numbers alone do not show that: photos
+that have nothing in common are numbered, too. Here the neighbors of a sequence must also look more like each other than
+like other images.
+"""
+
+from __future__ import annotations
+
+import collections
+import re
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from deeplab.checks.facts import ImageSummary
+
+_SIMILAR = 0.97  # correlation of the gradients of two thumbnails
+_BLOCK = 2048
+_MOST_COMPARISONS = 4e9  # about a minute on one core
+_FLATTEST = 2.0  # standard deviation of a gradient below which a picture shows too little
+# Neighbors in a sequence.
+_NUMBERED = re.compile(r'(.*?)([0-9]+)([^0-9]*)')  # the last number in a name
+_FEWEST = 10  # neighbors that show how alike they look
+_LEAST_SHARE = 0.1  # of the images of the split that have neighbors in the other one; a split of whole parts has few
+_LEAST_ALIKE = 0.8  # share of them that look more like the neighbor than like another image
+_LEAST_GAIN = 0.15  # median by which the correlation with the neighbor is larger; CamVid, at random: 0.45
+
+
+def similar_pairs(first: Sequence[np.ndarray], second: Sequence[np.ndarray]) -> list[tuple[int, int]]:
+    """Returns for each thumbnail of `second` that has a similar one in `first` the positions of both.
+
+    Args:
+      first: [17, 17] uint8 thumbnails.
+      second: those of other images.
+    """
+    if not first or not second or len(first) * len(second) > _MOST_COMPARISONS:
+        return []
+    found = []
+    for low, right in _described(second):
+        best = np.full(len(right), -1.0, np.float32)
+        place = np.zeros(len(right), np.int64)
+        for start, left in _described(first):
+            scores = right @ left.T  # [right, left]
+            highest = scores.argmax(axis=1)
+            values = scores[np.arange(len(right)), highest]
+            place[values > best] = highest[values > best] + start
+            best = np.maximum(best, values)
+        found += [(int(place[i]), low + int(i)) for i in np.flatnonzero(best >= _SIMILAR)]
+    return found
+
+
+def correlations(first: Sequence[np.ndarray], second: Sequence[np.ndarray]) -> np.ndarray:
+    """Returns how alike the thumbnails of each pair are: [n] float32, from -1 to 1; 0 where one of them is flat.
+
+    Args:
+      first: n [17, 17] uint8 thumbnails.
+      second: as many others.
+    """
+    parts = [
+        (one * other).sum(axis=1) for (_, one), (_, other) in zip(_described(first), _described(second), strict=True)
+    ]
+    return np.concatenate([np.zeros(0, np.float32), *parts])
+
+
+def alike_in_order(thumbnails: Sequence[np.ndarray]) -> np.ndarray:
+    """Returns whether each thumbnail is similar to the one behind it: [n - 1] bool, or none for fewer than two."""
+    are_alike: np.ndarray = correlations(thumbnails[:-1], thumbnails[1:]) >= _SIMILAR
+    return are_alike
+
+
+def _described(thumbnails: Sequence[np.ndarray]) -> Iterator[tuple[int, np.ndarray]]:
+    """Yields blocks of thumbnails: the position of the first one, and the descriptions."""
+    for low in range(0, len(thumbnails), _BLOCK):
+        yield low, _descriptions(thumbnails[low : low + _BLOCK])
+
+
+def _descriptions(thumbnails: Sequence[np.ndarray]) -> np.ndarray:
+    """Returns the gradients of thumbnails with length 1, or 0 for those that are flat: [n, 544] float32."""
+    pixels = np.stack(thumbnails).astype(np.float32)
+    across, down = np.diff(pixels, axis=2), np.diff(pixels, axis=1)
+    gradients = np.concatenate([across.reshape(len(pixels), -1), down.reshape(len(pixels), -1)], axis=1)
+    lengths = np.linalg.norm(gradients, axis=1, keepdims=True)
+    is_flat = lengths < _FLATTEST * np.sqrt(gradients.shape[1])
+    described: np.ndarray = np.where(is_flat, 0, gradients / np.maximum(lengths, 1e-6))
+    return described
+
+
+def shared_neighbors(
+    first: Sequence[ImageSummary], second: Sequence[ImageSummary]
+) -> list[tuple[ImageSummary, ImageSummary]]:
+    """Returns neighbors in a sequence that is in both splits: the image of `first`, and that of `second`.
+
+    Args:
+      first: images of a split.
+      second: images of another split.
+
+    Returns:
+      for each image of `second` with a neighbor in `first`, the nearest one; nothing unless the neighbors look alike.
+    """
+    pairs = _neighbors([look.stem for look in first], [look.stem for look in second])
+    if len(pairs) < max(_FEWEST, _LEAST_SHARE * len(second)):
+        return []
+    own = [first[i].thumbnail for i, _ in pairs]
+    others = [first[(i + len(first) // 2) % len(first)].thumbnail for i, _ in pairs]
+    images = [second[j].thumbnail for _, j in pairs]
+    gains = correlations(images, own) - correlations(images, others)
+    are_alike = (gains > 0).mean() >= _LEAST_ALIKE and np.median(gains) >= _LEAST_GAIN
+    return [(first[i], second[j]) for i, j in pairs] if are_alike else []
+
+
+def _neighbors(first: Sequence[str], second: Sequence[str]) -> list[tuple[int, int]]:
+    """Returns the positions of names that differ in their last number alone, with no number of either split between."""
+    sequences: dict[tuple[str, str], list[tuple[int, int, int]]] = collections.defaultdict(list)
+    for split, names in enumerate((first, second)):
+        for place, name in enumerate(names):
+            if found := _NUMBERED.fullmatch(name):
+                sequences[found[1], found[3]].append((int(found[2]), split, place))
+    pairs = []
+    for members in sequences.values():
+        members.sort()
+        for at, (number, split, place) in enumerate(members):
+            if split == 1:
+                beside = [other for other in members[max(at - 1, 0) : at + 2] if other[1] == 0]
+                if beside:
+                    pairs.append((min(beside, key=lambda other: abs(other[0] - number))[2], place))
+    return sorted(pairs, key=lambda pair: pair[1])
