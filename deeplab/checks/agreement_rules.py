@@ -84,27 +84,27 @@ def _shifted(data: Data, split: str, shift: tuple[int, int]) -> Finding:
 
 def _misplaced(images: Sequence[ImageSummary]) -> Iterator[Case]:
     """Yields the images with a mask that lies better elsewhere, or nowhere."""
-    known = [image.agreement for image in images if image.agreement is not None]
-    if len(known) < _FEWEST_IMAGES or np.median([_height(found.here, found) for found in known]) < _USUAL:
+    agreements = [image.agreement for image in images if image.agreement is not None]
+    if len(agreements) < _FEWEST_IMAGES or np.median([_height(one.here, one) for one in agreements]) < _USUAL:
         return
     for image in images:
         if image.agreement is not None and (text := _place(image.agreement)):
             yield Case(f'{image.name}: {text}', image.number)
 
 
-def _height(value: float, found: Agreement) -> float:
+def _height(value: float, agreement: Agreement) -> float:
     """Returns an agreement in standard deviations above its level."""
-    return (value - found.level) / max(found.spread, 1e-6)
+    return (value - agreement.level) / max(agreement.spread, 1e-6)
 
 
-def _place(found: Agreement) -> str:
+def _place(agreement: Agreement) -> str:
     """Describes where a mask lies better; '' if it lies well."""
-    here, best, turned = (_height(value, found) for value in (found.here, found.best, found.turned))
-    if turned >= max(here + _TURNED, best + 1, _ABOVE_LEVEL) and found.turned >= _LEAST_BEST:
-        return _WORDS.get(found.turn, 'transposed or rotated by 90 degrees')
-    is_moved = max(map(abs, found.shift)) >= _LEAST_STEPS * found.step
-    if is_moved and best >= max(here + _MOVED, _ABOVE_LEVEL) and found.best >= _LEAST_BEST:
-        return f'moved by {-found.shift[0]} rows and {-found.shift[1]} columns'
+    here, best, turned = (_height(value, agreement) for value in (agreement.here, agreement.best, agreement.turned))
+    if turned >= max(here + _TURNED, best + 1, _ABOVE_LEVEL) and agreement.turned >= _LEAST_BEST:
+        return _WORDS.get(agreement.turn, 'transposed or rotated by 90 degrees')
+    is_moved = max(map(abs, agreement.shift)) >= _LEAST_STEPS * agreement.step
+    if is_moved and best >= max(here + _MOVED, _ABOVE_LEVEL) and agreement.best >= _LEAST_BEST:
+        return f'moved by {-agreement.shift[0]} rows and {-agreement.shift[1]} columns'
     return 'follows no edges' if here < _FOREIGN else ''
 
 
@@ -115,9 +115,9 @@ def _exchanged(data: Data) -> Iterator[Finding]:
     for split, facts in data.splits.items():
         images = facts.images[:_MOST_IMAGES]
         kept = [image.cells for image in images]
-        for found in exchanged(kept, descriptor.num_classes, descriptor.ignore_label):
-            image = images[found.place]
-            text = f'{image.name}: {data.class_text(found.one)} and {data.class_text(found.other)}'
+        for exchange in exchanged(kept, descriptor.num_classes, descriptor.ignore_label):
+            image = images[exchange.place]
+            text = f'{image.name}: {data.class_text(exchange.one)} and {data.class_text(exchange.other)}'
             cases.append((split, Case(text, image.number)))
     if cases:
         said = agreeing(len(cases), 'seem to have two classes exchanged, judging by the colors in other images')
@@ -151,10 +151,10 @@ def exchanged(kept: Sequence[np.ndarray | None], num_classes: int, ignore_label:
       num_classes: number of classes.
       ignore_label: id of pixels that are excluded.
     """
-    places = [place for place, found in enumerate(kept) if found is not None]
+    places = [place for place, image_cells in enumerate(kept) if image_cells is not None]
     if len(places) < FEWEST_IMAGES:
         return
-    stacked = np.stack([found for found in kept if found is not None]).reshape(len(places), 2, -1)
+    stacked = np.stack([image_cells for image_cells in kept if image_cells is not None]).reshape(len(places), 2, -1)
     codes = stacked[:, 0].astype(np.int64) + _CODES * (np.arange(GRID * GRID) * _BANDS // (GRID * GRID))
     labels = stacked[:, 1].astype(np.int64)
     is_labeled = (labels < num_classes) & (labels != ignore_label)
@@ -162,8 +162,8 @@ def exchanged(kept: Sequence[np.ndarray | None], num_classes: int, ignore_label:
     np.add.at(table, (codes[is_labeled], labels[is_labeled]), 1)
     for number, place in enumerate(places):
         mine = is_labeled[number]
-        if found := _exchange(place, codes[number][mine], labels[number][mine], table):
-            yield found
+        if exchange := _exchange(place, codes[number][mine], labels[number][mine], table):
+            yield exchange
 
 
 def _exchange(place: int, codes: np.ndarray, labels: np.ndarray, table: np.ndarray) -> Exchange | None:

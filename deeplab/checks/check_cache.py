@@ -30,7 +30,7 @@ class CheckCache:
     """Facts about the parts of a split (`SegmentationDataset.signatures`), each valid while its files are the same.
 
     Attributes:
-      criteria: what is inspected.
+      criteria: what the records are compared with.
       key: changes with anything that the facts depend on.
       parts: number of parts.
     """
@@ -64,18 +64,18 @@ class CheckCache:
         self.parts = len(self._part_keys)
         self._name = f'record_check-{dataset.split}-{_key([settings, storage.absolute(dataset.directory)])[:12]}.npz'
 
-    def inspect(self, index: Records, known: Mapping[int, Facts]) -> dict[int, Facts]:
-        """Returns the facts about all parts, of which only those that are not known are inspected.
+    def inspect(self, index: Records, cached: Mapping[int, Facts]) -> dict[int, Facts]:
+        """Returns the facts about all parts, of which only those that are not cached are inspected.
 
         Args:
           index: records of the split.
-          known: facts by the place of a part in the split, as from `load`.
+          cached: facts by the place of a part in the split, as from `load`.
         """
         stops = itertools.accumulate(index.parts())
         others = {
             place: range(stop - size, stop)
             for place, (size, stop) in enumerate(zip(index.parts(), stops, strict=True))
-            if place not in known
+            if place not in cached
         }
         facts = inspect(RecordSplit(self._dataset.split, index), others, self.criteria)
         for place in others if index.damaged else ():
@@ -83,7 +83,7 @@ class CheckCache:
             for line in index.damaged:
                 if line.startswith((f'{shard}: ', f'{shard}, record ')):
                     facts[place].note('corrupt', line)
-        parts = {**known, **facts}
+        parts = {**cached, **facts}
         return {place: parts[place] for place in sorted(parts)}
 
     def load(self) -> dict[int, Facts]:
@@ -121,7 +121,7 @@ _ARRAYS = ('records', 'sizes', 'sums')
 
 
 def _packed(parts: Mapping[str, Facts]) -> dict[str, Any]:
-    """Returns arrays by name for a file, with those of the facts that the check of records needs."""
+    """Returns arrays by name for a file, with the facts that the check of records needs."""
     numbers = [
         (part.samples, part.problems['sixteen_bits'], part.oriented, *(len(getattr(part, name)) for name in _ARRAYS))
         for part in parts.values()

@@ -40,10 +40,10 @@ _SOME_RATES = (6, 12, 18)
 
 def slots(names: Sequence[str]) -> set[str]:
     """Returns the names of training state: VARIABLE/SLOT, Adam's powers, steps, the loss scale, averaging of ranges."""
-    known = set(names)
-    found = {name for name in known if name.rpartition('/')[0] in known or quantization.is_averaging(name)}
+    variables = set(names)
+    added = {name for name in variables if name.rpartition('/')[0] in variables or quantization.is_averaging(name)}
     steps = {checkpoints.GLOBAL_STEP, quantization.STEP_OF_ORIGINAL}
-    return found | known & {*OPTIMIZER_POWERS, *steps, *loss_scaling.NAMES}
+    return added | variables & {*OPTIMIZER_POWERS, *steps, *loss_scaling.NAMES}
 
 
 def network_shapes(options: ModelOptions) -> dict[str, tuple[int, ...]]:
@@ -182,7 +182,7 @@ def _is_cell(held: Shapes) -> bool:
 
 def _stride_of_skip(channels: int, skips: Mapping[int, int], below: int) -> int | None:
     """Returns the largest stride less than `below` whose skip connection has that many channels."""
-    return max((stride for stride, found in skips.items() if found == channels and stride < below), default=None)
+    return max((stride for stride, of_skip in skips.items() if of_skip == channels and stride < below), default=None)
 
 
 def decoder_of(held: Shapes, skips: Mapping[int, int]) -> DecoderOptions:
@@ -219,9 +219,9 @@ def decoder_of(held: Shapes, skips: Mapping[int, int]) -> DecoderOptions:
 def outputs_of(held: Shapes) -> dict[str, int]:
     """Returns the number of classes of each output; empty for a checkpoint without logits."""
     pattern = rf'{common.LOGITS_SCOPE}/([^/]+)/weights$'
-    found = {match.group(1): held[name][-1] for name in held if (match := re.match(pattern, name))}
+    logits = {match.group(1): held[name][-1] for name in held if (match := re.match(pattern, name))}
     # Without a head there are several logits, OUTPUT, OUTPUT_1 and so on, which are summed.
-    outputs = {name: classes for name, classes in found.items() if name.rpartition('_')[0] not in found}
+    outputs = {name: classes for name, classes in logits.items() if name.rpartition('_')[0] not in logits}
     decoder = decoder_of(held, {4: _last_but_one(held)})
     return outputs or ({common.OUTPUT_TYPE: decoder.filters} if decoder.output_is_logits else {})
 
@@ -238,7 +238,7 @@ class Deduced:
       options: the network; rates are examples, as many as there are branches.
       outputs: number of classes by output; empty for a backbone alone.
       branches: number of atrous branches.
-      fit: how the checkpoint compares with this network.
+      fit: comparison of the checkpoint with this network.
       is_backbone: whether the checkpoint has only a backbone.
     """
 
@@ -298,10 +298,10 @@ def _mismatch(path: str, deduced: Deduced, options: ModelOptions, takes_number: 
     """Returns cause and fix of an error that the checkpoint at `path` does not match `options`.
 
     Args:
-      path: of the checkpoint.
-      deduced: its network.
+      path: path of the checkpoint.
+      deduced: network of the checkpoint.
       options: the other network.
-      takes_number: whether the number of classes is an option; otherwise it is that of a data set.
+      takes_number: whether the number of classes is an option; otherwise the data set gives it.
     """
     named = ' '.join(settings_of(deduced.options))
     if deduced.is_backbone:

@@ -22,11 +22,11 @@ class Rule:
     Attributes:
       name: its short name in files, which other programs read.
       title: heading of its findings.
-      severity: of its findings, one of `SEVERITIES`; the most severe if it depends.
-      what: what it finds; behind "3 of 40 images" for a rule about samples, as a verb in plural; else a phrase.
-      example: how data comes to break it.
-      fix: what to do, without a full stop; '' where each finding says it.
-      repair: what a repaired copy does; '' if nothing.
+      severity: severity of its findings, one of `SEVERITIES`; the most severe if it depends.
+      what: the problem: a verb in plural behind "3 of 40 images" for a rule about samples; else a phrase.
+      example: a way in which data comes to break it.
+      fix: instruction without a full stop; '' where each finding has its own.
+      repair: change in a repaired copy; '' if none.
       of_samples: whether it is about images one by one.
       builds_again: whether the fix changes files, from which records are then built again.
       solved_by_builders: whether builders of records deal with it, so that it is a finding in records only.
@@ -44,7 +44,7 @@ class Rule:
     solved_by_builders: bool = False
 
     def fix_text(self, in_records: bool, **values: object) -> str:
-        """Returns the fix as a sentence; `values` are those of the places in it."""
+        """Returns the fix as a sentence; `values` are inserted at the places in it."""
         text = self.fix.format(**{'description': _DESCRIPTION, **values})
         return f'{text}, then build the records again.' if in_records and self.builds_again else f'{text}.'
 
@@ -75,7 +75,7 @@ _OF_FILES = (
         'Splits without a readable image',
         HARMFUL,
         'a split without an image that can be read',
-        'a list of names that are those of no file',
+        'a list of names without files',
         'Build it again, or remove it',
         'leaves the split out',
         of_samples=False,
@@ -104,7 +104,7 @@ _OF_FILES = (
         'misnamed',
         'Masks with other names than their images',
         HARMFUL,
-        'have a mask whose name differs from that of the image by letters in another case or by a common ending',
+        'have a mask with the name of the image, but for letters in another case or a common ending',
         'images/IMG_1.jpg with masks/img_1_mask.png',
         'Rename the masks; if all their names have the same ending, pass it as {suffix}, also to build_folder_data',
         'gives the masks the names of their images',
@@ -467,7 +467,7 @@ _OF_AGREEMENT = (
         'inconsistent',
         'Contradictory masks of one image',
         WARNING,
-        'have a mask that differs from that of the same image, or of one that looks almost the same',
+        'have another mask than an equal image, or than an image that looks almost the same',
         'a frame that two people have labeled differently',
         'Look at them, and decide on one way to label',
     ),
@@ -497,7 +497,7 @@ _OF_SPLITS = (
         'sequence',
         'Neighboring frames in two splits',
         WARNING,
-        'images whose numbers lie beside those of images in another split, and which look more like these than like '
+        'images with numbers beside the numbers of images in another split, and which look more like these than like '
         'other images',
         'frames of a video, a second apart, that are distributed at random over train and val',
         'Keep the frames of a video, or the slices of a scan, in one split; build_folder_data does so with '

@@ -29,13 +29,13 @@ class Agreement(NamedTuple):
     """How well borders and edges agree, in standard deviations of the edges above their mean.
 
     Attributes:
-      here: as mask and image lie.
-      best: with the mask moved by `shift`.
+      here: agreement as mask and image lie.
+      best: agreement with the mask moved by `shift`.
       shift: rows and columns, in pixels of the image, by which the mask is to be moved for that.
       spread: standard deviation of the agreement over shifts that are not near the best one.
       level: mean agreement over these shifts.
-      turned: with the mask turned by the EXIF orientation `turn`, the best one.
-      turn: that orientation.
+      turned: agreement with the mask turned by the EXIF orientation `turn`.
+      turn: the orientation with the best agreement.
       step: pixels between two shifts that were tried.
     """
 
@@ -75,7 +75,7 @@ def compare(gray: np.ndarray, ids: np.ndarray, factor: int) -> tuple[Agreement, 
       factor: `factor_of` the mask's size.
 
     Returns:
-      The agreement and that of each shift; None where image or mask have too few edges.
+      The agreement as they lie, and for each shift; None where image or mask have too few edges.
     """
     borders = _borders(ids, factor)
     height, width = min(gray.shape[0], borders.shape[0]), min(gray.shape[1], borders.shape[1])
@@ -136,16 +136,16 @@ def _edges(gray: np.ndarray) -> np.ndarray | None:
 
 def _borders(ids: np.ndarray, factor: int) -> np.ndarray:
     """Returns where ids change, both sides of the border: [h // factor, w // factor] bool."""
-    found = np.zeros(ids.shape, bool)
+    is_border = np.zeros(ids.shape, bool)
     down, across = ids[1:] != ids[:-1], ids[:, 1:] != ids[:, :-1]
-    found[1:] |= down
-    found[:-1] |= down
-    found[:, 1:] |= across
-    found[:, :-1] |= across
+    is_border[1:] |= down
+    is_border[:-1] |= down
+    is_border[:, 1:] |= across
+    is_border[:, :-1] |= across
     if factor == 1:
-        return found
+        return is_border
     height, width = ids.shape[0] // factor, ids.shape[1] // factor
-    blocks = found[: height * factor, : width * factor].reshape(height, factor, width, factor)
+    blocks = is_border[: height * factor, : width * factor].reshape(height, factor, width, factor)
     return np.asarray(blocks.any(axis=(1, 3)))
 
 

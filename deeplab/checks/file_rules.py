@@ -43,8 +43,8 @@ def check(data: Data) -> Iterator[Finding]:
                 what = f"The shards of split '{split}' are not complete."
             cases = [(split, case) for case in facts.cases[name]]
             fix = _fix_of_files(data, name) or rule.fix_text(data.source.is_records, **values)
-            found = dataclasses.replace(data.finding(name, split, what, fix, cases), count=count)
-            yield _of_unlabeled(found) if name == 'no_mask' and _is_unlabeled(data, split) else found
+            finding = dataclasses.replace(data.finding(name, split, what, fix, cases), count=count)
+            yield _of_unlabeled(finding) if name == 'no_mask' and _is_unlabeled(data, split) else finding
     yield from _unused(data)
 
 
@@ -90,14 +90,14 @@ def _listed(colors: Sequence[Color]) -> str:
     return ', '.join(' '.join(map(str, color)) for color in colors[:_COLORS_SHOWN]) + more
 
 
-def _of_unlabeled(found: Finding) -> Finding:
+def _of_unlabeled(finding: Finding) -> Finding:
     """Returns the finding about a split that is meant to have no masks."""
     fix = 'No change is needed: the split can be visualized, but neither trained on nor evaluated.'
-    return dataclasses.replace(found, severity=NOTE, fix=fix, repair='')
+    return dataclasses.replace(finding, severity=NOTE, fix=fix, repair='')
 
 
 def _is_unlabeled(data: Data, split: str) -> bool:
-    """Returns whether the records of a split have no masks, as those of test splits, and nothing is to use them."""
+    """Returns whether a split of records has no masks, as test splits, and is neither trained on nor evaluated."""
     facts = data.splits[split]
     is_used = split in (data.train, data.evaluated)
     return data.source.is_records and facts.problems['no_mask'] == facts.samples and not is_used
@@ -120,10 +120,10 @@ def _unused(data: Data) -> Iterator[Finding]:
     ):
         if group:
             number = len(group)
-            found = data.finding(name, '', f'{counted(number, noun)} {agreeing(number, what)}.')
-            yield dataclasses.replace(found, count=number, cases=group[:KEPT])
+            finding = data.finding(name, '', f'{counted(number, noun)} {agreeing(number, what)}.')
+            yield dataclasses.replace(finding, count=number, cases=group[:KEPT])
     for remark in data.source.remarks:
         if remark.kind in _RULES_OF_REMARKS:  # others are findings about samples
-            found = data.finding(_RULES_OF_REMARKS[remark.kind], '', f'{remark.what}.')
+            finding = data.finding(_RULES_OF_REMARKS[remark.kind], '', f'{remark.what}.')
             cases = tuple(map(shown, remark.names[:KEPT]))
-            yield dataclasses.replace(found, count=len(remark.names) or 1, cases=cases)
+            yield dataclasses.replace(finding, count=len(remark.names) or 1, cases=cases)

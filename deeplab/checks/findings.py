@@ -1,16 +1,17 @@
-"""Findings about a data set, and what the rules see of it."""
+"""Findings about a data set, and the facts that rules derive them from."""
 
 from __future__ import annotations
 
 import collections
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from deeplab.checks.data_rules import RULES
+from deeplab.checks.data_rules import RULES, SEVERITIES
 from deeplab.checks.facts import KEPT, Case, Facts
 from deeplab.checks.sources import Source
 from deeplab.datasets.color_tables import ColorTable
 from deeplab.datasets.descriptor import DatasetDescriptor
+from deeplab.names import counted
 
 SHOWN = 3  # cases that a text names
 
@@ -21,14 +22,14 @@ class Finding:
 
     Attributes:
       severity: one of `data_rules.SEVERITIES`.
-      rule: name of the rule that found it.
+      rule: name of its rule.
       split: name of the split; two for a pair; empty for the data set.
-      what: what was found, one or two sentences.
-      fix: what to do, with the command or flag; empty if `what` says it.
-      count: samples that it is about; 0 for the whole split.
-      cases: the first of them.
-      samples: split and number of those of the cases that are samples.
-      repair: what a repaired copy does about it; empty if nothing.
+      what: the problem, in one or two sentences.
+      fix: instruction, with the command or flag; empty if `what` says it.
+      count: number of samples that it is about; 0 for the whole split.
+      cases: texts of the first of these samples.
+      samples: split and number of each of these cases that is a sample.
+      repair: change in a repaired copy; empty if none.
     """
 
     severity: str
@@ -42,20 +43,31 @@ class Finding:
     repair: str = ''
 
 
+def has(findings: Iterable[Finding], severity: str) -> bool:
+    """Returns whether one of the findings has a severity."""
+    return any(finding.severity == severity for finding in findings)
+
+
+def severity_counts(findings: Iterable[Finding]) -> str:
+    """Returns how many findings have each severity, such as '1 error, 0 warnings, 2 notes'."""
+    numbers = collections.Counter(finding.severity for finding in findings)
+    return ', '.join(counted(numbers[severity], severity) for severity in SEVERITIES)
+
+
 @dataclasses.dataclass(frozen=True)
 class Data:
-    """What is known about a data set.
+    """A data set with the facts about its splits.
 
     Attributes:
       descriptor: classes and ignore label, given or assumed.
       is_assumed: whether the number of classes follows from the ids in the masks.
-      splits: the facts of each split, by name.
+      splits: facts about each split, by name.
       train: name of the split to train on; it may be missing.
       evaluated: name of the split to evaluate on; it may be missing.
-      source: where the samples are.
-      output_stride: of the network.
-      table: meaning of the colors of masks; None if it is not known.
-      table_option: option that gives it, for messages.
+      source: files or records of the splits.
+      output_stride: output stride of the network.
+      table: meaning of the colors of masks; None if unknown.
+      table_option: option that gives this meaning, for messages.
     """
 
     descriptor: DatasetDescriptor
@@ -93,11 +105,11 @@ class Data:
 
         Args:
           rule: name of its rule, which gives severity, fix and repair.
-          split: what it is about.
-          what: what was found.
-          fix: what to do, in place of the fix of the rule.
+          split: split that it is about.
+          what: the problem.
+          fix: instruction in place of the fix of the rule.
           cases: split and case of all samples that it is about.
-          severity: in place of the severity of the rule.
+          severity: severity in place of the severity of the rule.
         """
         entry = RULES[rule]
         if fix is None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import io
 import os
 import pathlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from PIL import Image
 
-from deeplab.checks.data_rules import HARMFUL, RULES, SEVERITIES
-from deeplab.checks.findings import Data, Finding
+from deeplab.checks.data_rules import HARMFUL, RULES
+from deeplab.checks.findings import Data, has, severity_counts
 from deeplab.checks.outcome import Outcome
 from deeplab.checks.sources import Sample
 from deeplab.datasets import images
@@ -50,7 +50,7 @@ def render(outcome: Outcome) -> str:
     used = {key: title for key, title in _SECTIONS.items() if bodies[key]}
     is_relative = os.path.basename(os.path.normpath(outcome.name)) in ('.', '..')
     title = f'Data set {os.path.basename(os.path.abspath(outcome.name)) if is_relative else outcome.name}'
-    counts = ', '.join(counted(_number(outcome.findings, severity), severity) for severity in SEVERITIES)
+    counts = severity_counts(outcome.findings)
     parts = {
         'head': html_page.head('doctor', title, (_FOLDER / 'style.css').read_text('utf-8')),
         'title': text(title),
@@ -63,10 +63,6 @@ def render(outcome: Outcome) -> str:
         ),
     }
     return html_page.filled((_FOLDER / 'template.html').read_text('utf-8'), parts)
-
-
-def _number(findings: Iterable[Finding], severity: str) -> int:
-    return sum(finding.severity == severity for finding in findings)
 
 
 def _splits(data: Data) -> Iterator[str]:
@@ -83,7 +79,7 @@ def _splits(data: Data) -> Iterator[str]:
 
 def _findings(outcome: Outcome) -> Iterator[str]:
     """Yields the findings in order of harm, each with pictures of its first cases."""
-    if not _number(outcome.findings, HARMFUL):
+    if not has(outcome.findings, HARMFUL):
         yield '<div class="card finding is-clean"><p>No errors were found.</p></div>\n'
     left = _MOST_PICTURES
     for number, finding in enumerate(outcome.findings, 1):
@@ -155,7 +151,7 @@ def _classes(outcome: Outcome) -> Iterator[str]:
         return
     data = outcome.data
     yield (
-        f'<p class="faded">Split {text(data.train)}. The weights are those of {prose("--label_weights=auto")}; a part '
+        f'<p class="faded">Split {text(data.train)}. Weights as with {prose("--label_weights=auto")}; a part '
         f'is thin if it is narrower than the output stride of {data.output_stride}.</p>'
         '<div class="scroll" tabindex="0" role="region" aria-label="Table of classes"><table><thead><tr>'
     )
@@ -207,10 +203,10 @@ class _CasePicture(NamedTuple):
     """A sample as the page shows it.
 
     Attributes:
-      name: how messages name it.
+      name: name in messages.
       photo: [h, w, 3] uint8, the image; gray where it cannot be read.
       overlay: [h, w, 3] uint8, the mask over it, or the mask alone where its values are no ids.
-      remark: what the pictures do not show; empty if nothing.
+      remark: facts that the pictures do not show; empty if none.
     """
 
     name: str

@@ -67,7 +67,7 @@ def inspect(split: Split, parts: Mapping[int, range], criteria: Criteria) -> dic
     Args:
       split: the split.
       parts: numbers of the samples in each part, by a number of the part.
-      criteria: what is inspected.
+      criteria: what the samples are compared with.
 
     Returns:
       The facts about each part, in which the numbers of samples count from the start of the part.
@@ -365,7 +365,7 @@ def thin_pixels(ids: np.ndarray, width: int) -> np.ndarray:
 
     Args:
       ids: [h, w] uint8.
-      width: in pixels.
+      width: width in pixels.
 
     Returns:
       [256] int64.

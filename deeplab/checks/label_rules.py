@@ -78,8 +78,8 @@ def _wrong_ids(data: Data, split: str, facts: Facts) -> Iterator[Finding]:
             what = f'The ids of {where} are not class ids 0, 1, 2, ....'
         fix = f'fix the masks, {advice}' if advice else f'fix the masks, or set the right {number.partition("=")[0]}'
         cases = [(split, case) for case in facts.cases.get('ids', [])]
-        found = data.finding('ids', split, what, build_again(data, fix[0].upper() + fix[1:]), cases)
-        yield dataclasses.replace(found, count=facts.problems['ids'])
+        finding = data.finding('ids', split, what, build_again(data, fix[0].upper() + fix[1:]), cases)
+        yield dataclasses.replace(finding, count=facts.problems['ids'])
 
 
 def interpolated(counts: np.ndarray, between: np.ndarray, ignore_label: int) -> list[int]:
@@ -87,16 +87,16 @@ def interpolated(counts: np.ndarray, between: np.ndarray, ignore_label: int) -> 
 
     Args:
       counts: [256] pixels of each id.
-      between: [256] those of them that lie between the ids of two opposite neighbors.
+      between: [256] pixels of each id between the ids of two opposite neighbors.
       ignore_label: id of the pixels that are excluded.
     """
     is_between = (counts > 0) & (between >= _BETWEEN_SHARE * counts)
-    found = [int(i) for i in np.flatnonzero(is_between) if i != ignore_label]
-    return found if len(found) >= _FEWEST_BETWEEN else []
+    between_ids = [int(i) for i in np.flatnonzero(is_between) if i != ignore_label]
+    return between_ids if len(between_ids) >= _FEWEST_BETWEEN else []
 
 
 def _histogram(data: Data, split: str, facts: Facts) -> Iterator[Finding]:
-    """Yields the findings of the checks that training and evaluation make, and of an ignore label that is nowhere."""
+    """Yields the findings of the checks before training and evaluation, and of a missing ignore label."""
     descriptor = data.descriptor
     pixels = facts.class_pixels(descriptor.num_classes, descriptor.ignore_label)
     histogram = label_checks.Counts(pixels, int(facts.counts[descriptor.ignore_label]))
@@ -184,8 +184,8 @@ def _only_evaluated_ids(data: Data) -> list[int]:
         return []
     allowed = (data.descriptor.num_classes, data.descriptor.ignore_label)
     only = (train.class_pixels(*allowed) == 0) & (evaluated.class_pixels(*allowed) > 0)
-    found: list[int] = np.flatnonzero(only).tolist()
-    return found
+    ids: list[int] = np.flatnonzero(only).tolist()
+    return ids
 
 
 def _thin(data: Data) -> Iterator[Finding]:

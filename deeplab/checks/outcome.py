@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from deeplab.checks import label_rules
-from deeplab.checks.data_rules import HARMFUL, RULES, SEVERITIES, WARNING
+from deeplab.checks.data_rules import HARMFUL, RULES, WARNING
 from deeplab.checks.facts import Facts
-from deeplab.checks.findings import SHOWN, Data, Finding
+from deeplab.checks.findings import SHOWN, Data, Finding, has, severity_counts
 from deeplab.checks.repaired_copy import LOG, Repairs
 from deeplab.checks.suggestion import Suggestion
 from deeplab.datasets import description_file
@@ -25,18 +25,18 @@ _LEFT_OUT_SHOWN = 10
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-    """What was found and done.
+    """Findings about a data set, and what was done about them.
 
     Attributes:
       name: folder of the data set.
-      data: its facts.
-      findings: in order of harm.
+      data: the data set with the facts about its splits.
+      findings: findings in order of harm.
       table: name, frequencies and weight of each class in the split to train on; [] without it.
-      suggestion: what suits the data, or the repaired copy if there is one; None without a split to train on.
+      suggestion: command lines for the data or its repaired copy; None without a split to train on.
       has_description: whether the suggested command lines need no further description of the data set.
       repair_line: the command that writes a repaired copy; '' if there is one, or nothing to repair.
-      repairs: what was done in the repaired copy; None if none was made.
-      remaining: the findings in that copy.
+      repairs: repairs in the copy; None if none was made.
+      remaining: findings in the copy.
     """
 
     name: str
@@ -57,7 +57,7 @@ class Outcome:
     @property
     def is_faulty(self) -> bool:
         """Whether one of `last` is an error."""
-        return any(finding.severity == HARMFUL for finding in self.last)
+        return has(self.last, HARMFUL)
 
     def as_json(self) -> dict[str, Any]:
         """Returns it as JSON values."""
@@ -116,10 +116,10 @@ class Outcome:
         yield ''
         if self.repairs is not None:
             yield from _repair_lines(self, self.repairs)
-        counts = ', '.join(counted(_number(self.last, severity), severity) for severity in SEVERITIES)
+        counts = severity_counts(self.last)
         where = '' if self.repairs is None else f' in {self.repairs.folder}'
         result = 'Faults found' if self.is_faulty else 'No faults found'
-        if not self.is_faulty and _number(self.last, WARNING):
+        if not self.is_faulty and has(self.last, WARNING):
             result = 'No errors found'
         paths = f' Written to {" and ".join(written)}' if written else ''
         yield f'{result}{where} ({counts}).{paths}'
@@ -147,10 +147,6 @@ def _repair_lines(outcome: Outcome, repairs: Repairs) -> Iterator[str]:
     yield ''
 
 
-def _number(findings: tuple[Finding, ...], severity: str) -> int:
-    return sum(finding.severity == severity for finding in findings)
-
-
 def _sizes(facts: Facts) -> str:
     """Describes the sizes of the images of a split."""
     if not facts.image_sizes:
@@ -165,7 +161,7 @@ def _sizes(facts: Facts) -> str:
 def _class_lines(data: Data, table: list[dict[str, Any]]) -> Iterator[str]:
     """Yields the table of classes; of many classes the rarest and the most frequent ones."""
     width = max(5, *(len(row['name']) for row in table))
-    yield f'Classes of split {data.train} (the weights are those of {label_rules.label_weights()}):'
+    yield f'Classes of split {data.train} (weights as with {label_rules.label_weights()}):'
     yield f'  id  {"name":{width}}   pixels  images  in thin parts  weight'
     rows = sorted(table, key=lambda row: -row['share'])
     for row in rows if len(rows) <= 40 else [*rows[:20], *rows[-20:]]:

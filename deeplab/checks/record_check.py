@@ -38,8 +38,8 @@ class CheckResult:
       records: [n] int64, numbers of the valid records in their `RecordIndex`, ascending.
       sizes: [n, 2] int32, height and width of their images.
       class_pixels: [num_classes] int64, pixels of each class in the masks (zeros if masks were not checked).
-      class_image_pixels: [num_classes] int64, labeled pixels (all but those of ignore_label) of the images in which
-        the class occurs.
+      class_image_pixels: [num_classes] int64, labeled pixels (without ignore_label) of the images in which the class
+        occurs.
       ignored_pixels: pixels of ignore_label.
       corrupt: one line for each record (or remainder of a shard) that is skipped.
     """

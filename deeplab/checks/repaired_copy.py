@@ -146,7 +146,7 @@ def write(data: Data, options: DoctorOptions, folder: str) -> Repairs:
 
 
 def _description(data: Data, options: DoctorOptions, plan: sample_repair.RepairPlan) -> DatasetDescriptor | None:
-    """Returns the classes that are given, or those of the table of colors; None if they are only assumed."""
+    """Returns the classes that are given, or the classes of the table of colors; None if they are only assumed."""
     described, table = data.descriptor, plan.table
     if options.colors is None or table is None or described.class_names is not None:
         return None if data.is_assumed else described

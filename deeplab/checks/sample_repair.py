@@ -29,8 +29,8 @@ class RepairPlan:
 
     Attributes:
       ignore_label: id of the pixels that are excluded.
-      ids: new id and rule for each wrong id.
-      table: meaning of the colors of masks; None if it is not known.
+      ids: new id and rule by wrong id.
+      table: meaning of the colors of masks; None if unknown.
       allowed: ids that are kept, others get the ignore label; None to keep every id.
       in_records: whether palettes are taken as gray levels, as in records; else builders take the indices.
       dropped: rule by split and number of the samples that are left out.
@@ -47,12 +47,12 @@ class RepairPlan:
 def make_plan(data: Data, options: DoctorOptions) -> RepairPlan:
     """Decides what to change."""
     descriptor = data.descriptor
-    known = MaskIds(descriptor.num_classes, descriptor.ignore_label)
+    allowed = MaskIds(descriptor.num_classes, descriptor.ignore_label)
     return RepairPlan(
         descriptor.ignore_label,
         _correct_ids(data),
         data.table,
-        known if options.ignore_other_ids and not data.is_assumed else None,
+        allowed if options.ignore_other_ids and not data.is_assumed else None,
         data.source.is_records,
         _dropped(data),
     )
@@ -72,9 +72,9 @@ def _correct_ids(data: Data) -> dict[int, tuple[int, str]]:
     correct = _pattern(data, counts)
     if soft and not correct and len(MaskIds(data.descriptor.num_classes, ignore_label).outside(counts)):
         return {}  # what is left is not understood
-    found = dict.fromkeys(soft, (ignore_label, 'interpolated'))
+    corrections = dict.fromkeys(soft, (ignore_label, 'interpolated'))
     rule = 'zero_and_255' if correct == {255: 1} else 'ids'
-    return found | {wrong: (right, rule) for wrong, right in correct.items()}
+    return corrections | {wrong: (right, rule) for wrong, right in correct.items()}
 
 
 def _pattern(data: Data, counts: np.ndarray) -> dict[int, int]:
@@ -132,16 +132,16 @@ def repair(sample: Sample, plan: RepairPlan) -> Repaired:
     done = ['misnamed'] * sample.is_misnamed + ['same_name'] * bool(sample.other_images)
     image, header = _image(sample, done)
     mask = _mask(sample, plan, done)
-    ids_header = images.read_mask(mask)
-    if ids_header.is_palette and plan.ids:
+    mask_header = images.read_mask(mask)
+    if mask_header.is_palette and plan.ids:
         mask = images.mask_as_gray_png(mask)
-    turns = (header.size, header.orientation, ids_header.size, ids_header.orientation)
+    turns = (header.size, header.orientation, mask_header.size, mask_header.orientation)
     decision = orientation.decide(*turns)
     if decision is None:
-        mask = _resized(mask, ids_header, header, done)
-    elif header.orientation != ids_header.orientation:
-        image, mask = _upright(image, mask, header, ids_header, decision, done)
-    # The pattern of wrong ids is that of masks without colors.
+        mask = _resized(mask, mask_header, header, done)
+    elif header.orientation != mask_header.orientation:
+        image, mask = _upright(image, mask, header, mask_header, decision, done)
+    # Wrong ids follow from masks without colors, so they say nothing about ids that the table gives.
     has_table = plan.table is not None and 'color_mask' in done
     mask = _with_ids(mask, dataclasses.replace(plan, ids={}) if has_table else plan, done)
     _require_content(image, mask, plan)
@@ -238,12 +238,12 @@ def _of_colors(content: bytes, table: ColorTable) -> bytes:
         raise LeftOutError('color_mask', f'the mask: {error}') from None
 
 
-def _resized(mask: bytes, found: images.Mask, header: images.Header, done: list[str]) -> bytes:
+def _resized(mask: bytes, mask_header: images.Mask, header: images.Header, done: list[str]) -> bytes:
     """Returns a mask in the size of its image, by nearest neighbor, if both have the same shape."""
-    (height, width), (tall, wide) = header.size, found.size
+    (height, width), (tall, wide) = header.size, mask_header.size
     scale = height / tall
     text = f'the image has {height} x {width} pixels, the mask {tall} x {wide}'
-    is_plain = header.orientation == found.orientation == orientation.UPRIGHT
+    is_plain = header.orientation == mask_header.orientation == orientation.UPRIGHT
     # Sides that differ by a few pixels may have been cut off as well as scaled.
     is_scaled = abs(scale - 1) > 0.1 and abs(round(wide * scale) - width) <= max(1, round(scale / 2))
     if not is_plain or not is_scaled:
@@ -257,13 +257,13 @@ def _upright(
     image: bytes,
     mask: bytes,
     header: images.Header,
-    found: images.Mask,
+    mask_header: images.Mask,
     decision: orientation.Decision,
     done: list[str],
 ) -> tuple[bytes, bytes]:
     """Returns image and mask upright where it is known which of them are rotated; else as they are."""
-    is_turned = header.size != found.size
-    if not is_turned and found.orientation == orientation.UPRIGHT:
+    is_turned = header.size != mask_header.size
+    if not is_turned and mask_header.orientation == orientation.UPRIGHT:
         with Image.open(io.BytesIO(images.mask_as_gray_png(mask))) as opened:
             ids = np.asarray(opened)
         factor = edges.factor_of(*header.size)
@@ -275,7 +275,7 @@ def _upright(
     try:
         if header.orientation != orientation.UPRIGHT:
             image = orientation.turned(image, header.orientation) if decision.turn_image else orientation.reset(image)
-        turn = found.orientation if decision.turn_mask else orientation.UPRIGHT
+        turn = mask_header.orientation if decision.turn_mask else orientation.UPRIGHT
         return image, images.mask_as_gray_png(mask, turn)
     except DataError as error:
         raise LeftOutError(done[-1], str(error)) from None

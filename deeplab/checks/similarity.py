@@ -36,11 +36,11 @@ def similar_pairs(first: Sequence[np.ndarray], second: Sequence[np.ndarray]) -> 
 
     Args:
       first: [17, 17] uint8 thumbnails.
-      second: those of other images.
+      second: [17, 17] uint8 thumbnails of other images.
     """
     if not first or not second or len(first) * len(second) > _MOST_COMPARISONS:
         return []
-    found = []
+    pairs = []
     for low, right in _described(second):
         best = np.full(len(right), -1.0, np.float32)
         place = np.zeros(len(right), np.int64)
@@ -50,8 +50,8 @@ def similar_pairs(first: Sequence[np.ndarray], second: Sequence[np.ndarray]) -> 
             values = scores[np.arange(len(right)), highest]
             place[values > best] = highest[values > best] + start
             best = np.maximum(best, values)
-        found += [(int(place[i]), low + int(i)) for i in np.flatnonzero(best >= _SIMILAR)]
-    return found
+        pairs += [(int(place[i]), low + int(i)) for i in np.flatnonzero(best >= _SIMILAR)]
+    return pairs
 
 
 def correlations(first: Sequence[np.ndarray], second: Sequence[np.ndarray]) -> np.ndarray:
@@ -59,7 +59,7 @@ def correlations(first: Sequence[np.ndarray], second: Sequence[np.ndarray]) -> n
 
     Args:
       first: n [17, 17] uint8 thumbnails.
-      second: as many others.
+      second: n other thumbnails.
     """
     parts = [
         (one * other).sum(axis=1) for (_, one), (_, other) in zip(_described(first), _described(second), strict=True)
@@ -93,7 +93,7 @@ def _descriptions(thumbnails: Sequence[np.ndarray]) -> np.ndarray:
 def shared_neighbors(
     first: Sequence[ImageSummary], second: Sequence[ImageSummary]
 ) -> list[tuple[ImageSummary, ImageSummary]]:
-    """Returns neighbors in a sequence that is in both splits: the image of `first`, and that of `second`.
+    """Returns neighbors in a sequence that is in both splits: the image of `first`, and the image of `second`.
 
     Args:
       first: images of a split.
@@ -118,8 +118,8 @@ def _neighbors(first: Sequence[str], second: Sequence[str]) -> list[tuple[int, i
     sequences: dict[tuple[str, str], list[tuple[int, int, int]]] = collections.defaultdict(list)
     for split, names in enumerate((first, second)):
         for place, name in enumerate(names):
-            if found := _NUMBERED.fullmatch(name):
-                sequences[found[1], found[3]].append((int(found[2]), split, place))
+            if numbered := _NUMBERED.fullmatch(name):
+                sequences[numbered[1], numbered[3]].append((int(numbered[2]), split, place))
     pairs = []
     for members in sequences.values():
         members.sort()

@@ -34,7 +34,7 @@ from deeplab.wording import option
 _IMAGE_FOLDERS = ('images', 'image', 'imgs', 'img', 'jpegimages')
 _MASK_FOLDERS = ('segmentationclassraw', 'segmentationclass', 'masks', 'mask', 'labels', 'annotations', 'gt')
 _LIST_FOLDERS = ('ImageSets/Segmentation', 'ImageSets', 'lists', 'splits', '.')
-# Files of other formats are found, too, and are a finding.
+# Files of other formats are a finding.
 _OTHER_FORMATS = ('bmp', 'tif', 'tiff', 'webp', 'gif', 'ppm', 'pgm')
 _SEARCHED_IMAGES = (*IMAGE_FORMATS, *_OTHER_FORMATS)
 _SEARCHED_MASKS = (*file_pairs.MASK_FORMATS, *_OTHER_FORMATS)
@@ -47,11 +47,11 @@ class Sample:
     """An image with its mask, still encoded.
 
     Attributes:
-      name: how messages name it: the path in the folder of the images, or the place of the record.
-      image: the image's file.
-      mask: the mask's file; None if there is none.
-      stem: its name without extension.
-      mask_name: how messages name the mask; '' in records.
+      name: name in messages: the path in the folder of the images, or name and place of the record.
+      image: bytes of the image's file.
+      mask: bytes of the mask's file; None if there is none.
+      stem: name without extension.
+      mask_name: name of the mask in messages; '' in records.
       is_misnamed: whether the mask has not exactly the name of the image.
       other_images: paths of further images of this name.
       sums: length and checksum of the record if it was made from files; else empty.
@@ -89,15 +89,15 @@ class Source:
     Attributes:
       splits: the splits.
       is_records: whether they are TFRecord shards; otherwise files.
-      image_folder: of files, else None.
-      mask_folder: of files, else None.
-      list_folder: of files that are split by lists, else None.
+      image_folder: folder of the images; None for records.
+      mask_folder: folder of the masks; None for records.
+      list_folder: folder of the lists of files; None without lists.
       is_described: whether a description names the folders, so that programs read them without records.
       unused_masks: names of masks without an image.
       unlisted: names of images with masks that are in no list, or in no folder of a split.
       has_unmatched: whether files without a partner are in no split, so that builders need `allow_unmatched`.
       mask_suffix: end of the names of all masks that images need; '' if they need none, or it is given.
-      remarks: on files that are left out of splits, and on texts that are not lists.
+      remarks: remarks on files that are left out of splits, and on texts that are not lists.
     """
 
     splits: Sequence[Split]
@@ -125,13 +125,13 @@ def open_source(options: DoctorOptions) -> Source:
             here = option(f'DoctorOptions.{given}', getattr(options, given))
             raise OptionError(f'{here} needs {option(f"DoctorOptions.{other}")}. Give both folders, or neither.')
     try:
-        return _found(options)
+        return _splits(options)
     except OSError as error:
         where = error.filename or options.data
         raise DataError(f"The folder '{where}' cannot be read: {error.strerror}.") from None
 
 
-def _found(options: DoctorOptions) -> Source:
+def _splits(options: DoctorOptions) -> Source:
     """Returns the splits in the folders that are given, in shards, or in folders of usual names."""
     if options.image_folder is not None and options.mask_folder is not None:
         return _from_files(options, pathlib.Path(options.image_folder), pathlib.Path(options.mask_folder))
@@ -151,7 +151,9 @@ def _found(options: DoctorOptions) -> Source:
         return _from_files(options, *pair)
     split_pairs = {path.name: pair for path in inner.values() if (pair := _pair(_folders_in(path)))}
     if split_pairs:
-        return Source([_whole(_Folders(*pair, options.mask_suffix), name) for name, pair in split_pairs.items()], False)
+        return Source(
+            [_whole(_FolderPair(*pair, options.mask_suffix), name) for name, pair in split_pairs.items()], False
+        )
     raise DataError(
         f"'{options.data}' holds neither shards (SPLIT-00000-of-00004.tfrecord) nor a folder of images with one of "
         f'masks (images and masks, JPEGImages and SegmentationClass). {folders.summary(folder)} Set '
@@ -166,7 +168,7 @@ def _from_description(named: segmentation_dataset.FolderSource, options: DoctorO
     given = named.options
     remarks: list[folder_splits.Remark] = []
     try:
-        found = segmentation_dataset.folder_items(named, descriptor_lib.load(named.description), remarks.append)
+        items_of = segmentation_dataset.folder_items(named, descriptor_lib.load(named.description), remarks.append)
     except DataError:
         if not all(map(os.path.isdir, (given.image_folder, given.mask_folder))):
             raise
@@ -175,7 +177,7 @@ def _from_description(named: segmentation_dataset.FolderSource, options: DoctorO
         options = dataclasses.replace(options, data=root, list_folder=lists, mask_suffix=given.mask_suffix)
         source = _from_files(options, pathlib.Path(given.image_folder), pathlib.Path(given.mask_folder))
         return dataclasses.replace(source, is_described=True)
-    splits = [_Items(name, items) for name, items in found.items()]
+    splits = [_Items(name, items) for name, items in items_of.items()]
     return Source(
         splits, False, given.image_folder, given.mask_folder, given.list_folder or None, True, remarks=tuple(remarks)
     )
@@ -186,14 +188,14 @@ def _folders_in(folder: pathlib.Path) -> dict[str, pathlib.Path]:
     return {path.name.lower(): path for path in sorted(folder.iterdir()) if path.is_dir()}
 
 
-def _pair(found: dict[str, pathlib.Path]) -> tuple[pathlib.Path, pathlib.Path] | None:
-    """Returns the folder of images and that of masks among folders by name; None if one is not there."""
-    images = next((found[name] for name in _IMAGE_FOLDERS if name in found), None)
-    masks = next((found[name] for name in _MASK_FOLDERS if name in found), None)
+def _pair(by_name: dict[str, pathlib.Path]) -> tuple[pathlib.Path, pathlib.Path] | None:
+    """Returns the folders of images and of masks among folders by name; None if one is not there."""
+    images = next((by_name[name] for name in _IMAGE_FOLDERS if name in by_name), None)
+    masks = next((by_name[name] for name in _MASK_FOLDERS if name in by_name), None)
     return None if images is None or masks is None else (images, masks)
 
 
-class _Folders:
+class _FolderPair:
     """A folder of images and one of masks, with the folders in them, searched once."""
 
     def __init__(self, image_folder: pathlib.Path, mask_folder: pathlib.Path, mask_suffix: str = '') -> None:
@@ -201,15 +203,15 @@ class _Folders:
             if not folder.is_dir():
                 raise DataError(f"The folder '{folder}' does not exist.")
         self.image_folder, self.mask_folder = str(image_folder), str(mask_folder)
-        found = file_pairs.search(self.image_folder, self.mask_folder, mask_suffix, _SEARCHED_IMAGES, _SEARCHED_MASKS)
-        if not found.images and found.masks and image_folder.samefile(mask_folder):
+        files = file_pairs.search(self.image_folder, self.mask_folder, mask_suffix, _SEARCHED_IMAGES, _SEARCHED_MASKS)
+        if not files.images and files.masks and image_folder.samefile(mask_folder):
             raise DataError(
                 f"All images in '{image_folder}' are taken as masks, because it is the folder of both. Set "
                 f'{option("DoctorOptions.mask_suffix")} to the end of the names of masks, such as _mask.'
             )
-        file_pairs.require_images(found.images, self.image_folder, _SEARCHED_IMAGES, 'DoctorOptions')
-        file_pairs.require_masks(found.masks, self.mask_folder, mask_suffix, 'DoctorOptions')
-        self.images, self.masks = found
+        file_pairs.require_images(files.images, self.image_folder, _SEARCHED_IMAGES, 'DoctorOptions')
+        file_pairs.require_masks(files.masks, self.mask_folder, mask_suffix, 'DoctorOptions')
+        self.images, self.masks = files
         self.partners = partners(sorted(self.images), self.masks)
 
     def source(self, splits: Sequence[_Files], list_folder: str | None = None, others: Collection[str] = ()) -> Source:
@@ -240,23 +242,23 @@ class _Folders:
 
 def _from_files(options: DoctorOptions, image_folder: pathlib.Path, mask_folder: pathlib.Path) -> Source:
     """Returns the splits of a folder of images and one of masks: by lists, by folders of equal names, or only one."""
-    found = _Folders(image_folder, mask_folder, options.mask_suffix)
-    search = split_lists.Search(found.images, _SEARCHED_IMAGES)
+    pair = _FolderPair(image_folder, mask_folder, options.mask_suffix)
+    search = split_lists.Search(pair.images, _SEARCHED_IMAGES)
     remarks: list[folder_splits.Remark] = []
     list_folder, lists = _lists(options, search, remarks.append)
     if lists:
-        splits = [_listed(path, found, search) for path in lists]
+        splits = [_listed(path, pair, search) for path in lists]
         listed = {stem for split in splits for stem in split.stems}
-        others = [stem for stem in found.images if stem not in listed]
-        return dataclasses.replace(found.source(splits, os.path.normpath(list_folder), others), remarks=tuple(remarks))
+        others = [stem for stem in pair.images if stem not in listed]
+        return dataclasses.replace(pair.source(splits, os.path.normpath(list_folder), others), remarks=tuple(remarks))
     in_folders: dict[str, list[str]] = {}
-    for stem in sorted(found.images):
+    for stem in sorted(pair.images):
         in_folders.setdefault(stem.partition('/')[0] if '/' in stem else '', []).append(stem)
-    both = in_folders.keys() & {mask.partition('/')[0] for mask in found.masks if '/' in mask}
+    both = in_folders.keys() & {mask.partition('/')[0] for mask in pair.masks if '/' in mask}
     if any(folder_splits.usual_split(name) for name in both):
-        splits = [_Files(name, in_folders[name], found) for name in sorted(both)]
-        return found.source(splits, others=[stem for name in in_folders.keys() - both for stem in in_folders[name]])
-    return found.source([_whole(found)])
+        splits = [_Files(name, in_folders[name], pair) for name in sorted(both)]
+        return pair.source(splits, others=[stem for name in in_folders.keys() - both for stem in in_folders[name]])
+    return pair.source([_whole(pair)])
 
 
 def _lists(
@@ -277,21 +279,21 @@ def _lists(
     return '', []
 
 
-def _listed(path: pathlib.Path, found: _Folders, search: split_lists.Search) -> _Files:
+def _listed(path: pathlib.Path, pair: _FolderPair, search: split_lists.Search) -> _Files:
     """Returns the split of a list; lines that name no image, or one name of several images, are missing ones."""
     try:
         lines = split_lists.read(path)
     except DataError:  # it is empty or no text: a split without an image is a finding
         lines = []
     stems = [search.find(line) for line in lines]
-    split = _Files(path.stem, [stem for stem in stems if stem is not None], found)
+    split = _Files(path.stem, [stem for stem in stems if stem is not None], pair)
     split.missing += [('no_image', names.shown(line)) for line, stem in zip(lines, stems, strict=True) if stem is None]
     return split
 
 
-def _whole(found: _Folders, name: str = WHOLE) -> _Files:
+def _whole(pair: _FolderPair, name: str = WHOLE) -> _Files:
     """Returns all images of a folder as a split."""
-    return _Files(name, sorted(found.images), found)
+    return _Files(name, sorted(pair.images), pair)
 
 
 def _records(directory: str, name: str) -> RecordSplit:
@@ -334,29 +336,29 @@ class RecordSplit:
 class _Files:
     """A split in files: images, and the masks of the same names without extension."""
 
-    def __init__(self, name: str, stems: Sequence[str], found: _Folders) -> None:
+    def __init__(self, name: str, stems: Sequence[str], pair: _FolderPair) -> None:
         self.name = name
         self.missing: list[tuple[str, str]] = []
         self.stems = stems
-        self._found = found
+        self._pair = pair
 
     def __len__(self) -> int:
         return len(self.stems)
 
     def read(self, number: int) -> Sample:
         """Returns an image with its mask."""
-        stem, found = self.stems[number], self._found
-        image, *others = found.images[stem]
-        partner = found.partners.get(stem)
-        mask = None if partner is None else found.masks[partner][0]
-        name, *other_names = (names.shown(os.path.relpath(path, found.image_folder)) for path in (image, *others))
+        stem, pair = self.stems[number], self._pair
+        image, *others = pair.images[stem]
+        partner = pair.partners.get(stem)
+        mask = None if partner is None else pair.masks[partner][0]
+        name, *other_names = (names.shown(os.path.relpath(path, pair.image_folder)) for path in (image, *others))
         try:
             return Sample(
                 name,
                 pathlib.Path(image).read_bytes(),
                 None if mask is None else pathlib.Path(mask).read_bytes(),
                 stem,
-                '' if mask is None else names.shown(os.path.relpath(mask, found.mask_folder)),
+                '' if mask is None else names.shown(os.path.relpath(mask, pair.mask_folder)),
                 partner not in (None, stem),
                 tuple(other_names),
             )
@@ -401,17 +403,17 @@ def partners(stems: Iterable[str], masks: Collection[str]) -> dict[str, str]:
       a text, such as _mask, which at least half of these images need.
     """
     wanted = list(dict.fromkeys(stems))
-    found = {stem: stem for stem in wanted if stem in masks}
-    rest = [stem for stem in wanted if stem not in found]
+    mask_of = {stem: stem for stem in wanted if stem in masks}
+    rest = [stem for stem in wanted if stem not in mask_of]
     if not rest:
-        return found
-    unused = [mask for mask in masks if mask not in found]
+        return mask_of
+    unused = [mask for mask in masks if mask not in mask_of]
     by_lower = _by_lower(unused)
-    found |= {stem: by_lower[stem.lower()] for stem in rest if stem.lower() in by_lower}
-    rest = [stem for stem in rest if stem not in found]
+    mask_of |= {stem: by_lower[stem.lower()] for stem in rest if stem.lower() in by_lower}
+    rest = [stem for stem in rest if stem not in mask_of]
     if ending := _common_ending(rest, by_lower):
-        found |= {stem: by_lower[stem.lower() + ending] for stem in rest if stem.lower() + ending in by_lower}
-    return found
+        mask_of |= {stem: by_lower[stem.lower() + ending] for stem in rest if stem.lower() + ending in by_lower}
+    return mask_of
 
 
 def _ending(masks: Mapping[str, str]) -> str:
@@ -426,14 +428,14 @@ def _ending(masks: Mapping[str, str]) -> str:
 
 def _by_lower(names: Iterable[str]) -> dict[str, str]:
     """Returns names by their lower case, without those that are equal in lower case."""
-    found = collections.defaultdict(list)
+    by_lower = collections.defaultdict(list)
     for name in names:
-        found[name.lower()].append(name)
-    return {lower: same[0] for lower, same in found.items() if len(same) == 1}
+        by_lower[name.lower()].append(name)
+    return {lower: same[0] for lower, same in by_lower.items() if len(same) == 1}
 
 
 def _common_ending(stems: Collection[str], masks: Mapping[str, str]) -> str:
-    """Returns the ending, in lower case, that most of the names need to be those of masks; '' if there is none."""
+    """Returns the most common end of the names of masks behind names of images, such as _mask; '' if there is none."""
     lower = {stem.lower() for stem in stems}
     endings: collections.Counter[str] = collections.Counter()
     for mask in masks:

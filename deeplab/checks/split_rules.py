@@ -72,8 +72,8 @@ def _repeated(data: Data, name: str, images: Sequence[ImageSummary]) -> Iterator
 def _shared(data: Data, one: str, other: str) -> Iterator[Finding]:
     """Yields findings about images of one split that are, exactly or nearly, in another."""
     first, second = data.splits[one].images, data.splits[other].images
-    known = {image.digest: image for image in first}
-    exact = [(known[image.digest], image) for image in second if image.digest in known]
+    by_digest = {image.digest: image for image in first}
+    exact = [(by_digest[image.digest], image) for image in second if image.digest in by_digest]
     where = f'{one}, {other}'
     if exact:
         yield data.finding(
@@ -84,7 +84,7 @@ def _shared(data: Data, one: str, other: str) -> Iterator[Finding]:
             cases=[(other, Case(_copy(b, a), b.number)) for a, b in exact],
         )
     places = similarity.similar_pairs([image.thumbnail for image in first], [image.thumbnail for image in second])
-    pairs = [(first[i], second[j]) for i, j in places if second[j].digest not in known]
+    pairs = [(first[i], second[j]) for i, j in places if second[j].digest not in by_digest]
     if pairs:
         yield data.finding(
             'similar',
@@ -93,7 +93,7 @@ def _shared(data: Data, one: str, other: str) -> Iterator[Finding]:
             f"split '{one}', as frames of one video do: metrics on them are too optimistic.",
             cases=[(other, Case(f'{b.name} looks like {a.name}', b.number)) for a, b in pairs],
         )
-    named = {image.digest for _, image in pairs} | known.keys()
+    named = {image.digest for _, image in pairs} | by_digest.keys()
     yield from _in_sequence(data, one, other, [image for image in second if image.digest not in named])
 
 
@@ -105,7 +105,7 @@ def _in_sequence(data: Data, one: str, other: str, images: Sequence[ImageSummary
             'sequence',
             f'{one}, {other}',
             f"{counted(len(neighbors), 'image')} of split '{other}' {agreeing(len(neighbors), 'have')} a number beside "
-            f"that of an image of split '{one}', and most of them look like that image, as frames of one video do: "
+            f"an image of split '{one}', and most of them look like that image, as frames of one video do: "
             'metrics on them are too optimistic.',
             cases=[(other, Case(f'{b.name} is beside {a.name}', b.number)) for a, b in neighbors],
         )
@@ -134,7 +134,7 @@ def _inconsistent(data: Data) -> Iterator[Finding]:
             if a.digest != b.digest and _differ(a, b, _LEAST_AGREEMENT)
         ]
     if cases:
-        said = agreeing(len(cases), 'have a mask that differs from that of the same image, or of one that looks alike')
+        said = agreeing(len(cases), 'have another mask than an equal image, or than an image that looks alike')
         what = f'{counted(len(cases), "image")} {said}.'
         yield data.finding('inconsistent', '', what, cases=cases)
 

@@ -73,10 +73,10 @@ class _Building(NamedTuple):
 
 
 def suggest(data: Data, options: DoctorOptions, dataset: str | None, is_uneven: bool) -> Suggestion | None:
-    """Returns what suits the data set; None without an image to train on.
+    """Returns sizes and command lines for the data set; None without an image to train on.
 
     Args:
-      data: the facts of its splits.
+      data: the data set with the facts about its splits.
       options: where the data set is.
       dataset: value for --dataset; None if the description lies beside the records.
       is_uneven: whether rare classes should weigh more.
@@ -161,16 +161,16 @@ def _building(data: Data, options: DoctorOptions, dataset: str | None) -> _Build
 
 
 def _splits_of_builder(data: Data) -> dict[str, str] | None:
-    """Returns what `build_folder_data` calls each split; None if it would make other splits."""
+    """Returns the name that `build_folder_data` gives each split; None if it would make other splits."""
     if data.source.list_folder is not None:
         return {name: name for name in data.splits}
     if data.source.unlisted:  # the folders of splits count only if they have all images
         return None
     if sources.WHOLE in data.splits:
         return {sources.WHOLE: DoctorOptions.train_split}
-    found = {name: split for name in data.splits if (split := folder_splits.usual_split(name)) is not None}
-    is_same = len(set(found.values())) == len(data.splits) and DoctorOptions.train_split in found.values()
-    return found if is_same else None
+    names = {name: split for name in data.splits if (split := folder_splits.usual_split(name)) is not None}
+    is_same = len(set(names.values())) == len(data.splits) and DoctorOptions.train_split in names.values()
+    return names if is_same else None
 
 
 def _copy(options: DoctorOptions) -> str:

@@ -26,7 +26,7 @@ def head(program: str, title: str, style: str, scripts: Sequence[str] = ()) -> s
 
     Args:
       program: the program that writes the page, such as 'report'.
-      title: as plain text.
+      title: title as plain text.
       style: inline style, in addition to the one that all pages have (colors for light and dark screens, text, tables,
         cards).
       scripts: inline scripts of the page, which its security policy allows.

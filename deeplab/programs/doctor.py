@@ -55,16 +55,16 @@ _FAULTY = 1  # exit status with harmful findings
 
 
 @dataclasses.dataclass(frozen=True)
-class Result:
+class Diagnosis:
     """Result of the program.
 
     Attributes:
-      findings: in order of harm.
-      suggestion: what suits the data; None without a split to train on.
-      path: of the JSON file.
+      findings: findings in order of harm.
+      suggestion: command lines for the data; None without a split to train on.
+      path: path of the JSON file.
       status: 1 if a finding is harmful, in the repaired copy if there is one; else 0.
-      report: for the user.
-      remaining: the findings in the repaired copy.
+      report: text for the user.
+      remaining: findings in the repaired copy.
     """
 
     findings: tuple[Finding, ...]
@@ -75,7 +75,7 @@ class Result:
     remaining: tuple[Finding, ...] = ()
 
 
-def run(options: DoctorOptions) -> Result:
+def run(options: DoctorOptions) -> Diagnosis:
     """Reads a data set and reports what is wrong with it.
 
     Raises:
@@ -99,7 +99,7 @@ def run(options: DoctorOptions) -> Result:
             outcome = _with_copy(outcome, options, repairs or _copied(outcome, options, options.fix))
         report = _write(outcome, path, page)
     status = _FAULTY if outcome.is_faulty else 0
-    return Result(findings, outcome.suggestion, path, status, report, outcome.remaining)
+    return Diagnosis(findings, outcome.suggestion, path, status, report, outcome.remaining)
 
 
 def _write(outcome: Outcome, path: str, page: str | None) -> str:
@@ -229,13 +229,15 @@ def _largest_class(counts: np.ndarray, ignore_label: int) -> int:
 
 def find(data: Data) -> tuple[Finding, ...]:
     """Returns the findings of all rules in order of harm: by severity; then whole splits before the most samples."""
-    found = [
+    findings = [
         *file_rules.check(data),
         *split_rules.check(data),
         *label_rules.check(data),
         *agreement_rules.check(data),
     ]
-    return tuple(sorted(found, key=lambda finding: (SEVERITIES.index(finding.severity), -(finding.count or math.inf))))
+    return tuple(
+        sorted(findings, key=lambda finding: (SEVERITIES.index(finding.severity), -(finding.count or math.inf)))
+    )
 
 
 def _in_folder(path: str, suffix: str) -> str:
