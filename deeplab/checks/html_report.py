@@ -13,6 +13,8 @@ from PIL import Image
 
 from deeplab.checks.data_rules import HARMFUL, RULES
 from deeplab.checks.findings import Data, has, severity_counts
+from deeplab.checks.inspection import picture
+from deeplab.checks.label_rules import LABEL_WEIGHTS
 from deeplab.checks.outcome import Outcome
 from deeplab.checks.sources import Sample
 from deeplab.datasets import images
@@ -151,7 +153,7 @@ def _classes(outcome: Outcome) -> Iterator[str]:
         return
     data = outcome.data
     yield (
-        f'<p class="faded">Split {text(data.train)}. Weights as with {prose("--label_weights=auto")}; a part '
+        f'<p class="faded">Split {text(data.train)}. Weights as with {prose(LABEL_WEIGHTS)}; a part '
         f'is thin if it is narrower than the output stride of {data.output_stride}.</p>'
         '<div class="scroll" tabindex="0" role="region" aria-label="Table of classes"><table><thead><tr>'
     )
@@ -252,19 +254,11 @@ def _draw(sample: Sample, data: Data, by_borders: bool = False) -> _CasePicture:
 def _photo(content: bytes) -> np.ndarray | None:
     """Returns an image of any format, made smaller, [h, w, 3] uint8; None if it cannot be read."""
     try:
-        if content.startswith(images.ARRAY_MAGIC):
-            pixels = images.read_array(content)
-            pixels = pixels[..., :3] if pixels.shape[2] >= 3 else np.repeat(pixels[..., :1], 3, axis=2)
-            picture = Image.fromarray(pixels if pixels.dtype == np.uint8 else (pixels >> 8).astype(np.uint8))
-        else:
-            with Image.open(io.BytesIO(content)) as image:
-                image.draft('RGB', (2 * _SIDE, 2 * _SIDE))
-                wide = image.mode.startswith('I')
-                picture = (Image.fromarray((np.asarray(image) >> 8).astype(np.uint8)) if wide else image).convert('RGB')
+        photo = picture(content, (2 * _SIDE, 2 * _SIDE))
     except Exception:  # damaged files make Pillow's plugins raise anything
         return None
-    picture.thumbnail((_SIDE, _SIDE))
-    return np.asarray(picture)
+    photo.thumbnail((_SIDE, _SIDE))
+    return np.asarray(photo)
 
 
 def _ids(content: bytes | None) -> np.ndarray | None:

@@ -271,14 +271,14 @@ class _SampleInspection:
           mask_orientation: EXIF orientation of the mask.
         """
         sample = self._sample
-        picture = _small_picture(sample.image, header)
-        gray = np.asarray(picture.convert('L'))
-        thumbnail = picture.convert('L').resize((THUMBNAIL, THUMBNAIL), Image.Resampling.BOX)
+        small = _small_picture(sample.image, header)
+        gray_image = small.convert('L')
+        gray, thumbnail = np.asarray(gray_image), gray_image.resize((THUMBNAIL, THUMBNAIL), Image.Resampling.BOX)
         label_cells = agreement = None
         if ids is not None and ids.shape == header.size:
             if np.ptp(gray) <= FLAT and len(np.unique(ids)) > 1:
                 self._note('blank', sample.name)
-            label_cells = cells(np.asarray(picture.resize((GRID, GRID), Image.Resampling.BOX)), ids)
+            label_cells = cells(np.asarray(small.resize((GRID, GRID), Image.Resampling.BOX)), ids)
             factor, float_gray = edges.factor_of(*header.size), gray.astype(np.float32)
             if header.orientation != mask_orientation:
                 displayed = edges.fits_displayed(float_gray, ids, header.orientation, factor)
@@ -305,30 +305,29 @@ def digest(content: bytes) -> bytes:
     return hashlib.blake2b(content, digest_size=16).digest()
 
 
+def picture(content: bytes, size: tuple[int, int]) -> Image.Image:
+    """Returns an image of any format in RGB; a JPEG may be decoded smaller, but at least in `size` (width, height)."""
+    if content.startswith(images.ARRAY_MAGIC):
+        pixels = images.read_array(content)
+        pixels = pixels[..., :3] if pixels.shape[2] >= 3 else np.repeat(pixels[..., :1], 3, axis=2)
+        return Image.fromarray(pixels if pixels.dtype == np.uint8 else (pixels >> 8).astype(np.uint8))
+    with Image.open(io.BytesIO(content)) as image:
+        if image.mode.startswith('I'):  # 16 bits of gray, which Pillow would clip
+            return Image.fromarray((np.asarray(image) >> 8).astype(np.uint8)).convert('RGB')
+        image.draft('RGB', size)  # a JPEG is decoded at an eighth, a quarter or half of its size
+        return image.convert('RGB')
+
+
 def _small_picture(content: bytes, header: images.Header) -> Image.Image:
     """Returns an image in RGB, reduced by `edges.factor_of` its size."""
     factor = edges.factor_of(*header.size)
     size = (max(header.width // factor, 1), max(header.height // factor, 1))
-    if header.format == 'npy':
-        return _of_array(images.read_array(content)).resize(size, Image.Resampling.BOX)
-    with Image.open(io.BytesIO(content), formats=('JPEG', 'PNG')) as image:
-        if image.mode.startswith('I'):  # 16 bits of gray, which Pillow would clip
-            picture = Image.fromarray((np.asarray(image) >> 8).astype(np.uint8)).convert('RGB')
-        else:
-            image.draft('RGB', size)  # a JPEG is decoded at an eighth, a quarter or half of its size
-            picture = image.convert('RGB')
-        return picture.resize(size, Image.Resampling.BOX)
+    return picture(content, size).resize(size, Image.Resampling.BOX)
 
 
 def gray_picture(content: bytes, header: images.Header) -> np.ndarray:
     """Returns an image in gray, reduced by `edges.factor_of` its size: [h // factor, w // factor] float32."""
     return np.asarray(_small_picture(content, header).convert('L')).astype(np.float32)
-
-
-def _of_array(pixels: np.ndarray) -> Image.Image:
-    """Returns the first three channels, or the first one, of [h, w, channels] uint8 or uint16 in RGB."""
-    wide = pixels[..., :3] if pixels.shape[2] >= 3 else np.repeat(pixels[..., :1], 3, axis=2)
-    return Image.fromarray(wide if wide.dtype == np.uint8 else (wide >> 8).astype(np.uint8))
 
 
 def cells(colors: np.ndarray, ids: np.ndarray) -> np.ndarray:

@@ -15,6 +15,7 @@ from deeplab.datasets.mask_ids import MaskIds
 from deeplab.names import counted
 from deeplab.wording import option
 
+LABEL_WEIGHTS = '--label_weights=auto'  # of the program train; the doctor itself has no such option
 _FEWEST_BETWEEN = 3  # ids that interpolation has made
 _BETWEEN_SHARE = 0.9
 _THIN_SHARE = 0.9
@@ -26,15 +27,10 @@ def check(data: Data) -> Iterator[Finding]:
         if facts.counts.any():
             wrong = list(_wrong_ids(data, split, facts))
             yield from wrong or _histogram(data, split, facts)
-    yield from label_checks_of_description(data)
-    yield from _only_evaluated(data)
-    yield from _thin(data)
-
-
-def label_checks_of_description(data: Data) -> Iterator[Finding]:
-    """Yields the findings about the ignore label in the description of the data set."""
     for line in label_checks.ignored_class(data.descriptor):
         yield data.finding('ignored_class', '', line)
+    yield from _only_evaluated(data)
+    yield from _thin(data)
 
 
 def _wrong_ids(data: Data, split: str, facts: Facts) -> Iterator[Finding]:
@@ -156,13 +152,8 @@ def _uneven(data: Data, split: str, pixels: np.ndarray) -> Iterator[Finding]:
             split,
             f"The classes of split '{split}' differ in frequency: {data.class_text(most)} has {shares[most]:.1%} of "
             f'the pixels.{text}',
-            f'To give rare classes more weight, train with {label_weights()}: the weights are in the table.',
+            f'To give rare classes more weight, train with {LABEL_WEIGHTS}: the weights are in the table.',
         )
-
-
-def label_weights() -> str:
-    """Returns the flag for weights that follow from the labels, of the program train."""
-    return '--label_weights=auto'
 
 
 def _only_evaluated(data: Data) -> Iterator[Finding]:

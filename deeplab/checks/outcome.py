@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from deeplab.checks import label_rules
 from deeplab.checks.data_rules import HARMFUL, RULES, WARNING
 from deeplab.checks.facts import Facts
 from deeplab.checks.findings import SHOWN, Data, Finding, has, severity_counts
+from deeplab.checks.label_rules import LABEL_WEIGHTS
 from deeplab.checks.repaired_copy import LOG, Repairs
 from deeplab.checks.suggestion import Suggestion
 from deeplab.datasets import description_file
@@ -161,7 +161,7 @@ def _sizes(facts: Facts) -> str:
 def _class_lines(data: Data, table: list[dict[str, Any]]) -> Iterator[str]:
     """Yields the table of classes; of many classes the rarest and the most frequent ones."""
     width = max(5, *(len(row['name']) for row in table))
-    yield f'Classes of split {data.train} (weights as with {label_rules.label_weights()}):'
+    yield f'Classes of split {data.train} (weights as with {LABEL_WEIGHTS}):'
     yield f'  id  {"name":{width}}   pixels  images  in thin parts  weight'
     rows = sorted(table, key=lambda row: -row['share'])
     for row in rows if len(rows) <= 40 else [*rows[:20], *rows[-20:]]:

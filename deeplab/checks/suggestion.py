@@ -11,7 +11,7 @@ import numpy as np
 
 from deeplab.checks import sources
 from deeplab.checks.findings import Data
-from deeplab.checks.label_rules import label_weights
+from deeplab.checks.label_rules import LABEL_WEIGHTS
 from deeplab.datasets import description_file, folder_splits
 from deeplab.names import shell_quoted
 from deeplab.options import BuilderOptions, DoctorOptions, crop_sizes
@@ -114,7 +114,7 @@ def suggest(data: Data, options: DoctorOptions, dataset: str | None, is_uneven: 
         'fine_tune_batch_norm': str(batch >= _FEWEST_FOR_STATISTICS).lower(),
     }
     lines = [*building.lines, f'deeplab download {_INITIAL} --cache_dir={_CHECKPOINTS}']
-    lines.append(_line('train', train) + (f' {label_weights()}' if is_uneven else ''))
+    lines.append(_line('train', train) + (f' {LABEL_WEIGHTS}' if is_uneven else ''))
     if evaluated is not None or is_split_by_builder:
         kept: dict[str, str] = {key: value for key, value in train.items() if key in ('dataset', 'dataset_dir')}
         split = DoctorOptions.eval_split if is_split_by_builder else building.splits[data.evaluated]
