@@ -13,7 +13,7 @@ import numpy as np
 from deeplab.checks import edges
 
 KEPT = 100  # cases of a problem that are named
-GRID = 12  # cells on each side of an image whose colors and labels are kept
+GRID = 12  # cells on each side of an image, of which colors and labels are kept
 
 
 class Case(NamedTuple):
@@ -92,7 +92,7 @@ class Facts:
       cases: first cases of each problem; all of 'corrupt', because programs name every record that they skip.
       colors: pixels of each color (red, green, blue) in masks of colors that have few; gray levels are not colors.
       thin: [256] pixels in parts narrower than the output stride.
-      between: [256] pixels whose id lies between the ids of opposite neighbors.
+      between: [256] pixels with an id between the ids of opposite neighbors.
       images: the images that can be read, also without a mask.
       maps: agreement for each shift, by step and number of the shifts.
     """

@@ -70,7 +70,7 @@ def _fix_of_files(data: Data, name: str) -> str:
 
 
 def _fix_of_colors(data: Data, lacking: Sequence[Color], number: int) -> str:
-    """Returns the fix of masks in `number` colors whose meaning is given, but for those that are lacking."""
+    """Returns the fix for masks in `number` colors, of which the colors `lacking` are missing in the table."""
     if lacking:
         say = 'is not in it' if len(lacking) == 1 else 'are not in it'
         return (

@@ -128,7 +128,7 @@ def _pictures(data: Data, samples: Sequence[tuple[str, int]], by_borders: bool =
 
 
 def _repairs(outcome: Outcome) -> Iterator[str]:
-    """Yields what was done in the repaired copy."""
+    """Yields the repairs in the copy."""
     repairs = outcome.repairs
     if repairs is None:
         return

@@ -25,7 +25,7 @@ from deeplab.errors import DataError
 from deeplab.system import overlap, processors
 
 THUMBNAIL = 17  # sides of the picture that near-duplicates are recognized by
-FLAT = 1  # an image whose gray levels differ by at most this shows nothing
+FLAT = 1  # largest difference of gray levels in an image that shows nothing
 _MOST_COLORS = 256
 _SMOOTH = 60  # colors that interpolation has probably made
 _SHOWN = 3  # number of ids that a case names
@@ -47,7 +47,7 @@ class Criteria:
       decodes_images: whether images are decoded completely; otherwise only their headers and ends are read.
       is_thorough: whether pixels are measured, and files of other formats are told from damaged ones.
       output_stride: parts of a mask that are narrower than this many pixels are thin.
-      in_records: whether the samples are records, whose stored pixels are used; builders turn files upright.
+      in_records: whether the samples are records, which keep their stored pixels; builders turn files upright.
     """
 
     ignore_label: int
@@ -301,7 +301,7 @@ class _SampleInspection:
 
 
 def digest(content: bytes) -> bytes:
-    """Returns what tells contents apart."""
+    """Returns a digest by which contents are told apart."""
     return hashlib.blake2b(content, digest_size=16).digest()
 
 

@@ -133,7 +133,7 @@ def _facts(facts: Facts) -> dict[str, Any]:
 
 
 def _repair_lines(outcome: Outcome, repairs: Repairs) -> Iterator[str]:
-    """Yields what was done in the repaired copy, and what is still wrong there."""
+    """Yields the repairs in the copy, and the findings that remain there."""
     kept = ', '.join(f'{len(stems)} of split {split}' for split, stems in repairs.splits.items())
     yield f'Repaired copy: {repairs.folder} with {kept}'
     for rule, count in repairs.done.most_common():

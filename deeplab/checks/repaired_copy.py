@@ -58,7 +58,7 @@ def reserved(options: DoctorOptions) -> Iterator[Repairs | None]:
     """Excludes other runs from the folder for the copy, and removes what killed runs have left beside it.
 
     Yields:
-      What was done if the folder is a copy whose findings are missing, as the same run was killed; else None.
+      The repairs in a copy that the same run has left without findings, because it was killed; else None.
 
     Raises:
       OptionError: The folder exists, cannot be made, or another process writes it.
@@ -82,7 +82,7 @@ def reserved(options: DoctorOptions) -> Iterator[Repairs | None]:
 
 
 def _unfinished(options: DoctorOptions, folder: str) -> Repairs | None:
-    """Returns what was done in a copy that is complete, but whose run was killed before it had the findings."""
+    """Returns the repairs in a complete copy if its run was killed before it had the findings."""
     try:
         content = documents.load(os.path.join(folder, LOG))
         kept = content[_UNFINISHED]
@@ -170,7 +170,7 @@ def _nothing(repairs: Repairs) -> str:
 
 
 def _of_one(rule: str) -> str:
-    """Returns what a rule finds, said of one sample."""
+    """Returns the problem that a rule names, for one sample."""
     return names.agreeing(1, RULES[rule].what)
 
 

@@ -231,7 +231,7 @@ def _without_colors(content: bytes, plan: RepairPlan) -> bytes:
 
 
 def _of_colors(content: bytes, table: ColorTable) -> bytes:
-    """Returns the ids of a mask with a palette, or of gray levels, whose colors are in a table."""
+    """Returns the ids of a mask with a palette or gray levels, by the table of their colors."""
     try:
         return table.as_ids(content)
     except DataError as error:

@@ -399,8 +399,8 @@ def partners(stems: Iterable[str], masks: Collection[str]) -> dict[str, str]:
       masks: names of the masks without extension.
 
     Returns:
-      The mask by image; where no mask has the name of the image, one whose name differs in case alone, or that ends in
-      a text, such as _mask, which at least half of these images need.
+      The mask by image. If no mask has the name of the image, it is a mask with this name in another case, or with an
+      ending such as _mask that at least half of these images need.
     """
     wanted = list(dict.fromkeys(stems))
     mask_of = {stem: stem for stem in wanted if stem in masks}

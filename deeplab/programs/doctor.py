@@ -152,7 +152,7 @@ def _with_copy(outcome: Outcome, options: DoctorOptions, repairs: Repairs) -> Ou
 
 
 def _suggestion(data: Data, findings: tuple[Finding, ...], options: DoctorOptions) -> tuple[Suggestion | None, bool]:
-    """Returns what suits the data, and whether the command lines need no further description of the data set."""
+    """Returns suitable command lines, and whether they need no further description of the data set."""
     has_own = not data.source.is_records or description_file.beside(options.data) is not None
     name = options.dataset or (None if has_own else description_file.FILE_NAME)
     is_uneven = any(finding.rule == 'uneven' for finding in findings)
