@@ -23,8 +23,7 @@ from collections.abc import Sequence
 from deeplab.evaluation import runner
 from deeplab.export import destinations, export_graph, plain, results
 from deeplab.export.destinations import Destination
-from deeplab.export.fit import check_fit, find_checkpoint
-from deeplab.export.plain import INFERENCE_GRAPH, Result, compare
+from deeplab.export.plain import INFERENCE_GRAPH, Result, check_fit, compare, find_checkpoint
 from deeplab.export.work import CheckpointExports
 from deeplab.files import output_files
 from deeplab.inference.run_weights import WeightsChoice

@@ -3,7 +3,7 @@
 The network here is small enough to follow by hand: one weight, class = round(red / 10 * weight), at the pixel itself.
 
 Covers export/export_graph.py, export/tensor_names.py, export/formats/frozen_graph.py, export/formats/saved_model.py,
-export/formats/_sessions.py, export/plain.py, export/fit.py and options/export.py.
+export/formats/_sessions.py, export/plain.py and options/export.py.
 """
 
 import dataclasses

@@ -23,7 +23,6 @@ from deeplab.datasets.descriptor import Classes
 from deeplab.errors import OptionError, UserError
 from deeplab.export import destinations, export_graph, plain, proof, results, samples, speed
 from deeplab.export.destinations import Destination
-from deeplab.export.fit import check_fit
 from deeplab.export.speed import ExportRequest
 from deeplab.files import output_files, run_manifests
 from deeplab.inference import export_metadata, opening
@@ -83,7 +82,7 @@ class CheckpointExports:
         self._parameters = sum(math.prod(each.shape) for each in weights if '/moving_' not in each.op.name)
         names = moving_average.average_of_each(self._checkpoint, weights) if options.use_moving_average else None
         with checkpoint_network.explained(self._checkpoint, options.model):
-            check_fit(self._checkpoint, weights, options.model.num_classes, names)
+            plain.check_fit(self._checkpoint, weights, options.model.num_classes, names)
         return network.frozen(self._checkpoint, bool(options.use_moving_average), is_portable=True)
 
     @contextlib.contextmanager
