@@ -146,7 +146,7 @@ def _plan(place: fetching.Place) -> str:
         return f'{place.preset.name} is in the cache: {place.folder}'
     if os.path.isfile(place.archive):
         return f'{place.preset.name} would be unpacked from {place.archive} to {place.folder}'
-    size = 'of unknown size' if place.preset.megabytes is None else names.byte_size(1e6 * place.preset.megabytes)
+    size = 'of unknown size' if place.preset.size is None else names.byte_size(place.preset.size)
     return f'{place.preset.name} would be downloaded from {place.address} ({size}) to {place.folder}'
 
 

@@ -62,7 +62,7 @@ def _list(presets: list[Preset]) -> str:
 
 
 def _size(preset: Preset) -> str:
-    return '' if preset.megabytes is None else f' ({names.byte_size(1e6 * preset.megabytes)})'
+    return '' if preset.size is None else f' ({names.byte_size(preset.size)})'
 
 
 def _scales(row: Published) -> str:

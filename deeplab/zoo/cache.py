@@ -1,4 +1,4 @@
-"""The folder that keeps downloaded checkpoints and data sets, and the notes by which they are verified."""
+"""The cache folder of downloaded checkpoints and data sets: its lock, its archives, notes to verify what it holds."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import dataclasses
 import hashlib
 import json
 import os
+import pathlib
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -17,6 +18,8 @@ from deeplab import names
 from deeplab.errors import DownloadError, OptionError, OutputError
 from deeplab.files import documents, folder_lock, writing
 from deeplab.wording import option
+from deeplab.zoo import transfer
+from deeplab.zoo.archives import DamagedArchiveError
 
 _VARIABLE = 'DEEPLAB_CACHE'
 _CACHE_DIR = 'FetchOptions.cache_dir'
@@ -37,6 +40,38 @@ def folder(cache_dir: str | None = None) -> str:
     if not os.path.isabs(base):  # such values are to be ignored (XDG Base Directory Specification)
         base = os.path.join(os.path.expanduser('~'), '.cache')
     return os.path.join(base, 'deeplab')
+
+
+@dataclasses.dataclass(frozen=True)
+class Place:
+    """Where a checkpoint or data set comes from, and where it is kept.
+
+    Attributes:
+      cache: path of the cache folder.
+      address: address of the archive.
+      archive_name: file name of the archive.
+      folder_name: name of the folder for the unpacked files.
+    """
+
+    cache: str
+    address: str
+    archive_name: str
+    folder_name: str
+
+    @property
+    def archive(self) -> str:
+        """Path of the archive, which is removed after unpacking unless the user has put it there."""
+        return os.path.join(self.cache, self.archive_name)
+
+    @property
+    def folder(self) -> str:
+        """Path of the folder with the unpacked files."""
+        return os.path.join(self.cache, self.folder_name)
+
+    @property
+    def note(self) -> str:
+        """Path of the note with sizes and checksums."""
+        return f'{self.folder}.json'
 
 
 @contextlib.contextmanager
@@ -72,6 +107,69 @@ def held(path: str, name: str) -> Iterator[None]:
             f'{option(_CACHE_DIR, path)}: {error.filename or path} cannot be written ({reason}). Set another folder, '
             f'or {_VARIABLE}.'
         ) from error
+
+
+@contextlib.contextmanager
+def archive(place: Place, size: float | None, advice: str) -> Iterator[str]:
+    """Downloads an archive, unless it is there, and yields the address it came from; '' if a user has put it there.
+
+    Of a `DamagedArchiveError` in the block, the message is completed with what to do.
+
+    A downloaded archive is removed when the block ends, or rejects it with a `DownloadError`. If the block is
+    interrupted or fails otherwise, for example on a full disk, the archive stays, and the next call takes it.
+
+    Args:
+      place: where the archive comes from and goes to. ARCHIVE.source holds the address of a downloaded one.
+      size: number of bytes, for the log; None if it is unknown.
+      advice: what users can do if the download fails, as sentences.
+
+    Raises:
+      DownloadError: It cannot be downloaded.
+      OSError: It cannot be written.
+    """
+    path = place.archive
+    source = f'{path}.source'
+    # Beside a user's archive, there may be the note and the rest of a download that was not completed.
+    is_downloaded = os.path.isfile(source) and not os.path.exists(transfer.part_of(path))
+    if os.path.isfile(path) and not is_downloaded:
+        logging.info('Taking %s, which was put there by hand.', path)
+        try:
+            yield ''
+        except DamagedArchiveError as error:
+            fix = 'It was put there by hand, so it stays: replace it, or remove it to have it downloaded'
+            raise DamagedArchiveError(f'{error} {fix}, and run the same command again.') from None
+        return
+    if not os.path.isfile(path):
+        _download(place, source, size, advice)
+    try:
+        yield pathlib.Path(source).read_text('utf-8')
+    except DownloadError as error:
+        _remove(path, source)
+        if isinstance(error, DamagedArchiveError):
+            raise DamagedArchiveError(f'{error} It was removed: run the same command again.') from None
+        raise
+    _remove(path, source)
+
+
+def _download(place: Place, source: str, size: float | None, advice: str) -> None:
+    """Downloads an archive, and notes its address before it gets its name."""
+    shown = '' if size is None else f' ({names.byte_size(size)})'
+    logging.info('Downloading %s%s to %s.', place.address, shown, place.cache)
+    with writing.atomic_write(source) as stream:
+        stream.write(place.address)
+    try:
+        transfer.download(place.address, place.archive)
+    except BaseException as error:
+        writing.remove(source)
+        if isinstance(error, DownloadError):
+            raise type(error)(f'{error} {advice}') from None
+        raise
+
+
+def _remove(path: str, source: str) -> None:
+    """Removes a downloaded archive; the note last, so that the archive is never taken for a user's."""
+    writing.remove(path)
+    writing.remove(source)
 
 
 @dataclasses.dataclass(frozen=True)

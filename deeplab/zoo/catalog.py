@@ -64,7 +64,7 @@ class Preset:
       name: the value of --preset.
       archive: the file that it was published as.
       flags: values of each flag that its network needs, one for each occurrence of the flag on a command line.
-      megabytes: size of the archive; None if not published.
+      megabytes: size of the archive in 10^6 bytes; None if not published.
       dataset: the data set that it was trained on; None for a backbone, from which a training starts.
       num_classes: number of classes of that data set.
       crop_size: height and width for evaluation, '513,513'.
@@ -90,8 +90,13 @@ class Preset:
         return self.dataset is None
 
     @property
+    def size(self) -> float | None:
+        """Size of the archive in bytes; None if not published."""
+        return None if self.megabytes is None else 1e6 * self.megabytes
+
+    @property
     def folder(self) -> str:
-        """Name of the archive without its extension, also that of the folder for its files."""
+        """Name of the folder for the unpacked files: the archive's name without its extension."""
         return self.archive.removesuffix('.tar.gz')
 
 

@@ -14,11 +14,10 @@ import os
 import pathlib
 import re
 
-from deeplab import names
 from deeplab.errors import DownloadError
 from deeplab.files import writing
 from deeplab.options import FetchOptions
-from deeplab.zoo import archive_files, archives, cache, transfer
+from deeplab.zoo import archives, cache, transfer
 
 _FACTS = pathlib.Path(__file__).with_name('data_sets.json')
 _MOST_FILES = 200_000  # PASCAL VOC has 40,000
@@ -50,33 +49,14 @@ class DataSet:
 
 
 @dataclasses.dataclass(frozen=True)
-class Place:
+class Place(cache.Place):
     """Where a data set comes from, and where it is kept.
 
     Attributes:
       data_set: the data set.
-      address: of its archive.
-      cache: the cache folder.
     """
 
     data_set: DataSet
-    address: str
-    cache: str
-
-    @property
-    def archive(self) -> str:
-        """Path of the archive, which is removed after unpacking unless the user has put it there."""
-        return os.path.join(self.cache, self.data_set.archive)
-
-    @property
-    def folder(self) -> str:
-        """Path of the folder with the unpacked files."""
-        return os.path.join(self.cache, f'data_{self.data_set.name}')
-
-    @property
-    def note(self) -> str:
-        """Path of the note with size and checksum of the archive."""
-        return f'{self.folder}.json'
 
     @property
     def root(self) -> str:
@@ -104,7 +84,7 @@ def place_of(name: str, options: FetchOptions) -> Place:
     data_set = all_data_sets()[name]
     mirror = transfer.mirror_of(options)
     address = f'{mirror}/{data_set.archive}' if mirror else data_set.address
-    return Place(data_set, address, cache.folder(options.cache_dir))
+    return Place(cache.folder(options.cache_dir), address, data_set.archive, f'data_{data_set.name}', data_set)
 
 
 def obtain(place: Place) -> cache.Content | None:
@@ -126,13 +106,12 @@ def obtain(place: Place) -> cache.Content | None:
 
 def _get(place: Place, noted: cache.Note | None) -> cache.Note:
     """Downloads the archive, or takes the one that a user has put there, and unpacks it."""
-    writing.remove_leftovers(place.cache, re.escape(os.path.basename(place.folder)))
-    size = '' if place.data_set.size is None else f' ({names.byte_size(place.data_set.size)})'
+    writing.remove_leftovers(place.cache, re.escape(place.folder_name))
     advice = (
         f'Without a connection: fetch {place.address} on another machine and put it, not unpacked, at {place.archive}; '
         'the same command then uses it.'
     )
-    with archive_files.available(place.archive, place.address, size, advice) as address:
+    with cache.archive(place, place.data_set.size, advice) as address:
         note = cache.Note(address, _verified(place, noted), {})
         with writing.atomic_path(place.folder) as temporary:
             archives.unpack(place.archive, temporary, _MOST_FILES)

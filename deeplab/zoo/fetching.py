@@ -10,12 +10,11 @@ import re
 
 from absl import logging
 
-from deeplab import names
 from deeplab.errors import DownloadError
 from deeplab.files import writing
 from deeplab.options import FetchOptions
 from deeplab.wording import option
-from deeplab.zoo import archive_files, archives, cache, catalog, transfer
+from deeplab.zoo import archives, cache, catalog, transfer
 
 _SERVER = pathlib.Path(__file__).with_name('server.json')
 _INDEX = '.index'
@@ -23,33 +22,14 @@ _STEP = re.compile(r'-(\d+)$')
 
 
 @dataclasses.dataclass(frozen=True)
-class Place:
+class Place(cache.Place):
     """Where a published checkpoint comes from, and where it is kept.
 
     Attributes:
       preset: the checkpoint.
-      address: of its archive on the server.
-      cache: the cache folder.
     """
 
     preset: catalog.Preset
-    address: str
-    cache: str
-
-    @property
-    def archive(self) -> str:
-        """Path of the archive, which is removed after unpacking unless the user has put it there."""
-        return os.path.join(self.cache, self.preset.archive)
-
-    @property
-    def folder(self) -> str:
-        """Path of the folder with the unpacked files."""
-        return os.path.join(self.cache, self.preset.folder)
-
-    @property
-    def note(self) -> str:
-        """Path of the note with sizes and checksums."""
-        return f'{self.folder}.json'
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,7 +72,7 @@ def place_of(name: str, options: FetchOptions | None = None) -> Place:
     options = options or FetchOptions()
     preset = catalog.get(name)
     base = transfer.mirror_of(options) or str(json.loads(_SERVER.read_text(encoding='utf-8'))['address']).rstrip('/')
-    return Place(preset, f'{base}/{preset.archive}', cache.folder(options.cache_dir))
+    return Place(cache.folder(options.cache_dir), f'{base}/{preset.archive}', preset.archive, preset.folder, preset)
 
 
 def obtain(name: str, options: FetchOptions | None = None) -> Fetched:
@@ -134,9 +114,8 @@ def _get(place: Place) -> Fetched:
         checkpoint = _checkpoint(place, note)
         cache.write(note, place.note)
         return Fetched(checkpoint, place, note, True)
-    writing.remove_leftovers(place.cache, re.escape(place.preset.folder))
-    size = '' if place.preset.megabytes is None else f' ({names.byte_size(1e6 * place.preset.megabytes)})'
-    with archive_files.available(place.archive, place.address, size, by_hand(place)) as address:
+    writing.remove_leftovers(place.cache, re.escape(place.folder_name))
+    with cache.archive(place, place.preset.size, by_hand(place)) as address:
         note = _unpack(place, address, noted)
     return Fetched(_checkpoint(place, note), place, note, True)
 

@@ -17,19 +17,22 @@ import urllib.request
 from collections.abc import Sequence
 from typing import Any
 
+import tqdm
+from absl import logging
+
 import deeplab
 from deeplab import names
 from deeplab.errors import DownloadError, OutputError
 from deeplab.files import documents, writing
 from deeplab.options import FetchOptions
 from deeplab.wording import option
-from deeplab.zoo.progress import Progress
 
 LARGEST_FILE = 2 << 30  # bytes
 PAUSES_SECS = (1, 2, 4, 8, 16)  # after failures in a row that brought nothing new
 MIRROR_VARIABLE = 'DEEPLAB_MIRROR'
 _TIMEOUT_SECS = 30  # without a byte
 _CHUNK = 1 << 16
+_LOG_SECS = 10  # between lines about the progress without a terminal
 # What the first bytes of each kind of archive are, and where.
 _BEGINNINGS = {
     '.tar.gz': (0, b'\x1f\x8b'),
@@ -262,8 +265,10 @@ def _response(partial: _Partial, request: urllib.request.Request) -> Any:
 
 
 def _write(partial: _Partial, response: Any, size: int | None) -> None:
-    """Appends the body of an answer to the file."""
-    with open(partial.file, 'ab') as file, Progress(os.path.basename(partial.path), partial.size, size) as progress:
+    """Appends the body of an answer to the file; shows the progress."""
+    title, logged = os.path.basename(partial.path), time.monotonic()
+    bar = tqdm.tqdm(desc=title, initial=partial.size, total=size, unit='B', unit_scale=True, disable=None)
+    with open(partial.file, 'ab') as file, bar:
         while True:
             try:
                 chunk = response.read(_CHUNK)
@@ -274,7 +279,10 @@ def _write(partial: _Partial, response: Any, size: int | None) -> None:
             if not file.tell() and not _begins_as(partial.path, chunk):
                 raise _not_an_archive(partial, response)
             file.write(chunk)
-            progress.add(len(chunk))
+            bar.update(len(chunk))
+            if bar.disable and time.monotonic() - logged >= _LOG_SECS:
+                logged = time.monotonic()
+                logging.info('%s: %s of %s', title, names.byte_size(file.tell()), names.byte_size(size))
             if file.tell() > LARGEST_FILE:
                 _check_size(partial, file.tell())
 

@@ -1,6 +1,6 @@
 """Published checkpoints from a server, from the cache, and put there by hand.
 
-Covers zoo/cache.py and zoo/archive_files.py.
+Covers zoo/cache.py.
 """
 
 import hashlib

@@ -1,4 +1,4 @@
-"""Downloads over broken connections, and from servers that lie. Covers zoo/progress.py."""
+"""Downloads over broken connections, and from servers that lie."""
 
 import json
 import logging
@@ -8,7 +8,7 @@ import urllib.request
 import pytest
 
 from deeplab.errors import DownloadError, OutputError
-from deeplab.zoo import progress, transfer
+from deeplab.zoo import transfer
 from tests.helpers.web_server import Page
 
 BODY = b'\x1f\x8b' + bytes(i * 7 % 251 for i in range(300_000))
@@ -160,18 +160,10 @@ def test_a_partial_file_of_another_server_is_not_continued(got, tmp_path):
     assert 'Range' not in page.requests[0]
 
 
-# --- Progress --------------------------------------------------------------------------------------------------------
-
-
-def test_progress_in_the_log(caplog, monkeypatch):
-    monkeypatch.setattr(progress, '_LOG_SECS', 0)
-    with caplog.at_level(logging.INFO, 'absl'), progress.Progress('a.tar.gz', 5_000_000, 20_000_000) as shown:
-        shown.add(5_000_000)
-    assert 'a.tar.gz: 10 MB of 20 MB (' in caplog.text
-    assert shown.line(2.0) == 'a.tar.gz: 10 MB of 20 MB (2.5 MB/s, 4.0 s left)'
-
-
-def test_progress_without_a_size():
-    with progress.Progress('a', 0, None) as shown:
-        shown.add(3_000_000)
-    assert shown.line(3.0) == 'a: 3 MB (1 MB/s)'
+def test_without_a_terminal_the_log_shows_the_progress(got, caplog, monkeypatch):
+    monkeypatch.setattr(transfer, '_LOG_SECS', 0)
+    with caplog.at_level(logging.INFO, 'absl'):
+        got(Page(BODY))
+        got(Page(BODY, announced=''))
+    lines = [line for line in caplog.messages if line.startswith('a.tar.gz: ')]
+    assert 'a.tar.gz: 300 kB of 300 kB' in lines and 'a.tar.gz: 300 kB of -' in lines
