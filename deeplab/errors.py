@@ -79,7 +79,7 @@ def reason_of(error: BaseException) -> str:
     operation's name.
 
     Args:
-      error: of TensorFlow, of the system, or another.
+      error: error of TensorFlow, of the system, or another.
     """
     if isinstance(error, OSError) and error.strerror:
         return error.strerror

@@ -69,7 +69,7 @@ def _as_bytes(sign: str) -> str:
 
 def printable(text: str) -> str:
     """Returns text with control characters escaped, except line breaks and tabs."""
-    return _CONTROLS.sub(lambda found: found[0].encode('unicode_escape').decode(), text)
+    return _CONTROLS.sub(lambda match: match[0].encode('unicode_escape').decode(), text)
 
 
 def file_name(name: str | bytes) -> tuple[str, bool]:

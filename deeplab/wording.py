@@ -24,7 +24,7 @@ from deeplab import names
 _UNSET: Any = object()
 # What a shell splits or replaces in a text without quotes; wildcards stay as they are where no file has such a name.
 _MEANT_BY_SHELLS = re.compile(r'[\s\'"`$&;|<>()\\!]')
-# Names of other toolkits, see `_letters`, and those of the same things here.
+# Names in other toolkits, see `_letters`, and the names of the same things here.
 _SYNONYMS = {'sgd': 'momentum', 'ce': 'softmax', 'crossentropy': 'softmax', 'voc2012': 'pascal_voc_seg'}
 _LEAST_LETTERS = 3  # of a name that is searched for in another one
 _NAMES_SHOWN = 3
@@ -41,7 +41,7 @@ def option(field: str, value: Any = _UNSET) -> str:
 
     Args:
       field: 'Class.field' of an options class, such as 'ModelOptions.crop_size'.
-      value: its value; None is an empty value on a command line.
+      value: value of the option; None is an empty value on a command line.
 
     Returns:
       The flag, such as '--train_crop_size=513,513', if a program of the command line runs and the field has a flag;

@@ -32,10 +32,10 @@ class Owner:
     """The process that holds a folder.
 
     Attributes:
-      pid: its id; 0 if unknown.
+      pid: process id; 0 if unknown.
       host: name of its machine.
       started: when it took the lock, as local time to the second.
-      command: its command line.
+      command: command line of the process.
     """
 
     pid: int = 0
@@ -104,11 +104,11 @@ def owner(folder: str, program: str) -> Owner | None:
     except OSError:
         return None
     try:
-        found = _read(descriptor)
+        holder = _read(descriptor)
         is_free = _lock(descriptor, exclusive=False)
         if is_free is None:  # no locks on this file system
-            is_free = not _is_alive(found)
-        return None if is_free else found or Owner()
+            is_free = not _is_alive(holder)
+        return None if is_free else holder or Owner()
     finally:
         os.close(descriptor)
 
@@ -146,18 +146,18 @@ def _take(path: str) -> int | None:
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         except OSError:
             return None
-        found = _read(descriptor)
+        holder = _read(descriptor)
         is_locked = _lock(descriptor, exclusive=True)
         if is_locked is None:  # no locks on this file system
-            is_locked = not _is_alive(found)
+            is_locked = not _is_alive(holder)
         if is_locked and _is_same_file(path, descriptor):
-            if found is not None:
-                logging.info('Taking over %s: its process has ended (%s).', path, found)
+            if holder is not None:
+                logging.info('Taking over %s: its process has ended (%s).', path, holder)
             _write(descriptor)
             return descriptor
         os.close(descriptor)
         if not is_locked and attempt == _ATTEMPTS - 1:
-            raise _InUseError(found or Owner())
+            raise _InUseError(holder or Owner())
         time.sleep(_PAUSE_SECS)
     return None
 
@@ -183,12 +183,12 @@ def _is_same_file(path: str, descriptor: int) -> bool:
         return False
 
 
-def _is_alive(found: Owner | None) -> bool:
+def _is_alive(holder: Owner | None) -> bool:
     """Returns whether the process is running on this machine; false for other machines."""
-    if found is None or not found.pid or found.host != os.uname().nodename:
+    if holder is None or not holder.pid or holder.host != os.uname().nodename:
         return False
     try:
-        os.kill(found.pid, 0)
+        os.kill(holder.pid, 0)
     except ProcessLookupError:
         return False
     except OSError:

@@ -39,7 +39,7 @@ def require_folder(path: str, field: str) -> None:
     """Checks that a folder exists and is writable, or could be created. Creates nothing.
 
     Args:
-      path: of the folder.
+      path: path of the folder.
       field: option that it comes from, as 'Class.field'.
 
     Raises:
@@ -64,7 +64,7 @@ def require_own(path: str, field: str, kind: str, is_own: Callable[[str], bool])
     """Checks that `path` does not exist, is an empty file, or a file of the same kind, which may be overwritten.
 
     Args:
-      path: of the file.
+      path: path of the file.
       field: option that it comes from, as 'Class.field'.
       kind: what is to be written there, with its article.
       is_own: returns whether a file that is not empty is of this kind.

@@ -24,7 +24,7 @@ class Stat(NamedTuple):
     """What tells whether a file has changed.
 
     Attributes:
-      size: in bytes.
+      size: size in bytes.
       modified: time of the last modification, in nanoseconds.
     """
 
@@ -57,9 +57,9 @@ def require_known_scheme(path: str) -> None:
     import tensorflow as tf
 
     scheme = path.partition('://')[0]
-    known = set(filter(None, tf.io.gfile.get_registered_schemes()))
-    if scheme not in known:
-        shown = ', '.join(f'{name}://' for name in sorted(known - {_IN_MEMORY}))
+    schemes = set(filter(None, tf.io.gfile.get_registered_schemes()))
+    if scheme not in schemes:
+        shown = ', '.join(f'{name}://' for name in sorted(schemes - {_IN_MEMORY}))
         raise DataError(
             f"'{path}' cannot be used: this TensorFlow knows {shown}, but not {scheme}://. Give another path."
         )
@@ -87,7 +87,7 @@ def is_file(path: str) -> bool:
 
 
 def file_names(folder: str) -> list[str]:
-    """Returns the names of the files in a folder, not those of folders, sorted.
+    """Returns the sorted names of the files in a folder, without folders.
 
     Raises:
       OSError: The folder cannot be read.
@@ -106,8 +106,8 @@ def stat(path: str) -> Stat:
       OSError: There is no such file.
     """
     if not is_remote(path):
-        found = os.stat(path)
-        return Stat(found.st_size, found.st_mtime_ns)
+        status = os.stat(path)
+        return Stat(status.st_size, status.st_mtime_ns)
     with _as_os_error(path):
         facts = _gfile(path).stat(path)
         return Stat(int(facts.length), int(facts.mtime_nsec))

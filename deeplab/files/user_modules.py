@@ -33,7 +33,7 @@ def run_file(path: pathlib.Path, what: str) -> types.ModuleType:
     """Runs the module in a file, once for each state of the file. Its folder is first on the import path.
 
     Args:
-      path: of the file.
+      path: path of the file.
       what: what the module is, for messages, such as 'data set'.
 
     Raises:
@@ -62,7 +62,7 @@ def import_by_name(name: str, what: str) -> types.ModuleType | None:
     """Imports a module by its dotted name; returns None if there is none.
 
     Args:
-      name: of the module.
+      name: name of the module.
       what: what the module is, for messages, such as 'data set'.
 
     Raises:

@@ -66,11 +66,11 @@ def atomic_paths(paths: Sequence[str | os.PathLike[str]]) -> Iterator[list[str]]
 def leftovers(folder: str, targets: str | re.Pattern[str]) -> list[str]:
     """Finds unfinished files and folders that processes which have ended left behind.
 
-    Those of a running process are not among them. This process must not have begun to write any: whatever bears its
+    Files of a running process are not among them. This process must not have begun to write any: whatever bears its
     number was left by an earlier process of the same number.
 
     Args:
-      folder: where to look; need not exist.
+      folder: path of the folder; need not exist.
       targets: matches the whole final names of the files that the caller writes. Other files are never touched.
 
     Returns:
@@ -80,15 +80,15 @@ def leftovers(folder: str, targets: str | re.Pattern[str]) -> list[str]:
         names = sorted(os.listdir(folder or '.'))
     except OSError:
         return []
-    found = []
+    paths = []
     for name in names:
         match = _NAME.fullmatch(name)
         if match is None or not re.fullmatch(targets, match['target']):
             continue
         pid = int(match['pid'])
         if pid == os.getpid() or not _is_running(pid):
-            found.append(os.path.join(folder, name))
-    return found
+            paths.append(os.path.join(folder, name))
+    return paths
 
 
 def remove_leftovers(folder: str, targets: str | re.Pattern[str]) -> list[str]:

@@ -97,14 +97,14 @@ class WrittenFiles:
 
     def _read(self) -> dict[str, tuple[int, int]]:
         """Reads size and time by name; ignores incomplete lines and files outside of the folder."""
-        found: dict[str, tuple[int, int]] = {}
+        identities: dict[str, tuple[int, int]] = {}
         try:
             lines = documents.load_lines(self._path)
         except FileNotFoundError:
-            return found
+            return identities
         for line in lines:
             with contextlib.suppress(ValueError, TypeError):
                 name, size, time_ns = line
                 if not os.path.isabs(name) and '..' not in name.split(os.sep):
-                    found[name] = (size, time_ns)
-        return found
+                    identities[name] = (size, time_ns)
+        return identities

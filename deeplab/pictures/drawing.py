@@ -58,7 +58,8 @@ def colored(ids: np.ndarray, palette: Palette) -> np.ndarray:
     """Colors class ids: [h, w] to [h, w, 3] uint8. Ids without a class get the color of ignored pixels."""
     table = np.full((256, 3), IGNORED_COLOR, np.uint8)
     table[: len(palette)] = palette[:256]
-    return table[ids]
+    colors: np.ndarray = table[ids]
+    return colors
 
 
 def bands(height: int, width: int) -> list[slice]:
@@ -74,7 +75,7 @@ def overlay(image: np.ndarray, ids: np.ndarray, colors: np.ndarray, opacity: flo
       image: [h, w, channels], 0 to 255; of fewer than three channels the first is shown in gray.
       ids: [h, w] class ids, 0 to n - 1.
       colors: [n, 3], a color for each id.
-      opacity: of the colors, 0 to 1; a number, or one for each id, [n].
+      opacity: opacity of the colors, 0 to 1; a number, or one for each id, [n].
 
     Returns:
       [h, w, 3] uint8.
@@ -169,7 +170,8 @@ def shades(shares: np.ndarray) -> np.ndarray:
 def stripes(height: int, width: int) -> np.ndarray:
     """Returns diagonal stripes, [h, w, 3] uint8, which mark ignored pixels."""
     rows, columns = np.ogrid[:height, :width]
-    return _STRIPES[(rows + columns) // _STRIPE_WIDTH % 2]
+    colors: np.ndarray = _STRIPES[(rows + columns) // _STRIPE_WIDTH % 2]
+    return colors
 
 
 def mask_over(image: np.ndarray, ids: np.ndarray, palette: Palette, ignore_label: int) -> np.ndarray:

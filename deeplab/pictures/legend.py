@@ -35,8 +35,8 @@ def drawn(entries: Sequence[Entry], most_lines: int = _MOST_LINES, scale: int = 
     """Draws a legend, in RGB: down the first column, then down the next.
 
     Args:
-      entries: its lines.
-      most_lines: in a column.
+      entries: lines of the legend.
+      most_lines: largest number of lines in a column.
       scale: factor on all sizes.
     """
     columns = max(1, math.ceil(len(entries) / most_lines))

@@ -56,7 +56,7 @@ class Content(NamedTuple):
 
     Attributes:
       title: one line at the top.
-      columns: of the records' rows.
+      columns: columns of the records' rows.
       rows: the records.
       samples: captions and cells of complete training samples.
       samples_title: heading above them.

@@ -34,9 +34,10 @@ class Comparison:
 
     Attributes:
       flags: the network, as flags.
-      num_classes: of the network.
+      num_classes: number of classes of the network.
       restored: names of variables that would be restored.
-      inflated: those of them whose weights for three channels would be distributed over the network's channels.
+      inflated: names of restored variables with weights for three channels, which would be distributed over the
+        network's channels.
       skipped: a line for each variable with another shape.
       missing: names that the checkpoint lacks.
       left_out: names that are excluded by the restore options.
@@ -63,13 +64,13 @@ class Result:
     """Result of the inspection.
 
     Attributes:
-      path: of the checkpoint.
-      step: its global step; -1 if that is damaged, and the path does not contain it.
+      path: path of the checkpoint.
+      step: global step; -1 if it is damaged and the path does not contain it.
       variables: shapes of the network's variables by name.
       slots: shapes of everything else by name: optimizer slots, moving averages, the loss scale.
       deduced: the network; None if no known backbone is similar.
       presets: names of published checkpoints with the same variables.
-      comparison: with the given network; None for none.
+      comparison: comparison with the given network; None for none.
       report: all this for the user, or as JSON.
       unreadable: why a value cannot be read, by the names of damaged variables and slots.
     """
@@ -122,11 +123,11 @@ def run(options: CheckpointOptions) -> Result:
 
 def _unreadable(path: str) -> dict[str, str]:
     """Returns why values cannot be read, by name; raises `CheckpointError` if files cannot be accessed."""
-    found = checkpoints.unreadable(path)
-    for reason in found.values():
+    reasons = checkpoints.unreadable(path)
+    for reason in reasons.values():
         if checkpoints.is_access_failure(reason):
             raise CheckpointError(f"The checkpoint '{path}' cannot be read ({reason})")
-    return found
+    return reasons
 
 
 def _renamed(variables: Shapes, path: str, options: CheckpointOptions) -> Shapes:
@@ -366,26 +367,26 @@ def _some(title: str, names: tuple[str, ...]) -> Iterator[str]:
             yield f'  and {len(names) - MOST_NAMES} more ({option("CheckpointOptions.json")} lists all)'
 
 
-def _comparison_lines(found: Comparison, result: Result) -> Iterator[str]:
+def _comparison_lines(comparison: Comparison, result: Result) -> Iterator[str]:
     """Yields lines about what the given network would restore."""
     deduced = result.deduced
-    yield f'Against {" ".join(found.flags)}, {found.num_classes} classes:'
+    yield f'Against {" ".join(comparison.flags)}, {comparison.num_classes} classes:'
     held = deduced.outputs.get(common.OUTPUT_TYPE) if deduced else None
-    if held is not None and held != found.num_classes:
-        yield f'The checkpoint has {held} classes, the network {found.num_classes}.'
-    yield f'restored: {len(found.restored)} variables'
-    yield from _some('of these, distributed from 3 channels over those of the network', found.inflated)
-    yield from _some('skipped because shapes differ', found.skipped)
-    yield from _some('missing in the checkpoint', found.missing)
-    yield from _some('excluded by the restore options', found.left_out)
-    yield from _some('not used', found.unused)
+    if held is not None and held != comparison.num_classes:
+        yield f'The checkpoint has {held} classes, the network {comparison.num_classes}.'
+    yield f'restored: {len(comparison.restored)} variables'
+    yield from _some("of these, distributed from 3 channels over the network's", comparison.inflated)
+    yield from _some('skipped because shapes differ', comparison.skipped)
+    yield from _some('missing in the checkpoint', comparison.missing)
+    yield from _some('excluded by the restore options', comparison.left_out)
+    yield from _some('not used', comparison.unused)
     if result.unreadable:
         yield 'It is damaged: no program can use it.'
-    elif found.is_complete and not found.left_out:
+    elif comparison.is_complete and not comparison.left_out:
         yield 'It matches: eval, vis and export_model can use it, and training would restore all of it.'
-    elif found.restored:
+    elif comparison.restored:
         yield 'Training would start from what is restored' + (
-            '.' if found.is_complete else '; eval, vis and export_model would reject it.'
+            '.' if comparison.is_complete else '; eval, vis and export_model would reject it.'
         )
     else:
         yield 'Nothing matches: no program can use it with this network.'

@@ -1,4 +1,4 @@
-"""List of the data sets that are known by name, and of those in a folder (`deeplab datasets`)."""
+"""List of the registered data sets, or of the data sets in a folder (`deeplab datasets`)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Result:
     """Result of `deeplab datasets`.
 
     Attributes:
-      report: for the user.
+      report: text for the user.
       status: 1 if a data set in the folder is not complete, else 0.
     """
 
@@ -48,30 +48,31 @@ def run(options: ListDatasetsOptions) -> Result:
             raise OptionError(
                 f'{option("ListDatasetsOptions.index", True)} needs a folder of records. Give the folder.'
             )
-        known = listing.registered()
-        return Result(json.dumps([_as_json(d) for d in known], indent=1) if options.json else '\n'.join(_table(known)))
+        datasets = listing.registered()
+        as_json = json.dumps([_as_json(dataset) for dataset in datasets], indent=1)
+        return Result(as_json if options.json else '\n'.join(_table(datasets)))
     written = listing.write_indexes(options.directory) if options.index else []
-    found = listing.in_folder(options.directory)
-    if not found:
+    folders = listing.in_folder(options.directory)
+    if not folders:
         raise DataError(
             f"There are neither records nor a description of a data set in '{options.directory}', nor in the folders "
             'in it.'
         )
     if options.json:
-        report = json.dumps([_folder_as_json(facts) for facts in found], indent=1)
+        report = json.dumps([_folder_as_json(facts) for facts in folders], indent=1)
     else:
         lines = [f'Written: {path}' for path in written]
-        for facts in found:
+        for facts in folders:
             lines += ['', *_lines(facts)] if lines else _lines(facts)
         report = '\n'.join(lines)
-    return Result(report, int(not all(facts.is_complete for facts in found)))
+    return Result(report, int(not all(facts.is_complete for facts in folders)))
 
 
-def _table(known: list[DatasetDescriptor]) -> Iterator[str]:
+def _table(datasets: list[DatasetDescriptor]) -> Iterator[str]:
     """Yields a table of data sets."""
-    width = max(len(dataset.name) for dataset in known)
+    width = max(len(dataset.name) for dataset in datasets)
     yield f'{"name":{width}}  classes  ignored  splits'
-    for dataset in known:
+    for dataset in datasets:
         splits = ', '.join(_split_text(name, count) for name, count in dataset.splits.items())
         yield f'{dataset.name:{width}}  {dataset.num_classes:7}  {dataset.ignore_label:7}  {splits}'
         for name, text in (('source', dataset.source), ('license', dataset.license)):

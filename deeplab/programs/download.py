@@ -30,7 +30,7 @@ class Result:
     """Result of `deeplab download`.
 
     Attributes:
-      report: where the checkpoint or the records are, or a list of all that can be downloaded.
+      report: text for the user: paths of the checkpoint or the records, or a list of all that can be downloaded.
       checkpoint: path of the checkpoint, without `.index`; None if none was fetched.
       records: folder of the records; None if no data set was fetched.
     """
@@ -55,10 +55,10 @@ def run(options: DownloadOptions) -> Result:
     try:
         place = fetching.place_of(options.name, options.fetch)
     except OptionError as error:
-        known = data_sets.all_data_sets()
-        hint = did_you_mean(options.name, known)
+        available = data_sets.all_data_sets()
+        hint = did_you_mean(options.name, available)
         text = f"There is no data set '{names.shown(options.name)}'. {hint}" if hint else f'{error} '
-        raise OptionError(f'{text}Data sets: {", ".join(known)}.') from None
+        raise OptionError(f'{text}Data sets: {", ".join(available)}.') from None
     if options.output_dir is not None:
         raise OptionError(
             f'{option("DownloadOptions.output_dir", options.output_dir)} is for the records of a data set, and '
@@ -66,8 +66,8 @@ def run(options: DownloadOptions) -> Result:
         )
     if options.dry_run:
         return Result(_plan(place))
-    found = fetching.obtain(options.name, options.fetch)
-    return Result(_found(found), found.checkpoint)
+    fetched = fetching.obtain(options.name, options.fetch)
+    return Result(_found(fetched), fetched.checkpoint)
 
 
 def _list(options: FetchOptions) -> str:
@@ -131,7 +131,7 @@ def _build(name: str, root: str, records: str) -> dict[str, Any]:
             )
         )
     if name == 'ade20k':
-        folders = {
+        folders: dict[str, Any] = {
             f'{split}_image{kind}_folder': os.path.join(root, inner, outer)
             for split, outer in (('train', 'training'), ('val', 'validation'))
             for kind, inner in (('', 'images'), ('_label', 'annotations'))
@@ -150,11 +150,11 @@ def _plan(place: fetching.Place) -> str:
     return f'{place.preset.name} would be downloaded from {place.address} ({size}) to {place.folder}'
 
 
-def _found(found: fetching.Fetched) -> str:
+def _found(fetched: fetching.Fetched) -> str:
     """Returns where a checkpoint is, and what was verified."""
-    place, archive = found.place, found.note.archive
-    lines = [f'{place.preset.name}: {"unpacked" if found.is_new else "in the cache, unchanged"}']
+    place, archive = fetched.place, fetched.note.archive
+    lines = [f'{place.preset.name}: {"unpacked" if fetched.is_new else "in the cache, unchanged"}']
     if archive is not None:
         lines.append(f'archive: {place.preset.archive}, {archive.size:,} bytes, SHA-256 {archive.sha256}')
-    lines += [f'noted in: {place.note}', f'folder: {place.folder}', f'checkpoint: {found.checkpoint}']
+    lines += [f'noted in: {place.note}', f'folder: {place.folder}', f'checkpoint: {fetched.checkpoint}']
     return '\n'.join(lines)

@@ -1,7 +1,7 @@
 """The list of networks with their parameters and multiply-adds (`deeplab networks`).
 
-Parameters and multiply-adds are counted in graphs that are built for one image; scopes and normalization are those of
-the backbones' records.
+Parameters and multiply-adds are counted in graphs that are built for one image; scopes and normalization are taken
+from the records of the backbones.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class Entry:
     Attributes:
       variant: name of its backbone.
       scope: first part of the names of the backbone's variables.
-      normalization: of its input.
-      costs: by output stride; None for one that the network does not support.
+      normalization: normalization of the input.
+      costs: costs by output stride; None for a stride that the network does not support.
       problem: why the network cannot be built, or not at every stride; None if it can.
     """
 
@@ -65,16 +65,16 @@ def run(options: NetworksOptions) -> Result:
     for variant in variants:
         BACKBONES.get(variant)
     jobs = [(variant, stride) for variant in variants for stride in options.output_strides]
-    found: dict[str, dict[int, cost.Cost | OptionError]] = {variant: {} for variant in variants}
+    by_variant: dict[str, dict[int, cost.Cost | OptionError]] = {variant: {} for variant in variants}
     for variant, stride in tqdm.tqdm(jobs, desc='networks', unit='graph', disable=None, leave=False):
         one = dataclasses.replace(options.model, model_variant=variant, output_stride=stride)
         try:
-            found[variant][stride] = cost_of(one, options.prediction)
+            by_variant[variant][stride] = cost_of(one, options.prediction)
         except OptionError as error:
             if len(jobs) == 1:
                 raise
-            found[variant][stride] = error
-    entries = tuple(_entry(variant, costs) for variant, costs in found.items())
+            by_variant[variant][stride] = error
+    entries = tuple(_entry(variant, costs) for variant, costs in by_variant.items())
     if len(entries) == 1 and not any(entries[0].costs.values()):
         raise OptionError(str(entries[0].problem))
     report = json.dumps(as_json(entries, options), indent=1) if options.json else '\n'.join(_table(entries, options))
@@ -92,6 +92,7 @@ def cost_of(options: ModelOptions, prediction: PredictionOptions | None = None) 
       OptionError: there is no such network.
     """
     prediction = prediction or PredictionOptions()
+    assert options.crop_size is not None
     with cost.abstract_graph() as outlined:
         images = tf.zeros([1, *options.crop_size, options.input_channels])
         if prediction.is_single_scale:
@@ -124,8 +125,8 @@ def as_json(entries: Sequence[Entry], options: NetworksOptions) -> list[dict[str
             'decoder_strides': sorted(BACKBONES.get(entry.variant).decoder_end_points),
             'crop_size': options.model.crop_size,
             'num_classes': options.model.num_classes,
-            'parameters': next((found.parameters for found in entry.costs.values() if found), None),
-            'costs': {str(stride): None if found is None else found._asdict() for stride, found in entry.costs.items()},
+            'parameters': next((figures.parameters for figures in entry.costs.values() if figures), None),
+            'costs': {str(stride): costs and costs._asdict() for stride, costs in entry.costs.items()},
             'problem': entry.problem,
         }
         for entry in entries
@@ -166,8 +167,8 @@ def _table(entries: Sequence[Entry], options: NetworksOptions) -> Iterator[str]:
 
 def _parameters(entry: Entry) -> str:
     """Formats the number of parameters; several numbers if it depends on the output stride."""
-    return ' / '.join(dict.fromkeys(f'{found.parameters:,}' for found in entry.costs.values() if found)) or '-'
+    return ' / '.join(dict.fromkeys(f'{figures.parameters:,}' for figures in entry.costs.values() if figures)) or '-'
 
 
-def _billions(found: cost.Cost | None) -> str:
-    return '-' if found is None else f'{found.multiply_adds / MULTIPLY_ADDS_UNIT:.2f}'
+def _billions(figures: cost.Cost | None) -> str:
+    return '-' if figures is None else f'{figures.multiply_adds / MULTIPLY_ADDS_UNIT:.2f}'

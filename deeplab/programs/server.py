@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 if __name__ == '__main__':  # `python -m deeplab.server`; first, so that help does not wait for TensorFlow
-    from deeplab import start
+    from deeplab.start import run_program
 
-    start.run_program('server')
+    run_program('server')
 
 import threading
 

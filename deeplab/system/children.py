@@ -28,12 +28,14 @@ class ChildError(UserError):
     """A process ended without a result; the message has the end of its log."""
 
 
-def call(function: str, argument: Any, plugin_names: Sequence[str] = (), environment: Mapping[str, str] | None = None):
+def call(
+    function: str, argument: Any, plugin_names: Sequence[str] = (), environment: Mapping[str, str] | None = None
+) -> Any:
     """Calls a function in a new process and returns its result.
 
     Args:
       function: 'module:name'.
-      argument: of the function; it and the result must be picklable.
+      argument: argument of the function; it and the result must be picklable.
       plugin_names: plugins to import first.
       environment: variables to set.
 
@@ -75,7 +77,7 @@ def answer() -> None:
 @contextlib.contextmanager
 def started(
     command: Sequence[str], environment: Mapping[str, str] | None = None
-) -> Iterator[tuple[subprocess.Popen, pathlib.Path]]:
+) -> Iterator[tuple[subprocess.Popen[bytes], pathlib.Path]]:
     """A process in a session of its own, and the file with its log; all processes of the session end with the block."""
     paths = [str(_ROOT), os.environ.get('PYTHONPATH', '')]
     variables = {**os.environ, 'PYTHONPATH': os.pathsep.join(filter(None, paths)), **(environment or {})}

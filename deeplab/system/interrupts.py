@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Iterator
 from types import FrameType, TracebackType
+from typing import Any
 
 # A signal that comes again within this time is the same one, delivered twice: `timeout` and others signal a process and
 # then its whole group.
@@ -93,7 +94,7 @@ class Interrupts:
     def __init__(self) -> None:
         self.received: int | None = None
         self._received_at = 0.0
-        self._old_handlers: dict[int, object] = {}
+        self._old_handlers: dict[int, Any] = {}  # as `signal.signal` returns and takes them
         self._ends: tuple[socket.socket, socket.socket] | None = None
         self._old_wakeup = -1
         self._thread: threading.Thread | None = None

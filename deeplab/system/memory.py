@@ -87,10 +87,10 @@ class Need(NamedTuple):
     """What a run needs besides what the process holds already, in bytes.
 
     Attributes:
-      activations: of all tensors that live at once (`graph_memory.peak`). They grow with the batch and with the area of
-        the crop, as `waiting` does.
-      held: of the variables (weights, moving averages, slots) and of all copies of weights as constants.
-      waiting: of the batches in queues.
+      activations: bytes of all tensors that live at once (`graph_memory.peak`). They grow with the batch and with the
+        area of the crop, as `waiting` does.
+      held: bytes of the variables (weights, moving averages, slots) and of all copies of weights as constants.
+      waiting: bytes of the batches in queues.
     """
 
     activations: int
@@ -115,10 +115,10 @@ class Need(NamedTuple):
         return int(1.15 * self._of_batches + self._rest)
 
     def beside(self, training: Need) -> Need:
-        """Returns what a validation and the training around it need together; `self` is that of the validation alone.
+        """Returns what a validation and the training around it need together; `self` is for the validation alone.
 
-        The training keeps its variables and queues meanwhile, and the memory of its activations serves those of the
-        validation. Measured beside mobilenet_v2 at 129 x 129, batch 4, at 321 x 321, batch 4 and 8, resnet_v1_50 at
+        The training keeps its variables and queues meanwhile, and the validation reuses the memory of its
+        activations. Measured beside mobilenet_v2 at 129 x 129, batch 4, at 321 x 321, batch 4 and 8, resnet_v1_50 at
         257 x 257, batch 2, and xception_65 at 129 x 129 and 257 x 257, batch 2, with validations of 369 x 481 to
         1025 x 1025: what is likely by this was between 14 % less and 22 % more.
         """
@@ -149,7 +149,7 @@ class Size(NamedTuple):
       batch: images of a step.
       parts: a batch size must be a multiple of this: clones times micro-batches.
       crop: height and width of the images.
-      output_stride: of the network.
+      output_stride: output stride of the network.
     """
 
     program: str
@@ -160,15 +160,15 @@ class Size(NamedTuple):
 
     def within(self, share: float) -> str:
         """Describes the batch size and the crop size that take at most `share` of the memory."""
-        found = []
+        settings = []
         batch = int(self.batch * share) // self.parts * self.parts
         if batch:
-            found.append(option(_BATCH_SIZES[self.program], batch))
+            settings.append(option(_BATCH_SIZES[self.program], batch))
         sides = [int((side - 1) * math.sqrt(share)) // self.output_stride for side in self.crop]
         if min(sides) >= 1:
             height, width = (side * self.output_stride + 1 for side in sides)
-            found.append(option(_CROP_SIZE, (height, width)))
-        return f'The largest that fit: {", or ".join(found)}' if found else 'No batch and no crop size would fit'
+            settings.append(option(_CROP_SIZE, (height, width)))
+        return f'The largest that fit: {", or ".join(settings)}' if settings else 'No batch and no crop size would fit'
 
 
 def check(need: Need, size: Size) -> None:
@@ -188,8 +188,8 @@ def check_validation(need: Need, training: Need, images: str) -> None:
     """Compares the memory that a training and its validations need with what is free, as `check` does.
 
     Args:
-      need: of the validation alone.
-      training: of the training.
+      need: memory that the validation needs alone.
+      training: memory that the training needs.
       images: description of the images of the validation, as the beginning of a sentence.
 
     Raises:
@@ -211,7 +211,7 @@ def _compare(need: Need, certain: int, subject: str, fix: Callable[[int], str], 
       need: the need.
       certain: the bytes that it takes at least.
       subject: what needs it, and the verb: the beginning of the message.
-      fix: of the free bytes: what to do, without a period.
+      fix: function that returns what to do with so many free bytes, without a period.
       further: what else to do, in the error alone.
     """
     available = free()
@@ -269,8 +269,8 @@ def free() -> int | None:
     system can reclaim at once, such as cached files, is free, and so is swap space.
     """
     limits = [_available(), *_in_groups(), _in_address_space()]
-    known = [limit for limit in limits if limit is not None]
-    return max(min(known), 0) if known else None
+    given_limits = [limit for limit in limits if limit is not None]
+    return max(min(given_limits), 0) if given_limits else None
 
 
 def _available() -> int | None:
@@ -335,10 +335,10 @@ def _number(path: pathlib.Path) -> int | None:
 
 def _numbers(path: pathlib.Path) -> dict[str, int]:
     """Parses lines such as `MemAvailable:  123 kB` and `inactive_file 123` into bytes by name."""
-    found = {}
+    numbers = {}
     for line in _lines(path):
         name, _, rest = line.replace(':', ' ', 1).partition(' ')
         value, *unit = rest.split() or ['']
         if value.isdigit():
-            found[name] = int(value) * (1024 if unit == ['kB'] else 1)
-    return found
+            numbers[name] = int(value) * (1024 if unit == ['kB'] else 1)
+    return numbers

@@ -34,7 +34,7 @@ def map_in_order(
 
     Args:
       function: called in the threads.
-      items: its arguments; taken from the iterable in the thread of the caller, as calls begin.
+      items: arguments of the calls; taken from the iterable in the caller's thread, as calls begin.
       workers: number of threads.
       ahead: number of calls that run or have a result waiting while the caller uses an earlier result.
       size_of: size of an item's result, such as its bytes.

@@ -9,7 +9,7 @@ from deeplab.errors import OptionError
 
 
 def missing(names: Iterable[str]) -> list[str]:
-    """Returns those of the modules that cannot be found."""
+    """Returns the modules that cannot be found."""
     return [name for name in names if not _is_installed(name)]
 
 

@@ -32,23 +32,23 @@ def available_cores() -> int:
 
 def _limits() -> list[int]:
     """Returns the numbers of cores to which each control group that this process is in limits it."""
-    found = []
+    limits = []
     for line in _read(_GROUP_FILE).splitlines():
         _, controllers, path = line.split(':', 2)
         if not controllers:
-            root, files = _CGROUPS, ('cpu.max',)
+            root, files = _CGROUPS, ['cpu.max']
         elif 'cpu' in controllers.split(','):
-            root, files = _CGROUPS / 'cpu', ('cpu.cfs_quota_us', 'cpu.cfs_period_us')
+            root, files = _CGROUPS / 'cpu', ['cpu.cfs_quota_us', 'cpu.cfs_period_us']
         else:
             continue
         folder = root / path.lstrip('/')
         for group in (folder, *folder.parents):
             numbers = ' '.join(_read(group / name) for name in files).split()
             if len(numbers) == 2 and all(number.isdigit() for number in numbers) and int(numbers[1]):
-                found.append(-(-int(numbers[0]) // int(numbers[1])))  # without a limit: "max", or -1
+                limits.append(-(-int(numbers[0]) // int(numbers[1])))  # without a limit: "max", or -1
             if group == root:
                 break
-    return found
+    return limits
 
 
 def _read(path: pathlib.Path) -> str:

@@ -45,7 +45,7 @@ def fork(name: str, advice: Callable[[], str]) -> int | None:
     """Continues in a child process, which is killed when this process ends; the parent waits for it.
 
     Nothing that starts threads may have been imported before. Does nothing on systems other than Linux. Signals that
-    are sent to this process alone are passed on; those of a terminal reach the child directly.
+    are sent to this process alone are passed on; signals of a terminal reach the child directly.
 
     Args:
       name: prefix of the message about a crash, such as `deeplab train`.

@@ -42,7 +42,7 @@ def unpack(archive: str, folder: str, most_files: int | None = None) -> None:
     Args:
       archive: path of the archive.
       folder: an empty or missing folder to unpack into. After an error it may hold files.
-      most_files: limit on the number of files; None for that of checkpoints.
+      most_files: limit on the number of files; None for the limit for checkpoints.
 
     Raises:
       DamagedArchiveError: the archive is damaged.

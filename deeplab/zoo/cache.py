@@ -79,8 +79,8 @@ def held(path: str, name: str) -> Iterator[None]:
     """Excludes other processes that get the same checkpoint or data set from a cache folder; waits until they are done.
 
     Args:
-      path: of the cache folder, which is created.
-      name: of the checkpoint or data set.
+      path: path of the cache folder; it is created.
+      name: name of the checkpoint or data set.
 
     Raises:
       OutputError: The folder, or a file that the block writes to it, cannot be written.
@@ -119,7 +119,7 @@ def archive(place: Place, size: float | None, advice: str) -> Iterator[str]:
     interrupted or fails otherwise, for example on a full disk, the archive stays, and the next call takes it.
 
     Args:
-      place: where the archive comes from and goes to. ARCHIVE.source holds the address of a downloaded one.
+      place: address and path of the archive. The file ARCHIVE.source holds the address of a downloaded archive.
       size: number of bytes, for the log; None if it is unknown.
       advice: what users can do if the download fails, as sentences.
 
@@ -177,7 +177,7 @@ class Content:
     """Size and checksum of a file.
 
     Attributes:
-      size: in bytes.
+      size: size in bytes.
       sha256: SHA-256, in hexadecimal.
     """
 
@@ -190,9 +190,9 @@ class Note:
     """What was noted when an archive was unpacked for the first time.
 
     Attributes:
-      address: where it came from; empty for an archive that a user has put into the folder.
+      address: address of the archive; empty for an archive that a user has put into the folder.
       archive: size and checksum of the archive; None if a user has put the unpacked files there.
-      files: those of the unpacked files, by path in the folder.
+      files: sizes and checksums of the unpacked files, by path in the folder.
     """
 
     address: str
@@ -207,18 +207,18 @@ def content_of(path: str) -> Content:
     return Content(os.path.getsize(path), checksum)
 
 
-def require_noted(noted: Note | None, found: Content, archive: str, path: str) -> None:
+def require_noted(noted: Note | None, content: Content, archive: str, path: str) -> None:
     """Raises `DownloadError` if an archive is another one than at the first download.
 
     Args:
       noted: what was noted then; None if nothing was.
-      found: size and checksum of the archive.
-      archive: its name, for the message.
-      path: of the note, for the message.
+      content: size and checksum of the archive.
+      archive: name of the archive, for the message.
+      path: path of the note, for the message.
     """
-    if noted and noted.archive and noted.archive != found:
+    if noted and noted.archive and noted.archive != content:
         raise DownloadError(
-            f'{archive} has {found.size:,} bytes with SHA-256 {found.sha256}; at the first download it had '
+            f'{archive} has {content.size:,} bytes with SHA-256 {content.sha256}; at the first download it had '
             f'{noted.archive.size:,} with {noted.archive.sha256}. It was changed on the server or on the way. If you '
             f'trust the new one, remove {path}.'
         )
@@ -226,13 +226,13 @@ def require_noted(noted: Note | None, found: Content, archive: str, path: str) -
 
 def contents_of(folder: str) -> dict[str, Content]:
     """Returns sizes and checksums of all files in a folder, by their paths in it."""
-    found = {}
+    contents = {}
     for parent, folders, plain in os.walk(folder):
         folders.sort()
         for name in sorted(plain):
             path = os.path.join(parent, name)
-            found[os.path.relpath(path, folder)] = content_of(path)
-    return found
+            contents[os.path.relpath(path, folder)] = content_of(path)
+    return contents
 
 
 def read(path: str) -> Note | None:
@@ -242,10 +242,10 @@ def read(path: str) -> Note | None:
       DownloadError: the file is not a note.
     """
     try:
-        found = documents.load(path)
-        archive = found['archive']
-        contents = {str(name): Content(**content) for name, content in found['files'].items()}
-        return Note(str(found['address']), Content(**archive) if archive else None, contents)
+        note = documents.load(path)
+        archive = note['archive']
+        contents = {str(name): Content(**content) for name, content in note['files'].items()}
+        return Note(str(note['address']), Content(**archive) if archive else None, contents)
     except FileNotFoundError:
         return None
     except (documents.DocumentError, KeyError, TypeError, AttributeError) as error:
@@ -265,7 +265,7 @@ def verify(note: Note, folder: str, path: str) -> None:
     Args:
       note: what was noted.
       folder: the unpacked files.
-      path: of the note, for the message.
+      path: path of the note, for the message.
 
     Raises:
       DownloadError: a file is missing or differs. Further files do not matter.

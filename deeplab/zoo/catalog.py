@@ -38,13 +38,13 @@ class Published:
     """One published evaluation.
 
     Attributes:
-      output_stride: of the network that was evaluated.
+      output_stride: output stride of the evaluated network.
       scales: whose predictions were averaged.
       flips: whether flipped images were averaged too.
       split: the split that it was evaluated on.
       miou: mean intersection over union, in percent.
       pixel_accuracy: share of correct pixels, in percent; None if not published.
-      multiply_adds: in billions; None if not published.
+      multiply_adds: multiply-adds in billions; None if not published.
     """
 
     output_stride: int
@@ -128,14 +128,14 @@ def get(name: str) -> Preset:
     Raises:
       OptionError: there is none; the message suggests similar names.
     """
-    known = all_presets()
-    if name in known:
-        return known[name]
-    by_archive = {preset.folder: preset.name for preset in known.values()}
+    presets = all_presets()
+    if name in presets:
+        return presets[name]
+    by_archive = {preset.folder: preset.name for preset in presets.values()}
     plain = name.rpartition('/')[2].removesuffix('.tar.gz')
-    hint = did_you_mean(by_archive.get(plain, plain), known)
+    hint = did_you_mean(by_archive.get(plain, plain), presets)
     raise OptionError(
-        f"There is no published checkpoint '{names.shown(name)}'. {hint}`deeplab presets` lists all {len(known)}."
+        f"There is no published checkpoint '{names.shown(name)}'. {hint}`deeplab presets` lists all {len(presets)}."
     )
 
 
@@ -185,15 +185,15 @@ def settings(preset: Preset, program: str, given: Mapping[str, Any]) -> Settings
             f'--preset={preset.name} is a backbone without head and logits, but {program} needs a trained network. '
             f'Train from it: `deeplab presets {preset.name}` shows how.'
         )
-    found = dict(preset.flags)
+    flags = dict(preset.flags)
     if not preset.is_backbone:
         stride = given.get('output_stride', preset.output_stride)
-        found |= {'output_stride': (str(stride),), 'dataset': (str(preset.dataset),)}
-        found |= {'num_classes': (str(preset.num_classes),)} if program == 'export_model' else {}
-        found |= {_CROP_FLAGS[program]: (str(preset.crop_size),)} if program in _CROP_FLAGS else {}
-        found |= {'eval_split': (split_of(preset, 'val'),)} if program == 'verify' else {}
-        found |= _at_output_stride(preset, stride, given)
-    return {name: texts for name, texts in found.items() if name not in given}
+        flags |= {'output_stride': (str(stride),), 'dataset': (str(preset.dataset),)}
+        flags |= {'num_classes': (str(preset.num_classes),)} if program == 'export_model' else {}
+        flags |= {_CROP_FLAGS[program]: (str(preset.crop_size),)} if program in _CROP_FLAGS else {}
+        flags |= {'eval_split': (split_of(preset, 'val'),)} if program == 'verify' else {}
+        flags |= _at_output_stride(preset, stride, given)
+    return {name: texts for name, texts in flags.items() if name not in given}
 
 
 def _at_output_stride(preset: Preset, stride: int, given: Mapping[str, Any]) -> Settings:

@@ -1,7 +1,7 @@
 """Published data sets: where their archives are, and a cache of what was downloaded and unpacked.
 
-The facts are in data_sets.json in the same folder. Size and checksum are known for some archives; those of others are
-noted at the first download, and compared from then on.
+The facts are in data_sets.json in the same folder. Size and checksum are known for some archives. For others, they
+are noted at the first download, and compared from then on.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ class DataSet:
 
     Attributes:
       name: what `deeplab download` calls it.
-      title: its name in text.
-      address: of its archive; empty if it cannot be downloaded without an account.
+      title: name in texts.
+      address: address of the archive; empty if it cannot be downloaded without an account.
       archive: file name of the archive.
-      size: of the archive, in bytes; None if it is not certain.
-      checksum: of the archive, such as 'md5:...'; empty if it is not certain.
+      size: size of the archive in bytes; None if it is not certain.
+      checksum: checksum of the archive, such as 'md5:...'; empty if it is not certain.
       root: folder in the archive that the builder reads.
       by_hand: what users do who have to fetch it themselves.
     """
@@ -67,15 +67,15 @@ class Place(cache.Place):
 @functools.cache
 def all_data_sets() -> dict[str, DataSet]:
     """Returns all data sets by name."""
-    found = [DataSet(**facts) for facts in json.loads(_FACTS.read_text(encoding='utf-8'))]
-    return {data_set.name: data_set for data_set in found}
+    data_sets = [DataSet(**facts) for facts in json.loads(_FACTS.read_text(encoding='utf-8'))]
+    return {data_set.name: data_set for data_set in data_sets}
 
 
 def place_of(name: str, options: FetchOptions) -> Place:
     """Returns where a data set comes from and goes to.
 
     Args:
-      name: of one that can be downloaded.
+      name: name of a data set that can be downloaded.
       options: mirror and cache; a mirror is the address of the folder of the archive.
 
     Raises:
@@ -124,15 +124,15 @@ def _get(place: Place, noted: cache.Note | None) -> cache.Note:
 
 
 def _verified(place: Place, noted: cache.Note | None) -> cache.Content:
-    """Returns size and checksum of the archive; raises `DownloadError` unless they are those that are known."""
+    """Returns size and checksum of the archive; raises `DownloadError` unless they are as published and noted."""
     content, data_set = cache.content_of(place.archive), place.data_set
     kind, _, wanted = data_set.checksum.partition(':')
-    found = _checksum(place.archive, kind) if kind else ''
-    if data_set.size not in (None, content.size) or found != wanted:
+    checksum = _checksum(place.archive, kind) if kind else ''
+    if data_set.size not in (None, content.size) or checksum != wanted:
         size = '' if data_set.size is None else f'{data_set.size:,} bytes and '
         raise archives.DamagedArchiveError(
-            f'{place.archive} has {content.size:,} bytes and {kind} {found}, but {data_set.title} was published with '
-            f'{size}{kind} {wanted}. It is damaged or another file.'
+            f'{place.archive} has {content.size:,} bytes and {kind} {checksum}, but {data_set.title} was published '
+            f'with {size}{kind} {wanted}. It is damaged or another file.'
         )
     cache.require_noted(noted, content, place.archive, place.note)
     return content

@@ -37,8 +37,8 @@ class Fetched:
     """A published checkpoint on this machine.
 
     Attributes:
-      checkpoint: its path, without `.index`.
-      place: where it is kept.
+      checkpoint: path of the checkpoint, without `.index`.
+      place: source and folder of the checkpoint.
       note: sizes and checksums.
       is_new: whether it was unpacked just now.
     """
@@ -53,8 +53,8 @@ def fetch(name: str, options: FetchOptions | None = None) -> str:
     """Returns the path of a published checkpoint, which is downloaded if it is not in the cache.
 
     Args:
-      name: of the preset, such as 'mobilenetv2_coco_voc_trainaug'.
-      options: where it comes from, and where it is kept.
+      name: name of the preset, such as 'mobilenetv2_coco_voc_trainaug'.
+      options: mirror and cache folder; None for the defaults.
 
     Returns:
       Path of the checkpoint without `.index`.
@@ -78,11 +78,11 @@ def place_of(name: str, options: FetchOptions | None = None) -> Place:
 def obtain(name: str, options: FetchOptions | None = None) -> Fetched:
     """Does what `fetch` does; returns also where the files are, and what was noted about them."""
     place = place_of(name, options)
-    found = in_cache(place)
-    if found is None:
+    fetched = in_cache(place)
+    if fetched is None:
         with cache.held(place.cache, place.preset.name):
-            found = in_cache(place) or _get(place)
-    return found
+            fetched = in_cache(place) or _get(place)
+    return fetched
 
 
 def in_cache(place: Place) -> Fetched | None:
@@ -133,7 +133,7 @@ def _unpack(place: Place, address: str, noted: cache.Note | None) -> cache.Note:
 
 
 def _checkpoint(place: Place, note: cache.Note) -> str:
-    """Returns the path of the checkpoint among the unpacked files, that of the highest step if there are several.
+    """Returns the path of the checkpoint with the highest step among the unpacked files.
 
     Raises:
       DownloadError: there is none.

@@ -157,8 +157,8 @@ class _Partial:
     """A file that is being downloaded.
 
     Attributes:
-      path: of the complete file.
-      address: where it comes from.
+      path: path of the complete file.
+      address: address of the file.
       is_reached: whether the server has answered.
     """
 
@@ -220,8 +220,8 @@ def _receive(partial: _Partial) -> None:
         headers |= {'Range': f'bytes={start}-', 'If-Range': validator}
     with _response(partial, urllib.request.Request(partial.address, headers=headers)) as response:
         if response.status == 206:
-            found = _CONTENT_RANGE.fullmatch(response.headers.get('Content-Range', ''))
-            if not start or not found or int(found[1]) != start or size not in (None, int(found[3])):
+            part = _CONTENT_RANGE.fullmatch(response.headers.get('Content-Range', ''))
+            if not start or not part or int(part[1]) != start or size not in (None, int(part[3])):
                 partial.drop()
                 raise _InterruptedError('the server sent another part than the one that was asked for')
         else:

@@ -209,7 +209,7 @@ def test_a_network_for_other_channels(capsys, archive):
     assert not against['fits']
     assert cli.main(['checkpoint', str(archive), *words]) == 0
     printed = capsys.readouterr().out
-    assert 'from 3 channels over those of the network (1):\n  MobilenetV2/Conv/weights\n' in printed
+    assert "from 3 channels over the network's (1):\n  MobilenetV2/Conv/weights\n" in printed
     assert 'restored; eval, vis and export_model would reject it.\n' in printed
 
 

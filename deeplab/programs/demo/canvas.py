@@ -65,7 +65,7 @@ class Canvas:
         """Starts a new thing in front of all others; everything painted afterwards belongs to it.
 
         Args:
-          label: its class id.
+          label: class id.
           has_border: whether a thin ignored line surrounds it, as around VOC's objects.
         """
         self._labels.append(label)
@@ -115,7 +115,8 @@ class Canvas:
         padded = np.pad(bordered, 1)
         above, below = padded[:-2, 1:-1], padded[2:, 1:-1]
         left, right = padded[1:-1, :-2], padded[1:-1, 2:]
-        return np.maximum.reduce([above, below, left, right]) > things
+        bordering: np.ndarray = np.maximum.reduce([above, below, left, right]) > things
+        return bordering
 
     @property
     def _thing(self) -> int:

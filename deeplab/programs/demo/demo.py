@@ -110,7 +110,7 @@ class Result:
     """How the demo ended.
 
     Attributes:
-      report: where the files are and what was run, for the user.
+      report: text for the user: paths of the files, and what was run.
       miou: mean intersection over union on the validation scenes; None if the demo was stopped before.
       sheet: path of the result image; None if the demo was stopped before.
       commands: the commands that were run, in order.
@@ -220,8 +220,8 @@ def launcher() -> list[str]:
     beside_python = pathlib.Path(sys.executable).with_name('deeplab')
     if not beside_python.exists():
         return [sys.executable, '-m', 'deeplab']
-    found = shutil.which('deeplab')
-    if found and pathlib.Path(found).resolve() == beside_python.resolve():
+    in_path = shutil.which('deeplab')
+    if in_path and pathlib.Path(in_path).resolve() == beside_python.resolve():
         return ['deeplab']
     return [str(beside_python)]
 
@@ -257,14 +257,14 @@ def _claim(workdir: pathlib.Path, wanted: dict[str, Any], options: DemoOptions) 
         ) from None
 
 
-def _compare(found: Any, wanted: dict[str, Any], workdir: pathlib.Path) -> None:
+def _compare(noted: Any, wanted: dict[str, Any], workdir: pathlib.Path) -> None:
     """Raises `OptionError` if the folder's demo has other settings."""
-    if not isinstance(found, dict):
-        found = {}
-    differing = [key for key in wanted if found.get(key) != wanted[key]]
+    if not isinstance(noted, dict):
+        noted = {}
+    differing = [key for key in wanted if noted.get(key) != wanted[key]]
     if not differing:
         return
-    shown = [f'{key} {found.get(key)} (not {wanted[key]})' for key in differing if key in ('seed', 'steps')]
+    shown = [f'{key} {noted.get(key)} (not {wanted[key]})' for key in differing if key in ('seed', 'steps')]
     what = ' and '.join(shown) or 'other settings, from another version of deeplab'
     raise OptionError(f'{workdir} has a demo with {what}. Give another --workdir, or remove that folder to restart.')
 
@@ -287,7 +287,8 @@ def _metrics(paths: Paths, settings: Settings) -> dict[str, Any]:
         raise DataError(
             f'eval has not written {path}. There may be a newer checkpoint in {paths.train}: remove that folder.'
         )
-    return documents.load(path)
+    metrics: dict[str, Any] = documents.load(path)
+    return metrics
 
 
 def _write_sheet(paths: Paths, settings: Settings, seed: int, metrics: dict[str, Any]) -> None:

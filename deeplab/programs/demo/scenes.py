@@ -11,7 +11,7 @@ A scene depends only on (seed, split, index), not on the number of scenes.
 from __future__ import annotations
 
 import dataclasses
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from PIL import Image, ImageDraw, ImageFilter
@@ -315,13 +315,14 @@ def _on_face(face: np.ndarray, start: Share, end: Share, bottom: Share, top: Sha
     across, upward = np.empty((count, 4)), np.empty((count, 4))
     for corner, (a, b) in enumerate(((start, bottom), (end, bottom), (end, top), (start, top))):
         across[:, corner], upward[:, corner] = a, b
-    return origin + across[..., None] * along + upward[..., None] * up
+    corners: np.ndarray = origin + across[..., None] * along + upward[..., None] * up
+    return corners
 
 
-def _furniture(street: _Street) -> list[tuple]:
+def _furniture(street: _Street) -> list[tuple[Any, ...]]:
     """Returns the objects in the street, as (distance, painter, position)."""
     rng, road, walls = street.rng, street.road, street.walls
-    items: list[tuple] = []
+    items: list[tuple[Any, ...]] = []
     for side in (-1, 1):
         for _ in range(rng.integers(0, 4)):
             z = rng.uniform(8, 34)

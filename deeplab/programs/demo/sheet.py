@@ -85,8 +85,8 @@ def _draw_legend(pencil: ImageDraw.ImageDraw, corner: tuple[int, int], legend: L
         pencil.text((left + LEGEND_WIDTH, middle), figure, drawing.INK, font=drawing.font(17), anchor='rm')
     bottom = top + len(lines) * ROW_OF_LEGEND
     pencil.line((left, bottom + 4, left + LEGEND_WIDTH, bottom + 4), fill=drawing.FADED)
-    known = [iou for iou in legend.ious if iou is not None]
-    mean = _shown(float(np.mean(known)) if known else None)
+    ious = [iou for iou in legend.ious if iou is not None]
+    mean = _shown(float(np.mean(ious)) if ious else None)
     pencil.text((left + 42, bottom + 24), 'mean', drawing.INK, font=drawing.font(17), anchor='lm')
     pencil.text((left + LEGEND_WIDTH, bottom + 24), mean, drawing.INK, font=drawing.font(17), anchor='rm')
 
