@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 LONGEST_SHOWN = 120  # characters
 # In bytes: a file name may have 255, including .png and, while the file is written, .PID.partial.
@@ -143,12 +143,15 @@ def duration(seconds: float) -> str:
     return f'{minutes} min {rest} s' if minutes < 60 else f'{minutes // 60} h {minutes % 60} min'
 
 
-def aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Yields rows with columns of equal width: the first aligned on the left, others on the right."""
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    for name, *cells in rows:
-        right = (cell.rjust(width) for cell, width in zip(cells, widths[1:], strict=True))
-        yield '  '.join([name.ljust(widths[0]), *right]).rstrip()
+def aligned(rows: Sequence[Sequence[str]], left: Collection[int] = (0,)) -> Iterator[str]:
+    """Yields rows with columns of equal width: the columns in `left` aligned on the left, others on the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = [
+            cell.ljust(width) if number in left else cell.rjust(width)
+            for number, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        yield '  '.join(cells).rstrip()
 
 
 def lower_first(text: str) -> str:

@@ -88,3 +88,12 @@ def test_sizes_and_durations():
 def test_a_list_names_the_first_and_counts_the_others():
     assert names.listed(['a', 'b'], 2) == 'a, b'
     assert names.listed(['a', 'b', 'c', 'd'], 2) == 'a, b and 2 more'
+
+
+def test_tables():
+    rows = [('name', 'images', 'note'), ('a', '1,200', ''), ('longer', '7', 'new')]
+    assert list(names.aligned(rows, left=(0, 2))) == [
+        'name    images  note',
+        'a        1,200',
+        'longer       7  new',
+    ]

@@ -16,7 +16,7 @@ from deeplab.datasets import listing
 from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.datasets.listing import FolderFacts, SplitFacts
 from deeplab.errors import DataError, OptionError
-from deeplab.names import byte_size, counted
+from deeplab.names import aligned, byte_size, counted
 from deeplab.options import ListDatasetsOptions
 from deeplab.wording import option
 
@@ -70,14 +70,18 @@ def run(options: ListDatasetsOptions) -> Result:
 
 def _table(datasets: list[DatasetDescriptor]) -> Iterator[str]:
     """Yields a table of data sets."""
-    width = max(len(dataset.name) for dataset in datasets)
-    yield f'{"name":{width}}  classes  ignored  splits'
+    rows = [('name', 'classes', 'ignored', 'splits')]
     for dataset in datasets:
         splits = ', '.join(_split_text(name, count) for name, count in dataset.splits.items())
-        yield f'{dataset.name:{width}}  {dataset.num_classes:7}  {dataset.ignore_label:7}  {splits}'
+        rows.append((dataset.name, str(dataset.num_classes), str(dataset.ignore_label), splits))
+    head, *lines = aligned(rows, left=(0, 3))
+    yield head
+    indent = ' ' * (2 + max(len(name) for name, *_ in rows))
+    for dataset, line in zip(datasets, lines, strict=True):
+        yield line
         for name, text in (('source', dataset.source), ('license', dataset.license)):
             if text:
-                yield f'{"":{width}}  {name}: {text}'
+                yield f'{indent}{name}: {text}'
     yield ''
     yield '--dataset=NAME sets one of them; `deeplab datasets FOLDER` lists what lies in a folder.'
 

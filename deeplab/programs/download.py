@@ -73,21 +73,20 @@ def run(options: DownloadOptions) -> Result:
 def _list(options: FetchOptions) -> str:
     """Returns a table of all published checkpoints, and a list of the data sets."""
     presets = catalog.all_presets().values()
-    width = max(len(preset.name) for preset in presets)
     folder = cache.folder(options.cache_dir)
-    lines = [f'{"name":{width}}  data set           MB   mIoU  split  in the cache']
+    rows = [('name', 'data set', 'MB', 'mIoU', 'split', 'in the cache')]
     for preset in presets:
         size = '-' if preset.megabytes is None else f'{preset.megabytes:g}'
         best = max(preset.published, key=lambda row: row.miou, default=None)
         miou, split = (f'{best.miou:.2f}', best.split) if best else ('-', '')
         is_there = 'yes' if os.path.isdir(os.path.join(folder, preset.folder)) else ''
-        dataset = preset.dataset or '(backbone)'
-        lines.append(f'{preset.name:{width}}  {dataset:14}  {size:>5}  {miou:>5}  {split:5}  {is_there}'.rstrip())
-    lines += ['', 'Data sets, which are downloaded and built:']
+        rows.append((preset.name, preset.dataset or '(backbone)', size, miou, split, is_there))
+    lines = [*names.aligned(rows, left=(0, 1, 4, 5)), '', 'Data sets, which are downloaded and built:']
+    titles = []
     for data_set in data_sets.all_data_sets().values():
         size = 'size unknown' if data_set.size is None else names.byte_size(data_set.size)
-        note = 'account needed' if data_set.by_hand else size
-        lines.append(f'{data_set.name:{width}}  {data_set.title} ({note})')
+        titles.append((data_set.name, f'{data_set.title} ({"account needed" if data_set.by_hand else size})'))
+    lines += names.aligned(titles, left=(0, 1))
     lines += ['', 'mIoU is the best published one, in percent; `deeplab presets NAME` shows its settings.']
     lines += [f'`deeplab download NAME` unpacks the archive to {folder}.']
     return '\n'.join(lines)

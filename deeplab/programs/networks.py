@@ -19,7 +19,7 @@ from typing import Any
 import tensorflow as tf
 import tqdm
 
-from deeplab import model
+from deeplab import model, names
 from deeplab.core import cost
 from deeplab.errors import OptionError
 from deeplab.options import ModelOptions, NetworksOptions, PredictionOptions
@@ -143,17 +143,12 @@ def input_formula(normalization: Normalization) -> str:
 
 def _table(entries: Sequence[Entry], options: NetworksOptions) -> Iterator[str]:
     """Yields the lines of the table."""
-    strides = options.output_strides
-    width = max(len('variant'), *(len(entry.variant) for entry in entries))
-    scope = max(len('scope'), *(len(entry.scope) for entry in entries))
-    parameters = [_parameters(entry) for entry in entries]
-    numbers = max(len('parameters'), *(len(text) for text in parameters))
-    heads = ''.join(f'{f"stride {stride}":>12}' for stride in strides)
-    yield f'{"variant":{width}}  {"parameters":>{numbers}}{heads}  {"scope":{scope}}  input'
-    for entry, text in zip(entries, parameters, strict=True):
-        costs = ''.join(f'{_billions(entry.costs[stride]):>12}' for stride in strides)
-        formula = input_formula(entry.normalization)
-        yield f'{entry.variant:{width}}  {text:>{numbers}}{costs}  {entry.scope:{scope}}  {formula}'
+    heads = [f'stride {stride}' for stride in options.output_strides]
+    rows = [['variant', 'parameters', *heads, 'scope', 'input']]
+    for entry in entries:
+        costs = [_billions(entry.costs[stride]) for stride in options.output_strides]
+        rows.append([entry.variant, _parameters(entry), *costs, entry.scope, input_formula(entry.normalization)])
+    yield from names.aligned(rows, left=(0, len(rows[0]) - 2, len(rows[0]) - 1))
     height, columns = options.model.crop_size or (0, 0)
     yield ''
     yield (

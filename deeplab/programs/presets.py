@@ -46,23 +46,23 @@ def _list(presets: list[Preset]) -> str:
     """Returns a table of evaluations, and one of backbones."""
     networks = [preset for preset in presets if not preset.is_backbone]
     backbones = [preset for preset in presets if preset.is_backbone]
-    width = max(len(preset.name) for preset in presets)
-    lines = ['Published checkpoints; --preset=NAME sets the flags that one needs in train, eval, vis and export_model:']
-    lines += ['', f'{"name":{width}}  data set        mIoU   split  stride  scales, flips           archive']
+    rows = [('name', 'data set', 'mIoU', 'split', 'stride', 'scales, flips', 'archive')]
     for preset in networks:
         for i, row in enumerate(preset.published):
-            head = f'{preset.name:{width}}  {preset.dataset:14}' if not i else ' ' * (width + 16)
-            tail = f'  {preset.archive}{_size(preset)}' if not i else ''
-            scales = _scales(row)
-            lines.append(f'{head}  {row.miou:5.2f}  {row.split:5}  {row.output_stride:6}  {scales:22}{tail}'.rstrip())
+            name, dataset, archive = ('', '', '') if i else (preset.name, str(preset.dataset), _archive(preset))
+            stride = str(row.output_stride)
+            rows.append((name, dataset, f'{row.miou:.2f}', row.split, stride, _scales(row), archive))
+    lines = ['Published checkpoints; --preset=NAME sets the flags that one needs in train, eval, vis and export_model:']
+    lines += ['', *names.aligned(rows, left=(0, 1, 3, 5, 6))]
     lines += ['', 'Backbones to train from (deeplab train --preset=NAME --tf_initial_checkpoint=...):', '']
-    lines += [f'{preset.name:{width}}  {preset.archive}{_size(preset)}' for preset in backbones]
+    lines += names.aligned([(preset.name, _archive(preset)) for preset in backbones], left=(0, 1))
     lines += ['', 'mIoU in percent. `deeplab presets NAME` shows the flags of a preset, and command lines to copy.']
     return '\n'.join(lines)
 
 
-def _size(preset: Preset) -> str:
-    return '' if preset.size is None else f' ({names.byte_size(preset.size)})'
+def _archive(preset: Preset) -> str:
+    """Returns file name and size of the archive."""
+    return preset.archive + ('' if preset.size is None else f' ({names.byte_size(preset.size)})')
 
 
 def _scales(row: Published) -> str:
@@ -75,7 +75,7 @@ def _scales(row: Published) -> str:
 
 def _one(preset: Preset) -> str:
     """Returns the details of one preset."""
-    lines = [preset.name, f'archive: {preset.archive}{_size(preset)}']
+    lines = [preset.name, f'archive: {_archive(preset)}']
     if not preset.is_backbone:
         lines.append(f'data set: {preset.dataset} ({preset.num_classes} classes), crop {preset.crop_size}')
         for row in preset.published:
