@@ -60,8 +60,8 @@ class Comparison:
 
 
 @dataclasses.dataclass(frozen=True)
-class Result:
-    """Result of the inspection.
+class CheckpointReport:
+    """Contents of a checkpoint, and the network that they fit.
 
     Attributes:
       path: path of the checkpoint.
@@ -91,7 +91,7 @@ class Result:
         return 1 if self.unreadable else 0
 
 
-def run(options: CheckpointOptions) -> Result:
+def run(options: CheckpointOptions) -> CheckpointReport:
     """Reads a checkpoint, verifies all checksums, and compares names and shapes with networks.
 
     Raises:
@@ -106,7 +106,7 @@ def run(options: CheckpointOptions) -> Result:
     variables = {name: shape for name, shape in held.items() if name not in aside}
     here = _renamed(variables, path, options)
     deduced = checkpoint_network.deduce(here)
-    result = Result(
+    result = CheckpointReport(
         path,
         checkpoints.step_in_name(path) if checkpoints.GLOBAL_STEP in unreadable else checkpoints.step_of(path),
         variables,
@@ -200,7 +200,7 @@ def compare(variables: Shapes, deduced: Deduced | None, options: CheckpointOptio
 # --- JSON ------------------------------------------------------------------------------------------------------------
 
 
-def as_json(result: Result) -> dict[str, Any]:
+def as_json(result: CheckpointReport) -> dict[str, Any]:
     """Returns the result as JSON values."""
     deduced, comparison = result.deduced, result.comparison
     network = None
@@ -241,7 +241,7 @@ def _values(shapes: Shapes) -> int:
     return sum(math.prod(shape) for shape in shapes.values())
 
 
-def _scopes(result: Result) -> list[tuple[str, list[str], int]]:
+def _scopes(result: CheckpointReport) -> list[tuple[str, list[str], int]]:
     """Returns the network's scopes, with names and number of values."""
     scopes = collections.defaultdict(list)
     for name in result.variables:
@@ -249,7 +249,7 @@ def _scopes(result: Result) -> list[tuple[str, list[str], int]]:
     return [(scope, names, sum(math.prod(result.variables[name]) for name in names)) for scope, names in scopes.items()]
 
 
-def _report(result: Result, options: CheckpointOptions) -> Iterator[str]:
+def _report(result: CheckpointReport, options: CheckpointOptions) -> Iterator[str]:
     """Yields the lines of the report: the summary first, the list of variables last."""
     yield f'{result.path}, step {result.step}' if result.step >= 0 else result.path
     yield from _damage_lines(result)
@@ -276,7 +276,7 @@ def _report(result: Result, options: CheckpointOptions) -> Iterator[str]:
         yield from _variable_lines(result)
 
 
-def _damage_lines(result: Result) -> Iterator[str]:
+def _damage_lines(result: CheckpointReport) -> Iterator[str]:
     """Yields lines about the variables that cannot be read."""
     if result.unreadable:
         held = len(result.variables) + len(result.slots)
@@ -286,7 +286,7 @@ def _damage_lines(result: Result) -> Iterator[str]:
         yield from _some('damaged', tuple(result.unreadable))
 
 
-def _variable_lines(result: Result) -> Iterator[str]:
+def _variable_lines(result: CheckpointReport) -> Iterator[str]:
     """Yields each variable of the network with its shape."""
     for scope, names, _ in _scopes(result):
         yield f'{scope}:'
@@ -329,7 +329,7 @@ def decoder_in_words(options: ModelOptions) -> str:
     return f'{text}, {kind} convolutions, {"sum" if decoder.use_sum_merge else "concatenation"}'
 
 
-def _network_lines(result: Result) -> Iterator[str]:
+def _network_lines(result: CheckpointReport) -> Iterator[str]:
     """Yields lines about the network of the checkpoint."""
     deduced = result.deduced
     if deduced is None:
@@ -367,7 +367,7 @@ def _some(title: str, names: tuple[str, ...]) -> Iterator[str]:
             yield f'  and {len(names) - MOST_NAMES} more ({option("CheckpointOptions.json")} lists all)'
 
 
-def _comparison_lines(comparison: Comparison, result: Result) -> Iterator[str]:
+def _comparison_lines(comparison: Comparison, result: CheckpointReport) -> Iterator[str]:
     """Yields lines about what the given network would restore."""
     deduced = result.deduced
     yield f'Against {" ".join(comparison.flags)}, {comparison.num_classes} classes:'

@@ -24,8 +24,8 @@ _NAMES_SHOWN = 8
 
 
 @dataclasses.dataclass(frozen=True)
-class Result:
-    """Result of `deeplab datasets`.
+class DatasetsReport:
+    """What `deeplab datasets` prints.
 
     Attributes:
       report: text for the user.
@@ -36,7 +36,7 @@ class Result:
     status: int = 0
 
 
-def run(options: ListDatasetsOptions) -> Result:
+def run(options: ListDatasetsOptions) -> DatasetsReport:
     """Lists data sets; writes indexes of records if asked.
 
     Raises:
@@ -50,7 +50,7 @@ def run(options: ListDatasetsOptions) -> Result:
             )
         datasets = listing.registered()
         as_json = json.dumps([_as_json(dataset) for dataset in datasets], indent=1)
-        return Result(as_json if options.json else '\n'.join(_table(datasets)))
+        return DatasetsReport(as_json if options.json else '\n'.join(_table(datasets)))
     written = listing.write_indexes(options.directory) if options.index else []
     folders = listing.in_folder(options.directory)
     if not folders:
@@ -65,7 +65,7 @@ def run(options: ListDatasetsOptions) -> Result:
         for facts in folders:
             lines += ['', *_lines(facts)] if lines else _lines(facts)
         report = '\n'.join(lines)
-    return Result(report, int(not all(facts.is_complete for facts in folders)))
+    return DatasetsReport(report, int(not all(facts.is_complete for facts in folders)))
 
 
 def _table(datasets: list[DatasetDescriptor]) -> Iterator[str]:

@@ -26,8 +26,8 @@ from deeplab.zoo import cache, catalog, data_sets, fetching
 
 
 @dataclasses.dataclass(frozen=True)
-class Result:
-    """Result of `deeplab download`.
+class DownloadReport:
+    """What `deeplab download` has done.
 
     Attributes:
       report: text for the user: paths of the checkpoint or the records, or a list of all that can be downloaded.
@@ -40,7 +40,7 @@ class Result:
     records: str | None = None
 
 
-def run(options: DownloadOptions) -> Result:
+def run(options: DownloadOptions) -> DownloadReport:
     """Downloads a published checkpoint, or a data set and builds its records; or lists all.
 
     Raises:
@@ -49,7 +49,7 @@ def run(options: DownloadOptions) -> Result:
       OutputError: the cache folder cannot be written.
     """
     if options.name is None:
-        return Result(_list(options.fetch))
+        return DownloadReport(_list(options.fetch))
     if options.name in data_sets.all_data_sets():
         return _data_set(options.name, options)
     try:
@@ -65,9 +65,9 @@ def run(options: DownloadOptions) -> Result:
             f'{options.name} is a checkpoint. Set {option("FetchOptions.cache_dir")} instead.'
         )
     if options.dry_run:
-        return Result(_plan(place))
+        return DownloadReport(_plan(place))
     fetched = fetching.obtain(options.name, options.fetch)
-    return Result(_found(fetched), fetched.checkpoint)
+    return DownloadReport(_found(fetched), fetched.checkpoint)
 
 
 def _list(options: FetchOptions) -> str:
@@ -92,18 +92,18 @@ def _list(options: FetchOptions) -> str:
     return '\n'.join(lines)
 
 
-def _data_set(name: str, options: DownloadOptions) -> Result:
+def _data_set(name: str, options: DownloadOptions) -> DownloadReport:
     """Downloads a data set and builds its records, or tells what to do."""
     data_set = data_sets.all_data_sets()[name]
     if data_set.by_hand:
-        return Result(data_set.by_hand)
+        return DownloadReport(data_set.by_hand)
     place = data_sets.place_of(name, options.fetch)
     records = options.output_dir or os.path.join(place.folder, 'tfrecord')
     if options.dry_run:
         size = 'of unknown size' if data_set.size is None else names.byte_size(data_set.size)
         there = os.path.isdir(place.root)
         what = f'is in the cache, {place.root};' if there else f'would be downloaded from {place.address} ({size}),'
-        return Result(f'{data_set.title} {what} its records would be built in {records}')
+        return DownloadReport(f'{data_set.title} {what} its records would be built in {records}')
     archive = data_sets.obtain(place)
     summary = _build(name, place.root, records)
     lines = [f'{data_set.title}: {place.folder}']
@@ -114,7 +114,7 @@ def _data_set(name: str, options: DownloadOptions) -> Result:
     if not facts.is_complete:
         raise DataError(f"The records in '{records}' are not complete: `deeplab datasets {records}` shows why.")
     lines.append(f'records: {records}')
-    return Result('\n'.join(lines), records=records)
+    return DownloadReport('\n'.join(lines), records=records)
 
 
 def _build(name: str, root: str, records: str) -> dict[str, Any]:

@@ -48,14 +48,14 @@ class Entry:
 
 
 @dataclasses.dataclass(frozen=True)
-class Result:
+class NetworksReport:
     """The networks, and a table of them for the user (or JSON)."""
 
     entries: tuple[Entry, ...]
     report: str
 
 
-def run(options: NetworksOptions) -> Result:
+def run(options: NetworksOptions) -> NetworksReport:
     """Counts the parameters and multiply-adds of networks.
 
     Raises:
@@ -78,7 +78,7 @@ def run(options: NetworksOptions) -> Result:
     if len(entries) == 1 and not any(entries[0].costs.values()):
         raise OptionError(str(entries[0].problem))
     report = json.dumps(as_json(entries, options), indent=1) if options.json else '\n'.join(_table(entries, options))
-    return Result(entries, report)
+    return NetworksReport(entries, report)
 
 
 def cost_of(options: ModelOptions, prediction: PredictionOptions | None = None) -> cost.Cost:

@@ -22,18 +22,18 @@ from deeplab.zoo.catalog import Preset, Published, all_presets, get, settings, s
 
 
 @dataclasses.dataclass(frozen=True)
-class Result:
-    """Result of `deeplab presets`."""
+class PresetsReport:
+    """What `deeplab presets` prints."""
 
     report: str
 
 
-def run(options: PresetsOptions) -> Result:
+def run(options: PresetsOptions) -> PresetsReport:
     """Lists the presets, or shows the one named in `options`."""
     chosen = [get(options.name)] if options.name else list(all_presets().values())
     if options.json:
-        return Result(json.dumps([as_json(preset) for preset in chosen], indent=1))
-    return Result(_one(chosen[0]) if options.name else _list(chosen))
+        return PresetsReport(json.dumps([as_json(preset) for preset in chosen], indent=1))
+    return PresetsReport(_one(chosen[0]) if options.name else _list(chosen))
 
 
 def as_json(preset: Preset) -> dict[str, Any]:

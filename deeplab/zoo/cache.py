@@ -186,7 +186,7 @@ class Content:
 
 
 @dataclasses.dataclass(frozen=True)
-class Note:
+class Manifest:
     """What was noted when an archive was unpacked for the first time.
 
     Attributes:
@@ -207,7 +207,7 @@ def content_of(path: str) -> Content:
     return Content(os.path.getsize(path), checksum)
 
 
-def require_noted(noted: Note | None, content: Content, archive: str, path: str) -> None:
+def require_noted(noted: Manifest | None, content: Content, archive: str, path: str) -> None:
     """Raises `DownloadError` if an archive is another one than at the first download.
 
     Args:
@@ -235,7 +235,7 @@ def contents_of(folder: str) -> dict[str, Content]:
     return contents
 
 
-def read(path: str) -> Note | None:
+def read(path: str) -> Manifest | None:
     """Returns the note in a file; None if there is none.
 
     Raises:
@@ -245,21 +245,21 @@ def read(path: str) -> Note | None:
         note = documents.load(path)
         archive = note['archive']
         contents = {str(name): Content(**content) for name, content in note['files'].items()}
-        return Note(str(note['address']), Content(**archive) if archive else None, contents)
+        return Manifest(str(note['address']), Content(**archive) if archive else None, contents)
     except FileNotFoundError:
         return None
     except (documents.DocumentError, KeyError, TypeError, AttributeError) as error:
         raise DownloadError(f'{path} is damaged ({error}). Remove it, and run `deeplab download` again.') from None
 
 
-def write(note: Note, path: str) -> None:
+def write(note: Manifest, path: str) -> None:
     """Writes a note."""
     content: dict[str, Any] = dataclasses.asdict(note)
     with writing.atomic_write(path) as stream:
         json.dump(content, stream, indent=1)
 
 
-def verify(note: Note, folder: str, path: str) -> None:
+def verify(note: Manifest, folder: str, path: str) -> None:
     """Compares the files in a folder with a note.
 
     Args:

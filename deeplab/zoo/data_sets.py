@@ -104,7 +104,7 @@ def obtain(place: Place) -> cache.Content | None:
         return None if note is None else note.archive
 
 
-def _get(place: Place, noted: cache.Note | None) -> cache.Note:
+def _get(place: Place, noted: cache.Manifest | None) -> cache.Manifest:
     """Downloads the archive, or takes the one that a user has put there, and unpacks it."""
     writing.remove_leftovers(place.cache, re.escape(place.folder_name))
     advice = (
@@ -112,7 +112,7 @@ def _get(place: Place, noted: cache.Note | None) -> cache.Note:
         'the same command then uses it.'
     )
     with cache.archive(place, place.data_set.size, advice) as address:
-        note = cache.Note(address, _verified(place, noted), {})
+        note = cache.Manifest(address, _verified(place, noted), {})
         with writing.atomic_path(place.folder) as temporary:
             archives.unpack(place.archive, temporary, _MOST_FILES)
             if not os.path.isdir(os.path.join(temporary, place.data_set.root)):
@@ -123,7 +123,7 @@ def _get(place: Place, noted: cache.Note | None) -> cache.Note:
     return note
 
 
-def _verified(place: Place, noted: cache.Note | None) -> cache.Content:
+def _verified(place: Place, noted: cache.Manifest | None) -> cache.Content:
     """Returns size and checksum of the archive; raises `DownloadError` unless they are as published and noted."""
     content, data_set = cache.content_of(place.archive), place.data_set
     kind, _, wanted = data_set.checksum.partition(':')

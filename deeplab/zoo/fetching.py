@@ -45,7 +45,7 @@ class Fetched:
 
     checkpoint: str
     place: Place
-    note: cache.Note
+    note: cache.Manifest
     is_new: bool
 
 
@@ -110,7 +110,7 @@ def _get(place: Place) -> Fetched:
     noted = cache.read(place.note)
     if os.path.isdir(place.folder):
         logging.info('Taking %s, which was put there by hand.', place.folder)
-        note = cache.Note('', None, cache.contents_of(place.folder))
+        note = cache.Manifest('', None, cache.contents_of(place.folder))
         checkpoint = _checkpoint(place, note)
         cache.write(note, place.note)
         return Fetched(checkpoint, place, note, True)
@@ -120,19 +120,19 @@ def _get(place: Place) -> Fetched:
     return Fetched(_checkpoint(place, note), place, note, True)
 
 
-def _unpack(place: Place, address: str, noted: cache.Note | None) -> cache.Note:
+def _unpack(place: Place, address: str, noted: cache.Manifest | None) -> cache.Manifest:
     """Compares the archive with what was noted, unpacks it and notes the files."""
     archive = cache.content_of(place.archive)
     cache.require_noted(noted, archive, place.preset.archive, place.note)
     with writing.atomic_path(place.folder) as temporary:
         archives.unpack(place.archive, temporary)
-        note = cache.Note(address, archive, cache.contents_of(temporary))
+        note = cache.Manifest(address, archive, cache.contents_of(temporary))
         _checkpoint(place, note)  # before anything is kept
         cache.write(note, place.note)
     return note
 
 
-def _checkpoint(place: Place, note: cache.Note) -> str:
+def _checkpoint(place: Place, note: cache.Manifest) -> str:
     """Returns the path of the checkpoint with the highest step among the unpacked files.
 
     Raises:

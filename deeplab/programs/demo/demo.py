@@ -29,11 +29,13 @@ from deeplab.files import documents, folder_lock, output_files, writing
 from deeplab.options import DemoOptions
 from deeplab.pictures import drawing
 from deeplab.programs.demo import dataset, scenes, sheet
+from deeplab.wording import option
 
 # Runs a program in this process: (its name, its flags as on a command line) -> its result.
 RunProgram = Callable[[str, Sequence[str]], Any]
 
 SETTINGS_FILE = 'demo.json'
+_WORKDIR = 'DemoOptions.workdir'
 SHEET_FILE = 'sheet.png'
 
 
@@ -106,7 +108,7 @@ class Command(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True)
-class Result:
+class DemoReport:
     """How the demo ended.
 
     Attributes:
@@ -124,7 +126,7 @@ class Result:
     status: int = 0
 
 
-def run(options: DemoOptions, run_program: RunProgram, settings: Settings | None = None) -> Result:
+def run(options: DemoOptions, run_program: RunProgram, settings: Settings | None = None) -> DemoReport:
     """Runs the demo, or resumes one that was stopped in the same folder.
 
     Args:
@@ -147,11 +149,11 @@ def run(options: DemoOptions, run_program: RunProgram, settings: Settings | None
 
 def _run(
     options: DemoOptions, run_program: RunProgram, settings: Settings, workdir: pathlib.Path, started: float
-) -> Result:
+) -> DemoReport:
     """Does the work of `run`, in a locked folder."""
     _claim(workdir, {'seed': options.seed, **dataclasses.asdict(settings)}, options)
     paths = paths_in(workdir)
-    with output_files.writing_to(str(workdir), 'DemoOptions.workdir'):
+    with output_files.writing_to(str(workdir), _WORKDIR):
         _draw(paths.scenes, settings, options.seed)
     commands = commands_for(paths, settings, options.seed)
     for number, command in enumerate(commands, start=1):
@@ -160,12 +162,12 @@ def _run(
         status = getattr(result, 'status', 0)
         if status:
             report = f'The demo was stopped. The same command resumes it: {_own_command(options, workdir)}'
-            return Result(report, None, None, commands[:number], status)
+            return DemoReport(report, None, None, commands[:number], status)
     metrics = _metrics(paths, settings)
-    with output_files.writing_to(str(workdir), 'DemoOptions.workdir'):
+    with output_files.writing_to(str(workdir), _WORKDIR):
         _write_sheet(paths, settings, options.seed, metrics)
     report = _report(paths, settings, commands, metrics['miou'], time.monotonic() - started)
-    return Result(report, metrics['miou'], str(paths.sheet), commands)
+    return DemoReport(report, metrics['miou'], str(paths.sheet), commands)
 
 
 def paths_in(workdir: pathlib.Path) -> Paths:
@@ -244,17 +246,16 @@ def _claim(workdir: pathlib.Path, wanted: dict[str, Any], options: DemoOptions) 
         lock = os.path.basename(folder_lock.path_of('', 'demo'))
         if any(path.name != lock for path in workdir.iterdir()):
             raise OptionError(
-                f'--workdir={options.workdir}: the folder is not empty, and its files are not from a demo. Give a '
-                'folder that is empty or does not exist yet.'
+                f'{option(_WORKDIR, options.workdir)}: the folder is not empty, and its files are not from a demo. '
+                'Give a folder that is empty or does not exist yet.'
             )
         with writing.atomic_write(note) as stream:
             stream.write(json.dumps(wanted, indent=2) + '\n')
     except documents.DocumentError as error:
-        raise OptionError(f'{note} {error}. Give another --workdir, or remove that folder to restart.') from None
+        raise OptionError(f'{note} {error}. {_restart_hint()}') from None
     except OSError as error:
-        raise OptionError(
-            f'--workdir={options.workdir} is not usable: {error.strerror}. Give another folder.'
-        ) from None
+        workdir_option = option(_WORKDIR, options.workdir)
+        raise OptionError(f'{workdir_option} is not usable: {error.strerror}. Give another folder.') from None
 
 
 def _compare(noted: Any, wanted: dict[str, Any], workdir: pathlib.Path) -> None:
@@ -266,7 +267,12 @@ def _compare(noted: Any, wanted: dict[str, Any], workdir: pathlib.Path) -> None:
         return
     shown = [f'{key} {noted.get(key)} (not {wanted[key]})' for key in differing if key in ('seed', 'steps')]
     what = ' and '.join(shown) or 'other settings, from another version of deeplab'
-    raise OptionError(f'{workdir} has a demo with {what}. Give another --workdir, or remove that folder to restart.')
+    raise OptionError(f'{workdir} has a demo with {what}. {_restart_hint()}')
+
+
+def _restart_hint() -> str:
+    """Returns what to do about a folder with another demo."""
+    return f'Give another {option(_WORKDIR)}, or remove that folder to restart.'
 
 
 def _draw(folder: pathlib.Path, settings: Settings, seed: int) -> None:

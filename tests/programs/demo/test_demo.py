@@ -148,7 +148,7 @@ def test_another_demo_in_the_folder_is_refused(tmp_path, changes, what):
     with pytest.raises(OptionError) as error:
         demo.run(options(tmp_path, **changes), programs, TINY)
     what = what or 'seed 0 (not 1) and steps 4 (not 9)'
-    assert str(error.value).startswith(f'{tmp_path / "work"} has a demo with {what}. Give another --workdir')
+    assert str(error.value).startswith(f'{tmp_path / "work"} has a demo with {what}. Give another workdir')
     assert programs.calls == []
 
 
@@ -161,21 +161,21 @@ def test_settings_of_another_version_are_refused(tmp_path):
 def test_settings_that_are_damaged_are_named(tmp_path):
     demo.run(options(tmp_path), FakePrograms(), TINY)
     (tmp_path / 'work' / demo.SETTINGS_FILE).write_text('{')
-    with pytest.raises(OptionError, match=f'{demo.SETTINGS_FILE} is not JSON: .*Give another --workdir'):
+    with pytest.raises(OptionError, match=f'{demo.SETTINGS_FILE} is not JSON: .*Give another workdir'):
         demo.run(options(tmp_path), FakePrograms(), TINY)
 
 
 def test_a_folder_that_is_not_a_demos_is_left_alone(tmp_path):
     (tmp_path / 'work').mkdir()
     (tmp_path / 'work/thesis.txt').touch()
-    with pytest.raises(OptionError, match=r'--workdir=.*work: the folder is not empty, and its files are not from'):
+    with pytest.raises(OptionError, match=r'workdir=.*work.*: the folder is not empty, and its files are not from'):
         demo.run(options(tmp_path), FakePrograms(), TINY)
     assert [path.name for path in (tmp_path / 'work').iterdir()] == ['thesis.txt']
 
 
 def test_a_file_in_place_of_the_folder_is_refused(tmp_path):
     (tmp_path / 'work').touch()
-    with pytest.raises(OptionError, match=r'--workdir=.*work is not usable: File exists. Give another folder.'):
+    with pytest.raises(OptionError, match=r'workdir=.*work.* is not usable: File exists. Give another folder.'):
         demo.run(options(tmp_path), FakePrograms(), TINY)
 
 
@@ -185,7 +185,7 @@ def test_figures_that_eval_did_not_write_are_missed(tmp_path):
 
 
 def test_a_full_disk_is_told_in_one_line(tmp_path, monkeypatch, full_disk):
-    with full_disk(10), pytest.raises(OptionError, match='--workdir=.* is not usable: File too large'):
+    with full_disk(10), pytest.raises(OptionError, match='workdir=.* is not usable: File too large'):
         demo.run(options(tmp_path), lambda *_: None)
     assert not (tmp_path / 'work').exists()
 
