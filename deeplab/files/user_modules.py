@@ -1,4 +1,4 @@
-"""Loading of Python modules that users name, with errors that name file and line."""
+"""Loading of users' Python modules, with errors that name file and line."""
 
 from __future__ import annotations
 

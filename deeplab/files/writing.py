@@ -64,7 +64,7 @@ def atomic_paths(paths: Sequence[str | os.PathLike[str]]) -> Iterator[list[str]]
 
 
 def leftovers(folder: str, targets: str | re.Pattern[str]) -> list[str]:
-    """Finds unfinished files and folders that processes which have ended left behind.
+    """Finds unfinished files and folders of processes that have ended.
 
     Files of a running process are not among them. This process must not have begun to write any: whatever bears its
     number was left by an earlier process of the same number.

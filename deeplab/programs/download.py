@@ -118,7 +118,7 @@ def _data_set(name: str, options: DownloadOptions) -> DownloadReport:
 
 
 def _build(name: str, root: str, records: str) -> dict[str, Any]:
-    """Builds the records of a data set; those that are there and whose files have not changed are kept."""
+    """Builds the records of a data set; keeps records of unchanged files."""
     if name == 'voc2012':
         return build_voc2012_data.run(
             BuildVocOptions(

@@ -1,4 +1,4 @@
-"""Child processes that end with this one, and work that one of them does while this one imports TensorFlow."""
+"""Child processes that end with this one; one of them can work during the import of TensorFlow."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 class _Begun(NamedTuple):
-    """Work that a child process does: its id, and the end of the pipe through which it sends its result."""
+    """A child process at work: its id, and the end of the pipe for its result."""
 
     process: int
     pipe: int

@@ -1,4 +1,4 @@
-"""Functions that run in a process of their own, so that their time and memory are their own."""
+"""Calls of functions in new processes, to measure their time and memory alone."""
 
 from __future__ import annotations
 

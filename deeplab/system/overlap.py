@@ -81,7 +81,7 @@ def read_ahead(items: Iterable[_Item], ahead: int) -> Generator[_Item, None, Non
 
 
 class Background(Generic[_Arguments]):
-    """Calls a function in threads while the caller continues, within a `with` block, by whose end all calls are done.
+    """Calls a function in threads while the caller continues; all calls are done at the end of its `with` block.
 
     What a call raises is raised by a later `add` or at the end of the block; calls that have not begun are then
     canceled, also if the block itself raises.

@@ -31,7 +31,7 @@ def available_cores() -> int:
 
 
 def _limits() -> list[int]:
-    """Returns the numbers of cores to which each control group that this process is in limits it."""
+    """Returns the limits on the number of cores from all control groups of this process."""
     limits = []
     for line in _read(_GROUP_FILE).splitlines():
         _, controllers, path = line.split(':', 2)

@@ -39,7 +39,7 @@ class Published:
 
     Attributes:
       output_stride: output stride of the evaluated network.
-      scales: whose predictions were averaged.
+      scales: scales of the images; the predictions were averaged.
       flips: whether flipped images were averaged too.
       split: the split that it was evaluated on.
       miou: mean intersection over union, in percent.

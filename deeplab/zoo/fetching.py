@@ -68,7 +68,7 @@ def fetch(name: str, options: FetchOptions | None = None) -> str:
 
 
 def place_of(name: str, options: FetchOptions | None = None) -> Place:
-    """Returns where a published checkpoint comes from, and where it is kept; for arguments and errors see `fetch`."""
+    """Returns source and folder of a published checkpoint; for arguments and errors see `fetch`."""
     options = options or FetchOptions()
     preset = catalog.get(name)
     base = transfer.mirror_of(options) or str(json.loads(_SERVER.read_text(encoding='utf-8'))['address']).rstrip('/')
