@@ -19,6 +19,8 @@ import dataclasses
 import os
 import re
 import sys
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -108,7 +110,7 @@ def _require_no_export_among_several(options: EvalOptions) -> None:
 
 def _task(options: EvalOptions, split: runner.Split) -> evaluation_rounds.Task:
     """Returns what is evaluated, and how; raises what would be raised after the wait for a checkpoint."""
-    metrics = options.metric_parameters
+    metrics: Mapping[str, Mapping[str, Any]] = options.metric_parameters
     if options.takes_all_metrics:
         metrics = scoring.available(split.descriptor, metrics)
     scores = scoring.Scores(split.descriptor, metrics)

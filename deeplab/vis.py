@@ -161,8 +161,9 @@ def choose_colormap(colormap_type: str | None, descriptor: DatasetDescriptor) ->
       OptionError: The color map has fewer colors than the data set has classes.
     """
     if colormap_type is None:
-        return descriptor.palette
-    colormap = get_dataset_colormap.create_label_colormap(colormap_type)
+        palette: np.ndarray = descriptor.palette
+        return palette
+    colormap: np.ndarray = get_dataset_colormap.create_label_colormap(colormap_type)
     if len(colormap) < descriptor.num_classes:
         raise OptionError(
             f'{option("VisOptions.colormap_type", colormap_type)} has {len(colormap)} colors, the data set '
@@ -207,9 +208,11 @@ def nearest(values: np.ndarray, height: int, width: int) -> np.ndarray:
     def sources(old: int, new: int) -> np.ndarray:
         step = np.float32(old - 1) / np.float32(new - 1) if new > 1 else np.float32(0)
         places = (np.arange(new, dtype=np.float32) * step).astype(np.float64)
-        return np.minimum(np.floor(places + 0.5).astype(np.int64), old - 1)
+        rows: np.ndarray = np.minimum(np.floor(places + 0.5).astype(np.int64), old - 1)
+        return rows
 
-    return values[sources(values.shape[0], height)][:, sources(values.shape[1], width)]
+    resized: np.ndarray = values[sources(values.shape[0], height)][:, sources(values.shape[1], width)]
+    return resized
 
 
 class Pictures:
@@ -277,7 +280,7 @@ class Pictures:
         if self._raw_dir is not None:
             ids = labels if self._eval_ids is None else self._eval_ids[labels]
             paths.append(save_annotation.save_annotation(ids, self._raw_dir, name, add_colormap=False))
-        shown = Shown(number, sample[common.IMAGE_NAME], name, image, labels, truth, confidence)
+        shown = Shown(number, bytes(sample[common.IMAGE_NAME]), name, image, labels, truth, confidence)
         for extra in self._extras:
             paths += extra.write(shown)
         for path in paths:

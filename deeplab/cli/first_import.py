@@ -38,12 +38,12 @@ def shortened() -> Iterator[None]:
         return
     finder = _NotNow()
     was_enabled = gc.isenabled()
-    sys.meta_path.insert(0, finder)  # type: ignore[arg-type]
+    sys.meta_path.insert(0, finder)
     gc.disable()
     try:
         yield
     finally:
-        sys.meta_path.remove(finder)  # type: ignore[arg-type]
+        sys.meta_path.remove(finder)
         if 'tensorflow' in sys.modules:
             gc.freeze()
         if was_enabled:

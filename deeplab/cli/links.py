@@ -130,7 +130,8 @@ def filled(kind: type[T], values: Values, **given: Any) -> T:
       values: the values of a command line.
       **given: fields that are not plain copies of a flag. A field with neither keeps its default.
     """
-    types = _types(kind)
+    plain: type = kind
+    types = _types(plain)
     settings = {}
     for name, parameter in parameters_of(kind).items():
         flag = values.flag_names.get(f'{kind.__name__}.{name}')
@@ -138,7 +139,7 @@ def filled(kind: type[T], values: Values, **given: Any) -> T:
             settings[name] = (values.numbers(flag) or ()) if parameter.is_list else values[flag]
     if settings:
         given['settings'] = settings
-    for name in _fields(kind):
+    for name in _fields(plain):
         flag = values.flag_names.get(f'{kind.__name__}.{name}')
         if name not in given and flag is not None:
             given[name] = _converted(values, flag, types[name])

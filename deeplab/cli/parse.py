@@ -66,7 +66,7 @@ def load_plugins(words: Sequence[str]) -> list[str]:
       OptionError: a file or a plugin cannot be used.
     """
     try:
-        words = flags.FlagValues().read_flags_from_files(list(words), force_gnu=True)
+        words = flags.FlagValues().read_flags_from_files(list(words), force_gnu=True)  # type: ignore[no-untyped-call]
     except flags.Error as error:  # some of absl's messages begin with a mark
         raise UsageError(f'{str(error).removeprefix("ERROR:: ")}.') from error
     plugin_flags.load(words)

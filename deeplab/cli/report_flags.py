@@ -116,14 +116,14 @@ def _crop_of_validations(paths: Sequence[str], given: Mapping[str, str]) -> dict
     Returns:
       Nothing if they differ, or if the command line may select images of other sizes.
     """
-    found = set()
+    sizes = set()
     for path in paths:
         beside = run_manifests.beside(path)
         trained = _mapping(beside[1].get('options')) if beside else {}
         crop_size = _mapping(trained.get('validation')).get('crop_size')
         is_size = isinstance(crop_size, list) and len(crop_size) == 2
-        found.add(','.join(map(str, crop_size)) if is_size else None)
-    crop = found.pop() if len(found) == 1 else None
+        sizes.add(','.join(map(str, crop_size or ())) if is_size else None)
+    crop = sizes.pop() if len(sizes) == 1 else None
     return {'eval_crop_size': crop} if crop and _OTHER_SIZES.isdisjoint(given) else {}
 
 

@@ -175,7 +175,7 @@ def _in_any_size(network: InferenceNetwork, any_size: AnySize) -> Predict:
     """Returns a function that predicts one image of any size, with the probabilities that the network has."""
 
     def predict(images: np.ndarray) -> Outputs:
-        (scores,) = any_size.predict(images, network.with_probabilities)
+        (scores,) = any_size.predict(list(images), network.with_probabilities)
         confidence = scores.confidence
         return Outputs(
             scores.labels[np.newaxis], None if confidence is None else confidence[np.newaxis, ..., np.newaxis]

@@ -164,7 +164,8 @@ def _table(means: dict[str, panoptic.Figures], digits: int) -> list[str]:
     lines = [f'{"":10}|' + ''.join(f'{name.upper():>{width}}' for name in names) + f'{"N":>6}']
     lines.append('-' * len(lines[0]))
     for group, row in means.items():
-        shown = [f'{"-" if row[name] is None else f"{100 * row[name]:.{digits}f}":>{width}}' for name in names]
+        shares = [row[name] for name in names]
+        shown = [f'{"-" if share is None else f"{100 * share:.{digits}f}":>{width}}' for share in shares]
         lines.append(f'{group:10}|{"".join(shown)}{row["n"]:6}')
     return lines
 
@@ -175,7 +176,7 @@ def _write(result: Result, truth: Annotations, options: CocoFormatOptions) -> No
         'metric': options.metric,
         'means': result.means,
         'categories': [
-            {'id': i, 'name': truth.names.get(i), 'isthing': truth.is_thing.get(i, False)} | figures
+            {'id': i, 'name': truth.names.get(i), 'isthing': truth.is_thing.get(i, False), **figures}
             for i, figures in enumerate(result.categories)
             if None not in figures.values()
         ],

@@ -118,10 +118,18 @@ def evaluate(checkpoint: str, task: Task, after_batch: Callable[[], None] = lamb
         runner.run_batches(ready, reading, handle, f'eval step {step}', task.master)
     seconds = time.monotonic() - started
     logging.info('%s in %.1f s (%.1f images/s).', images, seconds, split.num_images / seconds)
-    metrics, *further = scores.results()
-    engine = None if ready.report.is_default else ready.report
+    results = scores.results()
     return Round(
-        metrics, checkpoint, step, split.num_images, seconds, '', *further, engine=engine, crop_size=network.crop_size
+        results.metrics,
+        checkpoint,
+        step,
+        split.num_images,
+        seconds,
+        further=results.further,
+        of_classes=results.of_classes,
+        documents=results.documents,
+        engine=None if ready.report.is_default else ready.report,
+        crop_size=network.crop_size,
     )
 
 
@@ -142,7 +150,7 @@ def further_tagged_figures(result: Round, prediction: PredictionOptions) -> dict
 
     Tags of classes follow, such as `eval/boundary_iou_1.0_iou_class_7`.
     """
-    tagged = {}
+    tagged: dict[str, float | None] = {}
     for metric, figures in result.further.items():
         tagged |= {f'{_tag(metric, prediction)}_{name}': value for name, value in figures.items()}
     for metric, of_classes in result.of_classes.items():

@@ -273,6 +273,7 @@ def run_batches(
             running.run(pipeline.initializer)
             read = functools.partial(running.run, fetches)
             if network.frozen is None:
+                assert pipeline.batches is not None  # one pass has an end
                 predicted = _predicted(network, read, pipeline.batches, ahead)
             else:
                 predicted = in_order(read, split.records[::batch_size], at_once)
@@ -300,7 +301,7 @@ def _fetches(
     return fetches
 
 
-def in_order(read: Callable[[], Batch], firsts: Sequence[int], at_once: int) -> Generator[Batch, None, None]:
+def in_order(read: Callable[[], Batch], firsts: np.ndarray, at_once: int) -> Generator[Batch, None, None]:
     """Yields all batches in order, from calls in several threads, each of which may get any of the next batches.
 
     Args:

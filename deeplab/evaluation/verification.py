@@ -13,7 +13,7 @@ import numpy as np
 from absl import logging
 
 from deeplab.core import moving_average
-from deeplab.core.metrics import ConfusionMatrix
+from deeplab.core.metrics import ConfusionMatrix, Metrics
 from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.errors import UserError
 from deeplab.evaluation import evaluation_rounds, runner
@@ -167,7 +167,7 @@ def from_matrix(matrix: Sequence[Sequence[int]], descriptor: DatasetDescriptor) 
     return [finding for finding in found if finding.miou is not None]
 
 
-def _metrics(counts: np.ndarray) -> evaluation_rounds.Metrics:
+def _metrics(counts: np.ndarray) -> Metrics:
     matrix = ConfusionMatrix(len(counts))
     matrix.counts = counts
     return matrix.result()

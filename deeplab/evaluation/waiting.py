@@ -109,7 +109,7 @@ class _Waiting:
             self._set_patience(is_next=last is not None)  # first: a training that has ended has left its last one
             path = checkpoints.newest(self._directory)
             identity = _identity(path) if path else None
-            if identity is not None and identity != last:
+            if path is not None and identity is not None and identity != last:
                 return path, identity
             now = time.monotonic()
             if self._until is not None and now >= self._until:

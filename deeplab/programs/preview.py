@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 from absl import logging
+from PIL import Image
 
 from deeplab import common, input_preprocess, names
 from deeplab.core import sessions
@@ -241,7 +242,7 @@ def _ignored_figures(share: float, data: split_input.Data) -> str:
     return f'{percent(share)} ({percent(ignored / max(ignored + int(data.check_result.class_pixels.sum()), 1))})'
 
 
-def _write(path: str, sheet: object, report: str) -> None:
+def _write(path: str, sheet: Image.Image, report: str) -> None:
     """Writes the image and creates its folder.
 
     Raises:

@@ -109,7 +109,7 @@ def _figures(data: Mapping[str, Any]) -> dict[str, Any]:
 def _runs(options: ReportOptions, stack: contextlib.ExitStack) -> list[content.Run]:
     """Reads the files of each run and evaluates it, after all have been checked; `stack` closes the results."""
     short = content.short_names([each.path for each in options.runs])
-    prepared = []
+    prepared: list[tuple[Any, ...]] = []
     for i, reported in enumerate(options.runs):
         folder = inference.folder_of(reported.path)
         found = run_files.read(folder, options.metrics_dirs[i : i + 1])

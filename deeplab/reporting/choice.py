@@ -35,7 +35,7 @@ def of_one(scores: np.ndarray, confusing: Sequence[int], most: int) -> Groups:
     third, rest = divmod(most - len(examples), 3)
     middle = third + rest
     start = (len(ranked) - middle) // 2
-    others = [
+    others: list[Group] = [
         (MEDIAN, ranked[start : start + middle]),
         (BEST, ranked[len(ranked) - third :][::-1]),
         (CONFUSION, examples),
@@ -83,7 +83,8 @@ def _filled(with_lowest: Callable[[np.ndarray], Sequence[Group]], ranked: np.nda
 def _ranked(scores: np.ndarray) -> np.ndarray:
     """Returns the images with a score, the lowest first; equal ones in order."""
     order = np.argsort(scores, kind='stable')
-    return order[np.isfinite(scores[order])]
+    ranked: np.ndarray = order[np.isfinite(scores[order])]
+    return ranked
 
 
 def _merged(groups: Iterable[Group], most: int) -> Groups:

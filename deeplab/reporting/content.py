@@ -58,7 +58,7 @@ def classes(descriptor: DatasetDescriptor) -> list[dict[str, Any]]:
 
 def of_run(run: Run, class_names: Sequence[str]) -> dict[str, Any]:
     """Returns the data of one run."""
-    found = {
+    found: dict[str, Any] = {
         'name': run.name,
         'notes': list(run.notes),
         'facts': [[label, names.printable(text)] for label, text in run_files.facts(run.files)],

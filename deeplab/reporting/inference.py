@@ -23,6 +23,7 @@ from deeplab.files import run_manifests
 from deeplab.inference import exports, opening
 from deeplab.inference.network import InferenceNetwork
 from deeplab.inference.opening import Weights
+from deeplab.inference.prediction import Prediction
 from deeplab.inference.predictor import Predictor
 from deeplab.inference.run_weights import WeightsChoice
 from deeplab.options import (
@@ -239,7 +240,9 @@ def _of_export(task: Task, handle: Handle) -> split_images.Source:
     )
     with Predictor.of_export(path, predictor_options, {}) as predictor:
         for sample in split_images.samples(source, range(split.num_images)):
-            labels = predictor(sample.image).labels
+            prediction = predictor(sample.image)
+            assert isinstance(prediction, Prediction)
+            labels = prediction.labels
             if labels.max(initial=0) >= split.descriptor.num_classes:
                 raise CheckpointError(
                     f"'{path}' predicts the id {labels.max()}, but the data set '{split.descriptor.name}' has "

@@ -42,7 +42,7 @@ def charts_library() -> str:
         raise OptionError(
             "Reports need the package vl-convert-python for their charts. Run: pip install 'deeplab-toolkit[report]'"
         ) from None
-    return _for_script(vl_convert.javascript_bundle())
+    return _for_script(vl_convert.javascript_bundle())  # type: ignore[call-arg]
 
 
 def _for_script(text: str) -> str:

@@ -70,7 +70,7 @@ def facts(files: RunFiles) -> list[tuple[str, str]]:
     if not run:
         return []
     machine, git, versions = (_mapping(run.get(key)) for key in ('machine', 'git', 'versions'))
-    gpus = machine.get('gpus') if isinstance(machine.get('gpus'), list) else []
+    gpus: list[Any] = machine['gpus'] if isinstance(machine.get('gpus'), list) else []
     found = [
         ('Started', run.get('started')),
         ('Command line', run.get('command_line')),

@@ -12,7 +12,7 @@ import contextlib
 import itertools
 import math
 from collections.abc import Callable, Generator, Iterable
-from typing import Generic, ParamSpec, TypeVar
+from typing import Generic, ParamSpec, Self, TypeVar
 
 _Item = TypeVar('_Item')
 _Mapped = TypeVar('_Mapped')
@@ -108,7 +108,7 @@ class Background(Generic[_Arguments]):
         self._pool = concurrent.futures.ThreadPoolExecutor(workers)
         self._pending: collections.deque[tuple[float, concurrent.futures.Future[object]]] = collections.deque()
 
-    def __enter__(self) -> Background[_Arguments]:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:

@@ -99,8 +99,7 @@ def test_curves_of_runs_with_other_settings(write, tmp_path):
     write(2, 'three', split='val')
     one, two, three, none = (read(tmp_path, name) for name in ('one', 'two', 'three', 'none'))
     assert two.note_beside(one, 'run one') == (
-        'The curves of the IoU cannot be compared with run one: crop size 513 x 513 here, crop size 361 x 481 '
-        'there.'
+        'The curves of the IoU cannot be compared with run one: crop size 513 x 513 here, crop size 361 x 481 there.'
     )
     assert three.note_beside(one, 'one') is None and none.note_beside(one, 'one') is None
     assert none.note() is None and not none.evaluations
