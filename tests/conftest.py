@@ -13,9 +13,6 @@ from contextlib import AbstractContextManager
 
 import pytest
 
-# Tests whose graphs run as users' do, rewritten by TensorFlow's optimizers; see `pytest_collection_finish`.
-REWRITTEN = ('parity', 'test_repeatable.py', 'test_precision.py', 'test_summation.py', 'test_export_model.py')
-
 _rewrites = True
 
 
@@ -41,7 +38,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     """Lets the graphs of most tests run as they are built.
 
     TensorFlow's graph optimizers take a third of the time of a training of three steps, and show nothing of our code.
-    Tests marked `rewritten`, those named above, and every program that a test starts run with them.
+    Tests marked `rewritten` and every program that a test starts run with them.
     """
     gc.collect()
     gc.freeze()  # what was imported stays; looking through it again and again is a tenth of the time
@@ -70,7 +67,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     global _rewrites
-    _rewrites = item.get_closest_marker('rewritten') is not None or not set(REWRITTEN).isdisjoint(item.path.parts)
+    _rewrites = item.get_closest_marker('rewritten') is not None
     return (yield)
 
 

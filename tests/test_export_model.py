@@ -26,6 +26,8 @@ from deeplab.options import DecoderOptions, ExportOptions, ModelOptions, Predict
 from deeplab.registry import EXPORT_FORMATS
 from tests.helpers import checkpoint_files
 
+pytestmark = pytest.mark.rewritten
+
 MODEL = ModelOptions({common.OUTPUT_TYPE: 4}, crop_size=(17, 33))
 FROZEN_GRAPH = EXPORT_FORMATS.get('frozen_graph')
 WEIGHTS = {'weight': np.ones(1, np.float32), 'logits/semantic/weights': np.ones((1, 1, 1, 4), np.float32)}

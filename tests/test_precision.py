@@ -35,7 +35,7 @@ TOLERANCE = {'bfloat16': 0.1, 'float16': 0.02}
 
 _SMALL = ModelOptions({'semantic': 3}, crop_size=SIZE, model_variant='toy', aspp=AsppOptions(filters=8))
 
-pytestmark = pytest.mark.usefixtures('toy_network')
+pytestmark = [pytest.mark.rewritten, pytest.mark.usefixtures('toy_network')]
 
 
 def _with(**changes):

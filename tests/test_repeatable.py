@@ -18,7 +18,7 @@ from deeplab.training import training_step
 from tests.helpers import training_setup
 from tests.parity.test_training import Batches
 
-pytestmark = pytest.mark.usefixtures('tiny_network')
+pytestmark = [pytest.mark.rewritten, pytest.mark.usefixtures('tiny_network')]
 
 
 @pytest.fixture

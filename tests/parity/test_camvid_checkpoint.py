@@ -25,6 +25,8 @@ from deeplab.options import (
 from deeplab.programs import verify
 from tests.parity import goldens
 
+pytestmark = pytest.mark.rewritten
+
 SHARED = pathlib.Path(__file__).parents[3] / 'shared'
 CAMVID = SHARED / 'data' / 'camvid'
 NAME = pathlib.Path('checkpoints', 'mobilenet_v2_camvid')

@@ -16,6 +16,8 @@ from deeplab.options import ExportOptions, PredictionOptions
 from tests.helpers import checkpoint_files
 from tests.parity import goldens, network_options
 
+pytestmark = pytest.mark.rewritten
+
 AGREEMENT = 0.999  # of the labels
 TOLERANCE = 2e-3  # of the probabilities
 FEW_PARAMETERS = 1_000_000  # networks with more are left to the slow tests

@@ -3,10 +3,13 @@
 import inspect
 
 import numpy as np
+import pytest
 import tensorflow as tf
 
 from deeplab.utils import train_utils
 from tests.parity import goldens
+
+pytestmark = pytest.mark.rewritten
 
 
 def pytest_generate_tests(metafunc):

@@ -9,6 +9,8 @@ from deeplab.options import LossOptions
 from deeplab.utils import train_utils
 from tests.parity import goldens
 
+pytestmark = pytest.mark.rewritten
+
 IGNORE = 255
 
 

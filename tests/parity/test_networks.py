@@ -14,6 +14,8 @@ from deeplab import common, model
 from tests.helpers import given_weights
 from tests.parity import goldens, network_options
 
+pytestmark = pytest.mark.rewritten
+
 TOLERANCE = 1e-4  # of the golden's standard deviation
 AGREEMENT = 0.9995  # of the labels
 WIDEST = 2e-3  # where rounding is amplified; a wrong operation differs by a hundred times as much

@@ -9,6 +9,8 @@ from deeplab.options import ResizeOptions
 from deeplab.registry import BACKBONES
 from tests.parity import goldens
 
+pytestmark = pytest.mark.rewritten
+
 # Without a variant the original pads with the RGB mean, which the ResNets (not all of them built yet) subtract.
 RGB_MEAN = (123.15, 115.90, 103.06)
 

@@ -10,6 +10,8 @@ from deeplab import common, model
 from tests.helpers import given_weights
 from tests.parity import goldens, network_options
 
+pytestmark = pytest.mark.rewritten
+
 # One rounding that falls the other way moves a value by a whole step. Which do depends on the processor: the difference
 # is 0 without oneDNN, 0.006 with AVX-512, 0.007 with AVX2, and 1.7 without 8-bit arithmetic.
 TOLERANCE = 0.01  # of the golden's standard deviation, on average

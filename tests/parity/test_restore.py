@@ -3,10 +3,14 @@
 import functools
 import types
 
+import pytest
+
 from deeplab.checks import checkpoint_network
 from deeplab.options import OptimizerOptions
 from deeplab.utils import train_utils
 from tests.parity import goldens, network_options
+
+pytestmark = pytest.mark.rewritten
 
 
 def pytest_generate_tests(metafunc):

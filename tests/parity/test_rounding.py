@@ -15,6 +15,8 @@ from deeplab.core import channels_first, compute_types, quantization, shapes
 from tests.helpers import given_weights
 from tests.parity import goldens, network_options
 
+pytestmark = pytest.mark.rewritten
+
 NAME = 'xception_65_bounded'
 # A network whose labels differ from the original's on 2 of 221 pixels, and its logits by less than 1 % on average.
 IN_8_BITS = (

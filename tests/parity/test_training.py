@@ -21,6 +21,8 @@ from deeplab.options import DatasetOptions, LearningRateOptions, LossOptions, Op
 from deeplab.training import training_step
 from tests.parity import goldens, network_options
 
+pytestmark = pytest.mark.rewritten
+
 IGNORE = 255
 STEPS = 10
 

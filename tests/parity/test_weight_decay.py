@@ -8,6 +8,8 @@ from deeplab.core import weight_decays
 from tests.helpers import given_weights
 from tests.parity import goldens, network_options
 
+pytestmark = pytest.mark.rewritten
+
 # Of the same layers as a smaller one; test_nas.py shows the decay of searched cells.
 SAME_LAYERS = ('nas_pnasnet', 'resnet_v1_50_beta')
 
