@@ -126,6 +126,15 @@ def test_suggested_records_are_those_of_the_splits_in_spite_of_other_files(tmp_p
         assert '--dataset=' not in line
 
 
+def test_a_given_description_is_in_the_suggested_command_that_builds(tmp_path):
+    folder = _write(tmp_path, _clean(), IN_FILES)
+    path = tmp_path / 'given.json'
+    path.write_text(json.dumps({'num_classes': 3, 'class_names': ['a', 'b', 'c']}))
+    result = _examine(folder, num_classes=None, dataset=str(path))
+    assert f'--dataset={path} ' in next(line for line in result.suggestion.lines if 'build_folder' in line)
+    assert _build(result, tmp_path) == SPLITS
+
+
 def test_suggested_names_of_splits_are_those_that_the_builder_gives(tmp_path):
     for number, name in enumerate(('training/a', 'training/b', 'valid/a', 'testing/a')):
         for kind, content in (

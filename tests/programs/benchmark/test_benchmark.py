@@ -66,6 +66,7 @@ def test_the_report_says_what_is_fast_and_what_waits(options, stand_ins, tmp_pat
     assert [line.split()[0] for line in lines if '30.0' in line] == ['3', '3', 'Images']  # of each part alone
     assert any(line.split() == ['2', '9.0', 's', '0.500', 's', '4.0', '25%', '2', 'GB'] for line in lines)
     assert any('skipped: --train_batch_size=4 needs' in line for line in lines)
+    assert any(line.startswith('Inference, 33x33, ') for line in lines)
     assert 'wait for writing' in lines[-2]
     assert str(tmp_path) in lines[-1]
 

@@ -1,0 +1,67 @@
+"""Cells of images, and the gain of exchanged labels, against plain loops."""
+
+import math
+
+import numpy as np
+
+from deeplab.checks import appearance
+
+GRID = appearance.GRID
+
+
+def _kept(exchanged_image, images=24):
+    """Cells of images with three classes, whose colors overlap; in one image, two labels are exchanged."""
+    random = np.random.default_rng(0)
+    kept = []
+    for number in range(images):
+        ids = random.integers(0, 3, (GRID, GRID))
+        codes = ids * 3 + random.integers(0, 5, ids.shape)
+        if number == exchanged_image:
+            ids = np.choose(ids, [1, 0, 2])
+        ids[0, :2] = 255  # excluded
+        kept.append(np.stack([codes, ids]).astype(np.uint8))
+    return kept
+
+
+def _naive_gain(kept, place, one, other):
+    """Mean gain of the logarithm of the probabilities that the other images give to exchanged labels."""
+    bands = np.repeat(np.arange(4), GRID * GRID // 4).reshape(GRID, GRID)
+    table = np.zeros((256, 4, 3))
+    for number, (codes, ids) in enumerate(kept):
+        if number != place:
+            for code, label, band in zip(codes.flat, ids.flat, bands.flat, strict=True):
+                if label < 3:
+                    table[code, band, label] += 1
+    share = (table.sum((0, 1)) + 1) / (table.sum() + 3)
+    gains = []
+    for code, label, band in zip(*(each.flat for each in kept[place]), bands.flat, strict=True):
+        if label in (one, other):
+            probability = (table[code, band] + 4 * share) / (table[code, band].sum() + 4)
+            gains.append(math.log(probability[one + other - label]) - math.log(probability[label]))
+    return np.mean(gains)
+
+
+def test_cells_have_the_color_and_the_id_in_their_middle():
+    colors = np.zeros((GRID, GRID, 3), np.uint8)
+    colors[1, 2] = 255, 0, 64
+    colors[2, 1] = 31, 32, 63
+    ids = np.zeros((3 * GRID, 5 * GRID), np.uint8)
+    ids[3 * 1 + 1, 5 * 2 + 2] = 7
+    codes, labels = appearance.cells(colors, ids)
+    assert np.argwhere(codes).tolist() == [[1, 2], [2, 1]]
+    assert (codes[1, 2], codes[2, 1]) == (0b111_000_01, 0b000_001_00)
+    assert np.argwhere(labels).tolist() == [[1, 2]] and labels[1, 2] == 7
+
+
+def test_the_gain_of_exchanged_labels():
+    kept = [*_kept(5), None]
+    (exchange,) = appearance.exchanged(kept, 3, 255)
+    assert (exchange.place, exchange.one, exchange.other) == (5, 0, 1)
+    assert exchange.gain > 1
+    np.testing.assert_allclose(exchange.gain, _naive_gain(kept[:-1], 5, 0, 1), rtol=1e-4)
+
+
+def test_nothing_is_exchanged():
+    assert not list(appearance.exchanged(_kept(None), 3, 255))
+    assert not list(appearance.exchanged(_kept(5, images=appearance.FEWEST_IMAGES - 1), 3, 255))
+    assert list(appearance.exchanged(_kept(5, images=appearance.FEWEST_IMAGES), 3, 255))
