@@ -237,12 +237,13 @@ class _Finder(ast.NodeVisitor):
         self.generic_visit(node)
 
     def visit_BinOp(self, node: ast.BinOp) -> None:
-        """Another arithmetic operator, but where texts or types are joined, or drawings are measured."""
+        """Another arithmetic operator, but not for texts, types, memory and drawings."""
         operands = (node.left, node.right)
         is_text = any(isinstance(each, ast.JoinedStr) or _is_constant(each, (str, bytes)) for each in operands)
         is_type = isinstance(node.op, ast.BitOr) and not self._scopes
         is_list = any(isinstance(each, (ast.List, ast.Tuple)) for each in operands)
-        if type(node.op) in ARITHMETIC and self._has_numbers and not (is_text or is_type or is_list):
+        is_memory = any(isinstance(each, ast.Attribute) and each.attr == 'nbytes' for each in operands)
+        if type(node.op) in ARITHMETIC and self._has_numbers and not (is_text or is_type or is_list or is_memory):
             self._between('arithmetic', *operands, *ARITHMETIC[type(node.op)])
         self.generic_visit(node)
 
