@@ -64,7 +64,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument('--seed', type=int, default=0, help='what is drawn')
     parser.add_argument('--only', default='', help='mutants of files whose path contains this text')
     parser.add_argument('--jobs', type=int, default=os.cpu_count() or 1, help='mutants to test at the same time')
-    parser.add_argument('--limit', type=float, default=900, help='seconds after which a mutant counts as caught')
+    parser.add_argument('--limit', type=float, default=180, help='seconds after which a hanging test counts')
     parser.add_argument('--output', type=pathlib.Path, default=ROOT / 'build' / 'mutation', help='folder of results')
     parser.add_argument('--list', action='store_true', help='print the mutants of the sample, and end')
     parser.add_argument('--survivors', action='store_true', help='run the mutants again that survived')

@@ -48,7 +48,7 @@ class Outcome:
       identity: identity of the mutant.
       digest: hash of the changed source.
       result: 'caught', 'slow' (caught by the time limit), 'survived' or 'invalid' (no test ran).
-      seconds: time of the tests.
+      seconds: time of all tests.
       details: the test that failed, or what went wrong.
     """
 
@@ -82,7 +82,7 @@ class Checkout:
         Args:
           mutant: the change.
           tests: test files, those that are likely to fail first.
-          limit: seconds after which the mutant counts as caught.
+          limit: seconds without the end of a test after which the mutant counts as caught.
         """
         path = self.root / mutant.file
         source, times = path.read_bytes(), path.stat()
@@ -96,7 +96,7 @@ class Checkout:
         seconds = round(time.monotonic() - started, 1)
         outcome = Outcome(mutant.identity, digest_of(mutant, source), 'caught', seconds)
         if status is None:
-            return dataclasses.replace(outcome, result='slow', details=f'more than {limit:.0f} s')
+            return dataclasses.replace(outcome, result='slow', details=f'no test ended within {limit:.0f} s')
         if status == 0:
             return dataclasses.replace(outcome, result='survived')
         if status in (WRONG_ARGUMENTS, NO_TESTS) and not any(line.startswith('E ') for line in lines):
@@ -105,7 +105,7 @@ class Checkout:
         return dataclasses.replace(outcome, details=failed[0].partition(' - ')[0] if failed else f'status {status}')
 
     def run_tests(self, words: Sequence[str], limit: float | None = None) -> tuple[int | None, list[str]]:
-        """Runs pytest; returns its status, None after the time limit, and the lines that it printed."""
+        """Runs pytest; returns its status (None if no test ended within the limit) and the lines that it printed."""
         command = [sys.executable, '-m', 'pytest', '-n', '0', '--dist=no', '-q', '-p', 'no:cacheprovider', *words]
         with tempfile.TemporaryDirectory(prefix='t', dir=self.root, ignore_cleanup_errors=True) as temporary:
             path = os.pathsep.join([str(self.root), *filter(None, [os.environ.get('PYTHONPATH')])])
@@ -122,14 +122,23 @@ class Checkout:
                     preexec_fn=_limit_resources,
                 )
                 try:
-                    status = process.wait(limit)
-                except subprocess.TimeoutExpired:
-                    status = None
+                    status = _wait(process, output, limit)
                 finally:
                     with contextlib.suppress(ProcessLookupError):
                         os.killpg(process.pid, signal.SIGKILL)  # the programs that the tests have started, too
                     process.wait()
             return status, output.read_text(errors='replace').splitlines()
+
+
+def _wait(process: subprocess.Popen[bytes], output: pathlib.Path, limit: float | None) -> int | None:
+    """Returns the status of pytest; None if it printed nothing for `limit` seconds, for which no test ended."""
+    size, changed = 0, time.monotonic()
+    while limit is None or time.monotonic() - changed < limit:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return process.wait(1)
+        if output.stat().st_size > size:
+            size, changed = output.stat().st_size, time.monotonic()
+    return None
 
 
 def _limit_resources() -> None:
@@ -168,7 +177,7 @@ def run_all(
       root: folder of the checkout, which is not changed.
       journal: file with a line for each outcome.
       jobs: number of copies and of processes.
-      limit: seconds for the tests of a mutant.
+      limit: seconds without the end of a test after which a mutant counts as caught.
       report: function that is called with each outcome.
     """
     with _copies(root, jobs) as checkouts, concurrent.futures.ThreadPoolExecutor(jobs) as threads:
