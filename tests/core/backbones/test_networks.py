@@ -89,7 +89,7 @@ def _size_of_logits(stride):
     return [2, *(int((side - 1) / stride + 1) for side in _TRAINED), _CLASSES]
 
 
-# A network of each family; test_precision.py has the gradients at stride 16.
+# A network of each family; test_compute_types.py has the gradients at stride 16.
 _QUICK_TO_LEARN = (('mobilenet_v2', 8), ('mobilenet_v3_small_seg', 8), ('resnet_v1_18', 8))
 _LEARNING = (
     ('mobilenet_v2', 32),

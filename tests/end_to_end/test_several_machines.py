@@ -21,7 +21,7 @@ from deeplab.options import CloneOptions
 from deeplab.training import train_loop
 from tests.helpers import servers, training_setup
 
-ROOT = pathlib.Path(__file__).parents[1]
+ROOT = pathlib.Path(__file__).parents[2]
 
 
 @pytest.fixture(autouse=True)

@@ -56,7 +56,7 @@ NETWORKS = {
 }
 
 
-# Of the same operations as others, whose gradients test_precision.py and parity show.
+# Of the same operations as others, whose gradients test_compute_types.py and parity show.
 _LONG = ('mobilenet_v3_large_seg', 'xception_41', 'mobilenet_edgetpu', 'nas_hnasnet', 'nas_pnasnet')
 
 
