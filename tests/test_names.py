@@ -97,3 +97,12 @@ def test_tables():
         'a        1,200',
         'longer       7  new',
     ]
+
+
+def test_names_keep_their_capitals_in_the_middle_of_a_sentence():
+    assert [names.lower_first(text) for text in ('OpenVINO on', 'JSON file', 'A file', 'Names.')] == [
+        'OpenVINO on',
+        'JSON file',
+        'a file',
+        'names.',
+    ]
