@@ -203,6 +203,13 @@ def test_cutout_hides_squares_of_image_and_label():
     assert len(tops) > 10
 
 
+def test_the_middles_of_cutout_squares_lie_anywhere():
+    label = np.zeros((2, 3, 1), np.int32)
+    hidden = [cutout.random_cutout(tripled(label), tf.constant(label), 1, 1, MEAN, 255, seed(n))[1] for n in range(60)]
+    places = {tuple(np.argwhere(each.numpy()[..., 0] == 255)[0].tolist()) for each in hidden}
+    assert places == {(row, column) for row in range(2) for column in range(3)}
+
+
 def test_cutout_hides_several():
     label = np.ones((60, 60, 1), np.uint8)
     _, cut = cutout.random_cutout(tripled(label), tf.constant(label), 5, 6, MEAN, 255, seed(1))

@@ -4,6 +4,7 @@ Covers datasets/descriptors/ade20k.py, datasets/descriptors/camvid.py, datasets/
 datasets/descriptors/pascal_voc_seg.py and files/user_modules.py.
 """
 
+import hashlib
 import json
 import os
 import re
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 
 from deeplab.datasets import descriptor
+from deeplab.datasets.descriptors import camvid32
 from deeplab.errors import OptionError
 from deeplab.registry import DATASETS
 
@@ -40,6 +42,29 @@ def test_the_packages_data_sets(name, classes, ignore, splits):
     assert len(dataset.class_names) == classes
     assert dataset.palette.shape == (classes, 3) and dataset.palette.dtype == np.uint8
     assert not dataset.palette.flags.writeable
+
+
+@pytest.mark.parametrize(
+    ('name', 'digest'),
+    [
+        ('ade20k', '7ebd74a64a56'),
+        ('camvid', '2cb141cc612a'),
+        ('camvid32', '85975e3b7023'),
+        ('cityscapes', '5af5a8d200c6'),
+        ('coco_panoptic', 'efcc320916d0'),
+        ('coco_stuff', '0b1ece87d53c'),
+        ('mapillary_vistas', 'e52761e16320'),
+        ('pascal_voc_seg', '46a99c0d1f42'),
+    ],
+)
+def test_published_colors_do_not_change(name, digest):
+    assert hashlib.sha256(descriptor.load(name).palette.tobytes()).hexdigest().startswith(digest)
+
+
+def test_the_11_classes_of_camvid_have_colors_of_the_32():
+    dataset = descriptor.load('camvid')
+    colors = {(group, color) for _, color, group in camvid32.CLASSES}
+    assert {*zip(dataset.class_names, map(tuple, dataset.palette.tolist()), strict=True)} <= colors
 
 
 def test_known_names_are_found_without_a_list():
