@@ -109,6 +109,8 @@ def test_tflite_is_proven_described_and_predicts(training, tmp_path):
     (tmp_path / 'damaged.tflite').write_bytes(content)
     with pytest.raises(CheckpointError, match=r'damaged\.tflite.*cannot be loaded \(it is damaged'):
         Predictor.from_export(tmp_path / 'damaged.tflite')
+    with exports.opened(str(path)) as exported:
+        assert exported.predict(predictor_setup.pixels(33, 49)[np.newaxis], False).probabilities is None
     image = predictor_setup.pixels(20, 40)
     with Predictor.from_checkpoint(training, crop_size=(33, 49)) as predictor, Predictor.from_export(path) as exported:
         assert exported.class_names == tuple(predictor_setup.CLASSES)
@@ -276,6 +278,31 @@ def test_a_saved_model_for_a_server(training, tmp_path):
     name, tensor = (_field(_field(request, 2), number) for number in (1, 2))
     warmup = tf.make_ndarray(TensorProto.FromString(tensor))
     assert (name, warmup.shape, warmup.dtype) == (b'image', (1, 33, 49, 3), np.uint8)
+
+
+def test_onnx_computes_probabilities_only_if_they_are_asked_for(tmp_path):
+    _skip_without('onnx')
+    from onnx import TensorProto as Types
+    from onnx import helper, save
+
+    nodes = [
+        helper.make_node('ArgMax', ['image'], ['labels'], axis=3, keepdims=0),
+        helper.make_node('Softmax', ['image'], ['probabilities'], axis=3),
+    ]
+    sides = (1, 4, 5, 3)
+    image, probabilities = (helper.make_tensor_value_info(n, Types.FLOAT, sides) for n in ('image', 'probabilities'))
+    labels = helper.make_tensor_value_info('labels', Types.INT64, sides[:3])
+    graph = helper.make_graph(nodes, 'network', [image], [labels, probabilities])
+    save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid('', 13)], ir_version=8, producer_name='test'),
+        tmp_path / 'm.onnx',
+    )
+    images = predictor_setup.pixels(4, 5)[np.newaxis]
+    with exports.opened(str(tmp_path / 'm.onnx')) as exported:
+        assert (exported.size, exported.num_classes, exported.has_probabilities) == ((4, 5), 3, True)
+        np.testing.assert_array_equal(exported.predict(images, True).labels, images.argmax(axis=3))
+        assert exported.predict(images, True).probabilities.shape == sides
+        assert exported.predict(images, False).probabilities is None
 
 
 @pytest.mark.slow
