@@ -373,6 +373,7 @@ def test_figures_are_measured_in_a_process(training, tmp_path, monkeypatch):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(export_figures, 'measured', lambda request, plugins: dataclasses.replace(FIGURES, threads=1))
         report = benchmark.run(cli.options_of('benchmark', words)).report
+    assert report.count('100 MB') == 4
     assert len(json.loads(json_path.read_text())['exports']) == report.count(str(path)) == 4
     with pytest.raises(CheckpointError, match='none.tflite'):
         benchmark.run(cli.options_of('benchmark', [f'--output={json_path}', str(tmp_path / 'none.tflite')]))

@@ -34,20 +34,41 @@ def for_module(root: pathlib.Path, file: str) -> list[str]:
 
     Returns:
       Paths in the checkout: the test file of the module's name, test files whose docstring names the module ("Covers
-      core/dropout.py"), those that import it, and those of its package.
+      core/dropout.py"), those that import it or what its package exports of it, and those of its package.
     """
     module = pathlib.PurePosixPath(file).relative_to('deeplab')
     own = str('tests' / module.parent / f'test_{module.stem}.py')
-    name = '.'.join(('deeplab', *module.with_suffix('').parts)).removesuffix('.__init__')
+    names = _importable_names(root)[file]
     folder = f'{"tests" / module.parent}/'
 
     def rank(each: TestFile) -> int:
-        rules = (each.path == own, str(module) in each.docstring, name in each.imports, each.path.startswith(folder))
+        rules = (
+            each.path == own,
+            str(module) in each.docstring,
+            bool(names & each.imports),
+            each.path.startswith(folder),
+        )
         return rules.index(True) if any(rules) else len(rules)
 
     ranked = [(rank(each), each.path) for each in test_files(root)]
     is_in_package = len(module.parts) > 1
     return [path for position, path in sorted(ranked) if position < (4 if is_in_package else 3)]
+
+
+@functools.cache
+def _importable_names(root: pathlib.Path) -> dict[str, frozenset[str]]:
+    """Names by which each module is imported: its own, and those of what its package imports from it."""
+    modules = {}
+    for path in (root / 'deeplab').rglob('*.py'):
+        name = '.'.join(path.relative_to(root).with_suffix('').parts).removesuffix('.__init__')
+        modules[name] = path.relative_to(root).as_posix()
+    names = {file: {name} for name, file in modules.items()}
+    for package, file in modules.items():
+        if file.endswith('__init__.py'):
+            for node in ast.parse((root / file).read_bytes()).body:
+                if isinstance(node, ast.ImportFrom) and node.module in modules:
+                    names[modules[node.module]] |= {f'{package}.{each.asname or each.name}' for each in node.names}
+    return {file: frozenset(each) for file, each in names.items()}
 
 
 @functools.cache

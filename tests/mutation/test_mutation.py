@@ -131,11 +131,16 @@ def test_the_tests_of_a_module(tmp_path):
         'test_covers.py': '"""Covers core/a.py."""',
         'zoo/test_c.py': 'from deeplab.core import a',
         'zoo/test_d.py': 'from deeplab.core.a import f',
-        'zoo/test_other.py': 'from deeplab.core import b',
+        'zoo/test_e.py': 'from deeplab.core import f',
+        'zoo/test_other.py': 'from deeplab.core import b, g',
     }.items():
         (tmp_path / 'tests' / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / 'tests' / name).write_text(text)
-    names = ['core/test_a.py', 'test_covers.py', 'zoo/test_c.py', 'zoo/test_d.py']
+    (tmp_path / 'deeplab/core').mkdir(parents=True)
+    (tmp_path / 'deeplab/core/__init__.py').write_text('from deeplab.core.a import f\nfrom deeplab.core.b import g\n')
+    for name in 'ab':
+        (tmp_path / f'deeplab/core/{name}.py').touch()
+    names = ['core/test_a.py', 'test_covers.py', 'zoo/test_c.py', 'zoo/test_d.py', 'zoo/test_e.py']
     names += ['core/losses/test_e.py', 'core/test_b.py']
     assert relevant_tests.for_module(tmp_path, 'deeplab/core/a.py') == [f'tests/{name}' for name in names]
 
