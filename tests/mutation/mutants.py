@@ -76,6 +76,8 @@ WITHOUT_EFFECT = {
 TUNING = re.compile(
     r'(?i)second|timeout|interval|patience|wait|retr|bytes|buffer|chunk|cache|ahead|queue|worker|thread'
 )
+# Functions that wait, whose arguments are bounds of time, memory or work.
+WAITS = re.compile(r'sleep|_?wait_\w+')
 # Packages whose numbers are sizes, distances and colors of drawings, which eyes judge.
 DRAWINGS = ('pictures/', 'reporting/', 'programs/demo/', 'checks/case_pictures.py', 'checks/html_report.py')
 
@@ -327,7 +329,8 @@ class _Finder(ast.NodeVisitor):
     def visit_Call(self, node: ast.Call) -> None:
         """Swapped arguments."""
         name = _called(node)
-        if name in LOG_LEVELS | {'sleep', 'TypeVar', 'cast', 'print'} or name.endswith(('Error', 'Warning')):
+        is_prose = name in LOG_LEVELS | {'TypeVar', 'cast', 'print'} or name.endswith(('Error', 'Warning'))
+        if is_prose or WAITS.fullmatch(name):
             return
         first = node.args[:2]
         if len(first) == 2 and _are_alike(*first) and name not in SYMMETRIC | ORDERED:

@@ -85,6 +85,8 @@ def test_kinds_of_changes(kind, source, expected):
         'x = f(buffer_size=2, num_parallel_calls=1)',
         'WAIT_SECONDS = 5',
         'file.close()',
+        'x = self._wait_until(a, 1)',
+        'x = a.nbytes + b.nbytes',
         'assert a == 1',
         'if TYPE_CHECKING:\n  a()',
         'x = isinstance(a, b)',
