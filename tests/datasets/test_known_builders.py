@@ -6,6 +6,7 @@ datasets/coco_folders.py, datasets/descriptors/camvid32.py, datasets/descriptors
 datasets/descriptors/coco_stuff.py and datasets/descriptors/mapillary_vistas.py.
 """
 
+import importlib
 import json
 import os
 
@@ -71,6 +72,13 @@ def same(masks, wanted):
 
 IMAGE = dataset_files.jpeg(dataset_files.pixels())
 IDS = dataset_files.ids(classes=11)
+
+
+def test_the_usual_number_of_shards_of_a_split():
+    wanted = {'ade20k': 4, 'camvid': 4, 'cityscapes': 10, 'coco': 10, 'coco_stuff': 10, 'folder': 4}
+    wanted |= {'mapillary': 10, 'voc2012': 4}
+    modules = {name: importlib.import_module(f'deeplab.datasets.build_{name}_data') for name in wanted}
+    assert {name: module.DEFAULT_NUM_SHARDS for name, module in modules.items()} == wanted
 
 
 def camvid(tmp_path, **more):

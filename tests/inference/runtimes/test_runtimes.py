@@ -7,12 +7,13 @@ inference/runtimes/tensorflow.py, inference/loaded_model.py and registry/engines
 import logging
 import re
 import sys
+import types
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from deeplab.inference.runtimes import tflite
+from deeplab.inference.runtimes import openvino, tflite
 from deeplab.registry import ENGINES, Execution, FrozenGraph
 from deeplab.system import packages
 
@@ -32,6 +33,12 @@ def _graph(build, shape=(1, 5, 7, 3)):
 def _skip_without(engine):
     if missing := packages.missing(ENGINES.get(engine).requires):  # importing them here would load their telemetry
         pytest.skip(f'{missing} are not installed')
+
+
+def test_the_types_in_which_openvino_computes_are_those_of_the_processor(monkeypatch):
+    core = types.SimpleNamespace(get_property=lambda *_: ['FP32', 'BF16', 'INT8'])
+    monkeypatch.setattr(openvino, 'package', lambda: types.SimpleNamespace(Core=lambda: core))
+    assert openvino.precisions() == ('float32', 'bfloat16')
 
 
 @pytest.mark.parametrize('engine', ENGINE_NAMES)
