@@ -1,4 +1,4 @@
-"""Mutation testing: tells which share of a sample of mutants the plain tests catch.
+"""Mutation testing: tells which share of a sample of mutants the tests catch.
 
     python -m tests.mutation --sample=225 --seed=0     # all of it; continues a run that was stopped
     python -m tests.mutation --sample=225 --survivors  # again those that survived, after tests were added

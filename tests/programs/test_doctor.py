@@ -217,6 +217,13 @@ def test_colors_whose_meaning_is_not_given(tmp_path):
     assert not result.remaining and '--eval_split=val' in result.suggestion.lines[-1]
 
 
+def test_gray_levels_in_equal_channels_are_no_colors(tmp_path):
+    _unsplit(tmp_path, lambda ids: dataset_files.png(np.repeat(ids[..., np.newaxis], 3, axis=2)))
+    result = _examine(tmp_path)
+    assert 'gray levels in equal channels' in result.report
+    assert 'The colors are' not in result.report and '--colors' not in result.suggestion.lines[0]
+
+
 def test_listed_name_without_an_image(tmp_path):
     folder = _write(tmp_path, _clean(), IN_FILES)
     (folder / 'images/train2.jpg').unlink()
