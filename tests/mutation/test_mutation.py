@@ -105,10 +105,10 @@ def test_numbers_in_drawings_are_excluded():
 
 
 def test_every_mutant_of_a_real_module_is_python_and_differs():
-    source = (ROOT / 'deeplab' / 'model.py').read_bytes()
+    source = (ROOT / 'deeplab' / 'core' / 'heads' / 'aspp.py').read_bytes()
     tree = ast.dump(ast.parse(source))
-    made = mutants.mutants_of_source(source, 'deeplab/model.py')
-    assert len({each.identity for each in made}) == len(made) > 100
+    made = mutants.mutants_of_source(source, 'deeplab/core/heads/aspp.py')
+    assert len({each.identity for each in made}) == len(made) > 10
     assert all(ast.dump(ast.parse(each.applied(source))) != tree for each in made)
 
 
