@@ -61,8 +61,9 @@ def test_published_colors_do_not_change(name, digest):
     assert hashlib.sha256(descriptor.load(name).palette.tobytes()).hexdigest().startswith(digest)
 
 
-def test_the_11_classes_of_camvid_have_colors_of_the_32():
+def test_the_11_classes_of_camvid_have_colors_and_splits_of_the_32():
     dataset = descriptor.load('camvid')
+    assert dataset.splits == descriptor.load('camvid32').splits
     colors = {(group, color) for _, color, group in camvid32.CLASSES}
     assert {*zip(dataset.class_names, map(tuple, dataset.palette.tolist()), strict=True)} <= colors
 

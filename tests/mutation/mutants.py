@@ -66,11 +66,11 @@ REMOVABLE = {
     *('close', 'collect', 'flush', 'join', 'sleep', 'unlink', 'rmtree', 'cancel', 'shutdown', 'simplefilter'),
     *('filterwarnings', 'print', 'set_verbosity'),
 }
-# Keyword arguments that change speed, memory, layout of a text, or a check of what always holds.
+# Keyword arguments, and keys of such, that change speed, memory, layout, an example or a check of what always holds.
 WITHOUT_EFFECT = {
     *('buffer_size', 'capacity', 'check', 'chunksize', 'compress_level', 'compresslevel', 'copy', 'daemon', 'end'),
     *('exist_ok', 'flush', 'ignore_errors', 'indent', 'maxsize', 'max_workers', 'missing_ok', 'num_parallel_calls'),
-    *('num_threads', 'optimize', 'parents', 'stacklevel', 'strict', 'timeout', 'width'),
+    *('num_threads', 'optimize', 'parents', 'preview', 'read_value', 'stacklevel', 'strict', 'timeout', 'width'),
 }
 # Names of constants that are measures of time, memory or work.
 TUNING = re.compile(
@@ -202,6 +202,14 @@ class _Finder(ast.NodeVisitor):
         if node.arg is None or not (node.arg in WITHOUT_EFFECT or TUNING.search(node.arg)):
             self.visit(node.value)
 
+    def visit_Dict(self, node: ast.Dict) -> None:
+        """Visits values whose keys are no such arguments."""
+        for key, value in zip(node.keys, node.values, strict=True):
+            if key is not None:
+                self.visit(key)
+            if not (isinstance(key, ast.Constant) and key.value in WITHOUT_EFFECT):
+                self.visit(value)
+
     def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
         """Visits defaults and body, but no decorators and type hints; texts of objects are for developers."""
         if node.name in ('__repr__', '__str__'):
@@ -293,9 +301,12 @@ class _Finder(ast.NodeVisitor):
             self.visit(statement)
 
     def visit_IfExp(self, node: ast.IfExp) -> None:
-        """An opposite condition."""
-        self._negate(node.test)
-        self.generic_visit(node)
+        """An opposite condition, unless it chooses between words."""
+        if not any(_is_constant(each, str) and ' ' in ast.literal_eval(each) for each in (node.body, node.orelse)):
+            self._negate(node.test)
+            self.visit(node.test)
+        self.visit(node.body)
+        self.visit(node.orelse)
 
     def visit_While(self, node: ast.While) -> None:
         """Visits the body; another condition is an endless loop."""
@@ -333,7 +344,8 @@ class _Finder(ast.NodeVisitor):
         if is_prose or WAITS.fullmatch(name):
             return
         first = node.args[:2]
-        if len(first) == 2 and _are_alike(*first) and name not in SYMMETRIC | ORDERED:
+        is_drawn = not self._has_numbers and any(isinstance(each, ast.Constant) for each in first)
+        if len(first) == 2 and _are_alike(*first) and name not in SYMMETRIC | ORDERED and not is_drawn:
             (start, middle), (follows, end) = map(self._span, first)
             new = self._text(first[1]) + self._source[middle:follows].decode() + self._text(first[0])
             self._put('swapped arguments', first[0].lineno, start, end, new)

@@ -85,6 +85,8 @@ def test_kinds_of_changes(kind, source, expected):
         'x = f(buffer_size=2, num_parallel_calls=1)',
         'WAIT_SECONDS = 5',
         'file.close()',
+        "x = {'compress_level': 1}",
+        "x = 'is not there' if a == b else 'are not there'",
         'x = self._wait_until(a, 1)',
         'x = a.nbytes + b.nbytes',
         'assert a == 1',
