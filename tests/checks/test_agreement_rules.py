@@ -4,9 +4,8 @@ import math
 
 import numpy as np
 
-from deeplab.checks import appearance
-
-GRID = appearance.GRID
+from deeplab.checks import agreement_rules, inspection
+from deeplab.checks.facts import GRID
 
 
 def _kept(exchanged_image, images=24):
@@ -47,7 +46,7 @@ def test_cells_have_the_color_and_the_id_in_their_middle():
     colors[2, 1] = 31, 32, 63
     ids = np.zeros((3 * GRID, 5 * GRID), np.uint8)
     ids[3 * 1 + 1, 5 * 2 + 2] = 7
-    codes, labels = appearance.cells(colors, ids)
+    codes, labels = inspection.cells(colors, ids)
     assert np.argwhere(codes).tolist() == [[1, 2], [2, 1]]
     assert (codes[1, 2], codes[2, 1]) == (0b111_000_01, 0b000_001_00)
     assert np.argwhere(labels).tolist() == [[1, 2]] and labels[1, 2] == 7
@@ -55,13 +54,13 @@ def test_cells_have_the_color_and_the_id_in_their_middle():
 
 def test_the_gain_of_exchanged_labels():
     kept = [*_kept(5), None]
-    (exchange,) = appearance.exchanged(kept, 3, 255)
+    (exchange,) = agreement_rules.exchanged(kept, 3, 255)
     assert (exchange.place, exchange.one, exchange.other) == (5, 0, 1)
     assert exchange.gain > 1
     np.testing.assert_allclose(exchange.gain, _naive_gain(kept[:-1], 5, 0, 1), rtol=1e-4)
 
 
 def test_nothing_is_exchanged():
-    assert not list(appearance.exchanged(_kept(None), 3, 255))
-    assert not list(appearance.exchanged(_kept(5, images=appearance.FEWEST_IMAGES - 1), 3, 255))
-    assert list(appearance.exchanged(_kept(5, images=appearance.FEWEST_IMAGES), 3, 255))
+    assert not list(agreement_rules.exchanged(_kept(None), 3, 255))
+    assert not list(agreement_rules.exchanged(_kept(5, images=agreement_rules.FEWEST_IMAGES - 1), 3, 255))
+    assert list(agreement_rules.exchanged(_kept(5, images=agreement_rules.FEWEST_IMAGES), 3, 255))
