@@ -3,6 +3,7 @@
 import dataclasses
 import inspect
 import pathlib
+import re
 
 from deeplab import cli, options
 from deeplab.options import fields
@@ -70,6 +71,7 @@ def _section(registry):
 def _parameter(parameter, meaning):
     allowed = parameter.range or ', '.join(parameter.choices)
     default = str(parameter.default).lower() if isinstance(parameter.default, bool) else parameter.default
+    meaning = re.sub(r'\{(\w+)\}', r'`--\1`', meaning)
     return f'| `--{parameter.flag_name}` | {default} | {allowed} | {meaning} |'
 
 

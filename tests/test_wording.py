@@ -21,6 +21,32 @@ def _named_options():
                 yield path.name, node.lineno, node.value
 
 
+def _texts(path):
+    """Yields the strings of a module, without docstrings."""
+    tree = ast.parse(path.read_text(encoding='utf-8'))
+    kinds = (ast.Module, ast.FunctionDef, ast.ClassDef)
+    docstrings = {
+        id(node.body[0].value) for node in ast.walk(tree) if isinstance(node, kinds) and ast.get_docstring(node)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
+            yield node.value
+
+
+def test_libraries_name_options_by_their_fields():
+    """What remains are lines to paste in a shell: suggestions of the doctor, of presets, of descriptions."""
+    package = SOURCES[0].parent
+    above = ('cli', 'programs', 'overview.py', 'start.py')
+    libraries = [path for path in SOURCES if path.relative_to(package).parts[0] not in above]
+    texts = [
+        f'{path.name}: {text}'
+        for path in libraries
+        for text in _texts(path)
+        if re.search(r'(?<![\w-])--[a-z]\w+', text)
+    ]
+    assert len(texts) <= 25, '\n'.join(texts)
+
+
 def test_a_flag_on_a_command_line_a_field_in_python():
     with wording.flag_names({'ModelOptions.crop_size': 'train_crop_size', 'TrainOptions.xla': 'xla'}):
         assert wording.option('ModelOptions.crop_size') == '--train_crop_size'

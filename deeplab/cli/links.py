@@ -55,7 +55,7 @@ def parameters(kind: type, registry: Registry[Any] | None = None) -> list[Flag]:
       registry: the one of its registries whose parameters are meant; None for all.
     """
     return [
-        _parameter_flag(parameter, kind.__name__, each.meaning_of(parameter))
+        _parameter_flag(parameter, kind.__name__, qualified(each.meaning_of(parameter), kind.__name__))
         for each in (registries_of(kind) if registry is None else (registry,))
         for parameter in each.parameters().values()
     ]

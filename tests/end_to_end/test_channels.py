@@ -200,7 +200,7 @@ def test_a_gray_network_from_one_for_colors(tmp_path, caplog):
 @pytest.mark.parametrize('channels', [1, 5])
 def test_three_channels_where_the_data_set_has_others(tmp_path, channels):
     data = write_data(tmp_path, channels, 8, [dataset_files.npy(pixels(channels))])
-    message = f"The network takes images of 3 channels, those of the data set 'it' have {channels}"
+    message = f"The network takes images of 3 channels, images of the data set 'it' have {channels}"
     options = train_options(data, tmp_path / 'log', 3)
     with pytest.raises(OptionError, match=message):
         train.run(options)

@@ -95,7 +95,7 @@ register(
                 'Largest standard deviation, in pixels, of a Gaussian blur.',
                 range='[0, 20]',
             ),
-            Parameter('blur_probability', 0.5, 'Fraction of the images that --blur_sigma blurs.', range='(0, 1]'),
+            Parameter('blur_probability', 0.5, 'Fraction of the images that {blur_sigma} blurs.', range='(0, 1]'),
         ),
         title='Blur',
         details=lambda values: (

@@ -110,7 +110,7 @@ register(
                 range='[0, 4096]',
             ),
             Parameter(
-                'cutout_count', 1, 'Number of squares that --cutout_size cuts out of an image.', range='(0, inf)'
+                'cutout_count', 1, 'Number of squares that {cutout_size} cuts out of an image.', range='(0, inf)'
             ),
         ),
         source='arXiv:1708.04552, section 3; arXiv:1906.01916, section 3',
