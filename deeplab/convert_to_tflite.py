@@ -45,7 +45,7 @@ _MODES = {1: 'L', 3: 'RGB'}  # Pillow's names, by channels
 
 
 @dataclasses.dataclass(frozen=True)
-class Result:
+class TfliteConversion:
     """Result of the program.
 
     Attributes:
@@ -87,7 +87,7 @@ class Source(NamedTuple):
         return ends
 
 
-def run(options: ConvertOptions) -> Result:
+def run(options: ConvertOptions) -> TfliteConversion:
     """Converts a graph, and compares both on the test image before the file is put in place.
 
     Raises:
@@ -115,7 +115,7 @@ def run(options: ConvertOptions) -> Result:
     )
     if agreement is not None:
         lines.append(f'{agreement:.2%} of the labels of {options.test_image_path} equal the labels of the graph.')
-    return Result(path, agreement, is_quantized, '\n'.join(lines))
+    return TfliteConversion(path, agreement, is_quantized, '\n'.join(lines))
 
 
 def _source(options: ConvertOptions) -> Source:

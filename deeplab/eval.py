@@ -43,7 +43,7 @@ _OUTPUT = r'\w+-.+\.(json|csv)'  # names of the files that are written
 
 
 @dataclasses.dataclass(frozen=True)
-class Result:
+class EvalResult:
     """Result of a run of the program.
 
     Attributes:
@@ -55,7 +55,7 @@ class Result:
     report: str
 
 
-def run(options: EvalOptions) -> Result:
+def run(options: EvalOptions) -> EvalResult:
     """Evaluates each new checkpoint until the limits in `options.wait` are reached, or several given ones.
 
     Args:
@@ -72,7 +72,7 @@ def run(options: EvalOptions) -> Result:
         return _run(options)
 
 
-def _run(options: EvalOptions) -> Result:
+def _run(options: EvalOptions) -> EvalResult:
     """Does the work of `run`, in a locked folder."""
     opening.check(options.engine)  # before the records, which may take long
     _require_no_export_among_several(options)
@@ -94,7 +94,7 @@ def _run(options: EvalOptions) -> Result:
     choice = _choice(options.use_moving_average)
     newest = waiting.rounds(options.checkpoint_dir, options.wait)
     rounds = [_evaluate(checkpoint, options, task, choice) for checkpoint in newest]
-    return Result(tuple(rounds), report(rounds[-1], split.descriptor) if rounds else '')
+    return EvalResult(tuple(rounds), report(rounds[-1], split.descriptor) if rounds else '')
 
 
 def _require_no_export_among_several(options: EvalOptions) -> None:
@@ -168,7 +168,7 @@ def _evaluate(
     return dataclasses.replace(found, documents={})  # they may be large, and are written
 
 
-def _of_several(options: EvalOptions, task: evaluation_rounds.Task) -> Result:
+def _of_several(options: EvalOptions, task: evaluation_rounds.Task) -> EvalResult:
     """Evaluates several checkpoints that exist, and compares them; one that cannot be read is left out.
 
     Raises:
@@ -200,7 +200,7 @@ def _of_several(options: EvalOptions, task: evaluation_rounds.Task) -> Result:
             evaluation_rounds.write_json(content, path)
     except OptionError as error:
         raise OutputError(str(error), text) from error
-    return Result(tuple(rounds), f'{text}\nAll checkpoints: {path}')
+    return EvalResult(tuple(rounds), f'{text}\nAll checkpoints: {path}')
 
 
 def _publish(result: evaluation_rounds.Round, descriptor: DatasetDescriptor, options: EvalOptions) -> None:

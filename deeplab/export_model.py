@@ -23,18 +23,18 @@ from collections.abc import Sequence
 from deeplab.evaluation import runner
 from deeplab.export import destinations, export_graph, plain, results
 from deeplab.export.destinations import Destination
-from deeplab.export.plain import INFERENCE_GRAPH, Result, check_fit, compare, find_checkpoint
+from deeplab.export.plain import INFERENCE_GRAPH, PlainExport, check_fit, compare, find_checkpoint
 from deeplab.export.work import CheckpointExports
 from deeplab.files import output_files
 from deeplab.inference.run_weights import WeightsChoice
 from deeplab.options import ExportOptions
 from deeplab.system import memory
 
-__all__ = ['INFERENCE_GRAPH', 'Result', 'check_fit', 'compare', 'find_checkpoint', 'run']
+__all__ = ['INFERENCE_GRAPH', 'PlainExport', 'check_fit', 'compare', 'find_checkpoint', 'run']
 
 
 @memory.explained('export_model')
-def run(options: ExportOptions) -> Result:
+def run(options: ExportOptions) -> PlainExport:
     """Exports a checkpoint's network, and compares each export with the network before it is moved to its path.
 
     Args:

@@ -64,7 +64,7 @@ class Round:
 
 
 @dataclasses.dataclass(frozen=True)
-class Result:
+class VisResult:
     """Result of a run of the program.
 
     Attributes:
@@ -82,7 +82,7 @@ class Result:
     report: str
 
 
-def run(options: VisOptions) -> Result:
+def run(options: VisOptions) -> VisResult:
     """Visualizes each new checkpoint until the limits in `options.wait` are reached.
 
     Args:
@@ -100,7 +100,7 @@ def run(options: VisOptions) -> Result:
         return _run(options)
 
 
-def _run(options: VisOptions) -> Result:
+def _run(options: VisOptions) -> VisResult:
     """Does the work of `run`, in a locked folder."""
     opening.check(options.engine)  # before the records, which may take long
     options = exports.checked(options)
@@ -139,7 +139,7 @@ def _run(options: VisOptions) -> Result:
         rounds.append(_visualize(checkpoint, network, split, pictures, options))
     report = '\n'.join([_report(rounds[-1], pictures_dir, raw_dir), *(e.report() for e in extras)]) if rounds else ''
     archive = next((extra.path for extra in extras if isinstance(extra, submission.Submission)), None)
-    return Result(tuple(rounds), pictures_dir, raw_dir, archive, report)
+    return VisResult(tuple(rounds), pictures_dir, raw_dir, archive, report)
 
 
 def _extras(options: VisOptions, split: runner.Split, pictures_dir: str, colormap: np.ndarray) -> list[Extra]:

@@ -45,7 +45,7 @@ Pairs = Sequence[tuple[Annotation, Annotation]]
 
 
 @dataclasses.dataclass(frozen=True)
-class Result:
+class CocoFormatResult:
     """Result of `deeplab eval_coco_format`.
 
     Attributes:
@@ -62,7 +62,7 @@ class Result:
     images: int
 
 
-def run(options: CocoFormatOptions) -> Result:
+def run(options: CocoFormatOptions) -> CocoFormatResult:
     """Compares predictions with the ground truth.
 
     Raises:
@@ -82,7 +82,7 @@ def run(options: CocoFormatOptions) -> Result:
     means = panoptic.means(figures, truth.is_thing)
     took = f'{names.counted(len(pairs), "image")} in {names.duration(seconds)}.'
     report = [*_table(means, options.print_digits), took]
-    result = Result('\n'.join(report), means, figures, len(pairs))
+    result = CocoFormatResult('\n'.join(report), means, figures, len(pairs))
     if options.results_json_file:
         _write(result, truth, options)
     return result
@@ -170,7 +170,7 @@ def _table(means: dict[str, panoptic.Figures], digits: int) -> list[str]:
     return lines
 
 
-def _write(result: Result, truth: Annotations, options: CocoFormatOptions) -> None:
+def _write(result: CocoFormatResult, truth: Annotations, options: CocoFormatOptions) -> None:
     """Writes all results to a JSON file."""
     content = {
         'metric': options.metric,

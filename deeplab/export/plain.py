@@ -26,7 +26,7 @@ INFERENCE_GRAPH = 'inference_graph.pbtxt'
 
 
 @dataclasses.dataclass(frozen=True)
-class Result:
+class PlainExport:
     """What was exported.
 
     Attributes:
@@ -88,7 +88,7 @@ def write(
     destination: Destination,
     facts: Mapping[str, Any],
     prove: Callable[[str], None] = lambda path: None,
-) -> Result:
+) -> PlainExport:
     """Writes a format that holds the network as TensorFlow's graph, from the pixels of an image of any size.
 
     Args:
@@ -127,7 +127,7 @@ def write(
             with output_files.writing_to(folder, 'ExportOptions.export_path'):
                 _write_inference_graph(export_graph.with_variables(options), folder)
     step, size = checkpoints.step_of(checkpoint), writing.size_of(path)
-    result = Result(path, checkpoint, step, export.parameters, size, agreement, difference, '')
+    result = PlainExport(path, checkpoint, step, export.parameters, size, agreement, difference, '')
     return dataclasses.replace(result, report=report(result, options, record, image.shape))
 
 
@@ -185,7 +185,7 @@ _RGB_IMAGE = "tf.io.decode_jpeg(tf.io.read_file('image.jpg'), channels=3).numpy(
 _OTHER_IMAGE = "np.load('image.npy')  # [height, width, {channels}] uint{bits}"
 
 
-def report(result: Result, options: ExportOptions, record: ExportFormat, image_shape: tuple[int, ...]) -> str:
+def report(result: PlainExport, options: ExportOptions, record: ExportFormat, image_shape: tuple[int, ...]) -> str:
     """Returns what was exported, with Python code that runs it."""
     model = options.model
     image, predictions, probabilities = record.tensors

@@ -113,7 +113,7 @@ class CheckpointExports:
         height, width = export_graph.crop_size_of(options)
         return [np.ascontiguousarray(image[:height, :width]) for image in images]
 
-    def proven_export(self, destination: Destination) -> tuple[plain.Result, results.Proof]:
+    def proven_export(self, destination: Destination) -> tuple[plain.PlainExport, results.Proof]:
         """Writes an export with metadata; compares, measures and evaluates it before it is put in place.
 
         Raises:
@@ -149,9 +149,9 @@ class CheckpointExports:
                 record.convert(network, temporary, **options.settings_of(record))
             prove(temporary)
 
-    def _result(self, proven: results.Proof) -> plain.Result:
+    def _result(self, proven: results.Proof) -> plain.PlainExport:
         """Returns the result of an export to a format of another runtime."""
-        return plain.Result(
+        return plain.PlainExport(
             proven.path,
             self._checkpoint,
             self._step,

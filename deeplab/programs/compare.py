@@ -17,7 +17,7 @@ from deeplab.programs import report
 from deeplab.reporting import inference
 
 
-def run(options: ReportOptions) -> report.Result:
+def run(options: ReportOptions) -> report.ReportResult:
     """Writes the page, see `report.run`.
 
     Raises:

@@ -28,7 +28,7 @@ _MOST_SHOWN = 20  # failures in the report; the summary has all
 
 
 @dataclasses.dataclass(frozen=True)
-class Result:
+class PredictResult:
     """Result of a run of the program.
 
     Attributes:
@@ -50,7 +50,7 @@ class Result:
 
 
 @memory.explained('predict')
-def run(options: PredictOptions) -> Result:
+def run(options: PredictOptions) -> PredictResult:
     """Predicts the files that the options name.
 
     Args:
@@ -90,7 +90,7 @@ def run(options: PredictOptions) -> Result:
         }
         summary = folder.finish(items, failures, facts)
     report = _report(options, done, failures, summary)
-    return Result(done.images, failures, summary, report)
+    return PredictResult(done.images, failures, summary, report)
 
 
 def _predictor(options: PredictOptions) -> Predictor:

@@ -35,7 +35,7 @@ _LONGEST_NAME = 60  # characters of an image's name that a caption may have
 
 
 @dataclasses.dataclass(frozen=True)
-class Result:
+class PreviewResult:
     """Result of a preview.
 
     Attributes:
@@ -65,7 +65,7 @@ class _Seen(NamedTuple):
     cell: preview_sheet.Cell
 
 
-def run(options: PreviewOptions) -> Result:
+def run(options: PreviewOptions) -> PreviewResult:
     """Draws the preview.
 
     Raises:
@@ -87,7 +87,7 @@ def run(options: PreviewOptions) -> Result:
     shares, ignored = _shares(counts, data)
     report = _report(options, data, len(samples), shares, ignored)
     _write(options.path, preview_sheet.compose(content), report)
-    return Result(report, options.path, tuple(float(share) for share in shares), ignored)
+    return PreviewResult(report, options.path, tuple(float(share) for share in shares), ignored)
 
 
 def whole_steps(training: TrainOptions, data: split_input.Data) -> list[input_preprocess.Step]:

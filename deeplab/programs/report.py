@@ -41,7 +41,7 @@ _FIGURES_MARK = b'{"format": "deeplab report'
 
 
 @dataclasses.dataclass(frozen=True)
-class Result:
+class ReportResult:
     """Result of a run of the program.
 
     Attributes:
@@ -59,7 +59,7 @@ class Result:
     report: str
 
 
-def run(options: ReportOptions) -> Result:
+def run(options: ReportOptions) -> ReportResult:
     """Writes the page.
 
     Raises:
@@ -226,7 +226,7 @@ def _write(path: str, parts: Iterable[str]) -> None:
         raise
 
 
-def _result(options: ReportOptions, data: Mapping[str, Any], groups: Groups) -> Result:
+def _result(options: ReportOptions, data: Mapping[str, Any], groups: Groups) -> ReportResult:
     """Returns the result, whose report is a line for each run and the path of the page."""
     megabytes = os.path.getsize(options.path) / 1e6
     width = max(len(each['name']) for each in data['runs'])
@@ -240,7 +240,7 @@ def _result(options: ReportOptions, data: Mapping[str, Any], groups: Groups) -> 
     lines.append(f'All figures: {figures_path(options.path)}')
     lines.append(f'{options.path} ({names.counted(len(groups), "image")}, {names.byte_size(1e6 * megabytes)})')
     miou = tuple(each['miou'][0] if each['miou'] else None for each in data['runs'])
-    return Result(options.path, len(groups), megabytes, miou, '\n'.join(lines))
+    return ReportResult(options.path, len(groups), megabytes, miou, '\n'.join(lines))
 
 
 def _shown(miou: Sequence[float | None] | None) -> str:

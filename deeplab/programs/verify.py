@@ -30,7 +30,7 @@ _MOST_FINDINGS = 5  # in the report; the file has all
 
 
 @dataclasses.dataclass(frozen=True)
-class Result:
+class VerifyResult:
     """Result of `deeplab verify`.
 
     Attributes:
@@ -44,7 +44,7 @@ class Result:
     status: int
 
 
-def run(options: VerifyOptions) -> Result:
+def run(options: VerifyOptions) -> VerifyResult:
     """Evaluates a checkpoint with published settings, and compares the mean IoU.
 
     Raises:
@@ -61,7 +61,7 @@ def run(options: VerifyOptions) -> Result:
             json.dump(_as_json(verified, options), stream, indent=1)
     report = f'{report}\nAll figures: {path}'
     is_reproduced = all(each.is_reproduced for each in verified)
-    return Result(verified, f'{report}\n{_conclusion(verified, options)}', 0 if is_reproduced else 1)
+    return VerifyResult(verified, f'{report}\n{_conclusion(verified, options)}', 0 if is_reproduced else 1)
 
 
 def _checkpoint(options: VerifyOptions) -> str:

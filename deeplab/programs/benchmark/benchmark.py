@@ -46,7 +46,7 @@ _IMAGES = 16  # of the records that are written
 
 
 @dataclasses.dataclass(frozen=True)
-class Result:
+class NetworkBenchmark:
     """Result of the program.
 
     Attributes:
@@ -66,7 +66,7 @@ class Result:
     report: str = ''
 
 
-def run(options: BenchmarkOptions) -> Result | side_by_side.Result:
+def run(options: BenchmarkOptions) -> NetworkBenchmark | side_by_side.ExportBenchmark:
     """Measures the network, or exports.
 
     Raises:
@@ -89,7 +89,7 @@ def run(options: BenchmarkOptions) -> Result | side_by_side.Result:
         inference = tuple(row for result in measured for row in result.rows)
         trained = tuple(_training(options, dataset, deadline))
         parts = _parts(options, dataset, folder)
-    result = Result(inference, measured[0].import_seconds, trained, parts, path)
+    result = NetworkBenchmark(inference, measured[0].import_seconds, trained, parts, path)
     result = dataclasses.replace(result, report='\n'.join(_report(result, options)))
     _write(path, _as_json(result, options), result.report)
     return result
@@ -224,7 +224,7 @@ def _parts(options: BenchmarkOptions, dataset: DatasetOptions, folder: str) -> P
     return parts
 
 
-def _as_json(result: Result, options: BenchmarkOptions) -> dict[str, Any]:
+def _as_json(result: NetworkBenchmark, options: BenchmarkOptions) -> dict[str, Any]:
     """Returns the result as JSON values."""
     figures = dataclasses.asdict(result)
     del figures['report'], figures['path']
@@ -239,7 +239,7 @@ def _as_json(result: Result, options: BenchmarkOptions) -> dict[str, Any]:
     }
 
 
-def _report(result: Result, options: BenchmarkOptions) -> Iterator[str]:
+def _report(result: NetworkBenchmark, options: BenchmarkOptions) -> Iterator[str]:
     """Yields the lines of the report."""
     height, width = _image_size(options)
     network = options.train.model.model_variant
@@ -274,7 +274,7 @@ def _report(result: Result, options: BenchmarkOptions) -> Iterator[str]:
     yield f'Written to {result.path}.'
 
 
-def _bottleneck(result: Result) -> Iterator[str]:
+def _bottleneck(result: NetworkBenchmark) -> Iterator[str]:
     """Yields which part of eval and vis the others wait for."""
     network = max((row.images_per_second for row in result.inference), default=0.0)
     if not network:

@@ -33,7 +33,7 @@ class Measured:
 
 
 @dataclasses.dataclass(frozen=True)
-class Result:
+class ExportBenchmark:
     """Result of the program for exports.
 
     Attributes:
@@ -47,7 +47,7 @@ class Result:
     report: str = ''
 
 
-def measured(options: BenchmarkOptions, path: str) -> Result:
+def measured(options: BenchmarkOptions, path: str) -> ExportBenchmark:
     """Measures each export in processes of their own.
 
     Args:
@@ -70,11 +70,11 @@ def measured(options: BenchmarkOptions, path: str) -> Result:
                 logging.info('%s with %s threads, batch %d.', each, threads or 'all', batch)
                 request = ExportRequest(each, name, threads, batch, options.size)
                 exports.append(Measured(each, name, speed.measured(request, options.plugins)))
-    result = Result(tuple(exports), path)
+    result = ExportBenchmark(tuple(exports), path)
     return dataclasses.replace(result, report='\n'.join(_report(result)))
 
 
-def as_json(result: Result) -> dict[str, Any]:
+def as_json(result: ExportBenchmark) -> dict[str, Any]:
     """Returns the result as JSON values."""
     return {
         'machine': processors.facts(),
@@ -82,7 +82,7 @@ def as_json(result: Result) -> dict[str, Any]:
     }
 
 
-def _report(result: Result) -> Iterator[str]:
+def _report(result: ExportBenchmark) -> Iterator[str]:
     """Yields the lines of the report."""
     rows = [('export', 'threads', 'batch', 'size', 'load', 'first', 'batch time', 'images/s', 'peak memory')]
     for each in result.exports:
