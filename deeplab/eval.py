@@ -100,11 +100,11 @@ def _run(options: EvalOptions) -> EvalResult:
 def _require_no_export_among_several(options: EvalOptions) -> None:
     """Raises `OptionError` if several checkpoints are to be evaluated and one of them is an export."""
     paths = [options.checkpoint_dir, *options.further_checkpoint_dirs]
-    found = next((path for path in paths if exports.is_export(path)), None)
-    if found is not None and len(paths) > 1:
+    export = next((path for path in paths if exports.is_export(path)), None)
+    if export is not None and len(paths) > 1:
         raise OptionError(
-            f"'{found}' is an export, which eval evaluates alone. Give one {option('EvalOptions.checkpoint_dir')} at a "
-            'time, or compare both with deeplab compare'
+            f"'{export}' is an export, which eval evaluates alone. Give one {option('EvalOptions.checkpoint_dir')} at "
+            'a time, or compare both with deeplab compare'
         )
 
 
@@ -160,12 +160,12 @@ def _evaluate(
     """Evaluates a checkpoint and writes its metrics."""
     options = dataclasses.replace(options, use_moving_average=choice.takes_averages(checkpoint))
     task = dataclasses.replace(task, use_moving_average=bool(options.use_moving_average))
-    found = evaluation_rounds.evaluate(checkpoint, task)
-    name = figures_file(found.global_step, options)
+    evaluated = evaluation_rounds.evaluate(checkpoint, task)
+    name = figures_file(evaluated.global_step, options)
     path = evaluation_rounds.free_path(options.eval_logdir, name, 'flags', '-by_eval')
-    found = dataclasses.replace(found, path=path)
-    _publish(found, task.split.descriptor, options)
-    return dataclasses.replace(found, documents={})  # they may be large, and are written
+    evaluated = dataclasses.replace(evaluated, path=path)
+    _publish(evaluated, task.split.descriptor, options)
+    return dataclasses.replace(evaluated, documents={})  # they may be large, and are written
 
 
 def _of_several(options: EvalOptions, task: evaluation_rounds.Task) -> EvalResult:
@@ -264,8 +264,8 @@ def _changed_engine(engine: EngineOptions) -> dict[str, object]:
 
 def _windows(options: EvalOptions) -> dict[str, object]:
     """Returns the options of windows that are set, by name."""
-    found = {} if options.windows is None else dataclasses.asdict(options.windows)
-    return {name: value for name, value in found.items() if value is not None}
+    windows = {} if options.windows is None else dataclasses.asdict(options.windows)
+    return {name: value for name, value in windows.items() if value is not None}
 
 
 def figures_file(step: int, options: EvalOptions) -> str:

@@ -97,15 +97,15 @@ def _apply_run(values: Values) -> None:
         return
     _warn_of_resizing(file, trained, values)
     names = [flag.name for group in (NETWORK, HEAD) for flag in group.flags if trained.given(flag.name)]
-    found = {name: trained[name] for name in names if name not in ('preset', 'batch_norm_decay')}
-    if found.get('dense_prediction_cell_json'):
-        cell = found['dense_prediction_cell_json']
-        found['dense_prediction_cell_json'] = seen_from_here('dense_prediction_cell_json', cell, folder)
-    found |= run_flags.facts_of_data(run)
+    network_flags = {name: trained[name] for name in names if name not in ('preset', 'batch_norm_decay')}
+    if network_flags.get('dense_prediction_cell_json'):
+        cell = network_flags['dense_prediction_cell_json']
+        network_flags['dense_prediction_cell_json'] = seen_from_here('dense_prediction_cell_json', cell, folder)
+    network_flags |= run_flags.facts_of_data(run)
     if 'image_bits' in values.known:
-        found |= run_flags.bits_of_data(file, run)
+        network_flags |= run_flags.bits_of_data(file, run)
     taken = []
-    for name, value in found.items():
+    for name, value in network_flags.items():
         if name in values and not values.given(name) and values[name] != value:
             values.assume(name, value)
             shown = ','.join(str(part) for part in value) if isinstance(value, (list, tuple)) else value

@@ -63,9 +63,9 @@ class Program:
 
     def check_flags(self) -> None:
         """Raises `UsageError` if a parameter of a plugin has the name of another flag."""
-        found = self.flags
+        by_name = self.flags
         for flag in (flag for group in self.groups for flag in group.flags):
-            if flag != found[flag.name]:
+            if flag != by_name[flag.name]:
                 raise UsageError(
                     f'A parameter has the name of --{flag.name}, which is a flag of {self.name} already. Rename it.'
                 )

@@ -24,11 +24,11 @@ def with_repeated(words: Sequence[str]) -> list[str]:
 
     A flag that is given without a value, and whose default is "not set", is removed.
     """
-    known = find_program('train').flags
-    given = dict(normalized(words, known))
+    flags = find_program('train').flags
+    given = dict(normalized(words, flags))
     if 'from' not in given:
         return list(words)
-    unset = {name for name, value in given.items() if not value and name in known and known[name].default is None}
+    unset = {name for name, value in given.items() if not value and name in flags and flags[name].default is None}
     run = run_manifest.load(os.path.expanduser(given['from']))
     if not run['command']:
         raise UsageError(f'--from={given["from"]} cannot be repeated: that run was started from Python, without flags.')
@@ -37,10 +37,10 @@ def with_repeated(words: Sequence[str]) -> list[str]:
     if 'plugins' not in given:  # the user repeats a run of their own
         plugins = plugin_flags.repeated(run['command'], folder if folder != os.getcwd() else '')
         plugin_flags.load(plugins)
-        known = find_program('train').flags
+        flags = find_program('train').flags
     repeated = [
-        f'--{name}={seen_from_here(name, value, folder)}' if name in known else name
-        for name, value in normalized(plugin_flags.without(run['command']), known)
+        f'--{name}={seen_from_here(name, value, folder)}' if name in flags else name
+        for name, value in normalized(plugin_flags.without(run['command']), flags)
         if name not in given
     ]
     empty = {f'{dashes}{name}=' for name in unset for dashes in ('-', '--')}

@@ -147,11 +147,11 @@ def _run(path: str, values: Values, given: Mapping[str, str], crop: Mapping[str,
 
 def _evaluation(path: str, flags: Mapping[str, str], values: Values) -> options.EvalOptions:
     """Returns the options of eval for one run, and adds its notes to the program's notes."""
-    known = find_program('eval').flags
+    flags_of_eval = find_program('eval').flags
     words = [
         f'--{name}={value}'
         for name, value in normalized(values.words, values.known)
-        if name in known and name not in _OWN
+        if name in flags_of_eval and name not in _OWN
     ]
     more = [f'--{name}={value}' for name, value in flags.items()]
     parsed = parse_flags(find_program('eval'), [f'--checkpoint_dir={path}', '--eval_logdir=.', *more, *words])

@@ -17,8 +17,8 @@ def facts_of_data(run: run_manifests.Run) -> dict[str, Any]:
     """Returns the numbers of classes and channels of a run's data set, by the names of flags of export_model."""
     model = (run.get('options') or {}).get('model') or {}
     classes = (model.get('outputs_to_num_classes') or {}).get(common.OUTPUT_TYPE)
-    found = {'num_classes': classes, 'image_channels': model.get('input_channels')}
-    return {name: value for name, value in found.items() if isinstance(value, int)}
+    facts = {'num_classes': classes, 'image_channels': model.get('input_channels')}
+    return {name: value for name, value in facts.items() if isinstance(value, int)}
 
 
 def bits_of_data(file: str, run: run_manifests.Run) -> dict[str, int]:

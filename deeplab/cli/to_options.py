@@ -55,16 +55,16 @@ def _model_options(values: Values, num_classes: int, **given: Any) -> options.Mo
 
 def _window_options(values: Values) -> options.WindowOptions | None:
     """Returns the windows of large images; None if no flag of them is given."""
-    found = filled(options.WindowOptions, values)
-    return None if found == options.WindowOptions() else found
+    windows = filled(options.WindowOptions, values)
+    return None if windows == options.WindowOptions() else windows
 
 
 def _engine_options(values: Values) -> options.EngineOptions:
     """Returns the engine; others than TensorFlow compute with --num_threads unless they have a number of their own."""
-    found = filled(options.EngineOptions, values)
-    if found.threads is not None or found.engine == options.DEFAULT_ENGINE or values['num_threads'] is None:
-        return found
-    return dataclasses.replace(found, threads=values['num_threads'])
+    engine = filled(options.EngineOptions, values)
+    if engine.threads is not None or engine.engine == options.DEFAULT_ENGINE or values['num_threads'] is None:
+        return engine
+    return dataclasses.replace(engine, threads=values['num_threads'])
 
 
 def _wait_options(values: Values, rounds_flag: str) -> options.WaitOptions:
@@ -96,9 +96,9 @@ def _loss_options(values: Values) -> options.LossOptions:
 
 def _command(values: Values) -> tuple[str, ...]:
     """The line, what it repeats included, as flags that give the same again."""
-    known = find_program('train').flags
-    read = normalized(values.words, known)  # preview has more flags than train
-    return tuple(f'--{name}={value}' for name, value in read if name in known and name != 'from')
+    flags = find_program('train').flags
+    read = normalized(values.words, flags)  # preview has more flags than train
+    return tuple(f'--{name}={value}' for name, value in read if name in flags and name != 'from')
 
 
 def train_options(values: Values) -> options.TrainOptions:
@@ -345,9 +345,9 @@ def checkpoint_options(values: Values) -> options.CheckpointOptions:
 @functools.cache
 def _preset_networks() -> dict[str, options.ModelOptions]:
     """Returns the networks of the published checkpoints by preset."""
-    found = {}
+    networks = {}
     for name, preset in catalog.all_presets().items():
         if not preset.is_backbone:
             values = parse_flags(find_program('networks'), [f'--preset={name}'])
-            found[name] = _model_of_classes(values)
-    return found
+            networks[name] = _model_of_classes(values)
+    return networks

@@ -87,13 +87,13 @@ class Values:
 
     def occurrences(self, name: str) -> list[str]:
         """Returns the texts that a flag has on the command line, in order; it may be given several times."""
-        found = []
+        texts = []
         words = [*self.words, '']
         for word, next_word in itertools.pairwise(words):
             given, equals, text = word.lstrip('-').partition('=')
             if word.startswith('-') and given == name:
-                found.append(text if equals else next_word)
-        return found
+                texts.append(text if equals else next_word)
+        return texts
 
     def names(self, name: str) -> tuple[str, ...]:
         """Returns the names in a comma-separated list; none if it is empty or not set."""

@@ -30,11 +30,11 @@ def verify_options(values: Values) -> options.VerifyOptions:
     strides = {values[_STRIDE]} if _STRIDE in given else {row.output_stride for row in rows}
     chosen = [row for row in rows if _split(row, values) == values['eval_split'] and row.output_stride in strides]
     if not chosen:
-        known = '; '.join(f'{_split(row, values)} at output stride {row.output_stride}' for row in rows)
+        published = '; '.join(f'{_split(row, values)} at output stride {row.output_stride}' for row in rows)
         raise UsageError(
             f'Nothing is published for --eval_split={values["eval_split"]}'
             + (f' at --output_stride={values[_STRIDE]}' if _STRIDE in given else '')
-            + f'. Known: {known}.'
+            + f'. Known: {published}.'
         )
     return filled(
         options.VerifyOptions,

@@ -42,11 +42,11 @@ def paired(first: np.ndarray, second: np.ndarray) -> tuple[Interval, list[Interv
     ]  # [1 and resamples, 1 + classes]
     images = np.concatenate([[len(both)], both.any(axis=1).reshape(-1, 2, classes).any(axis=1).sum(axis=0)])
     low, high = metrics.of_several_images(metrics.percentiles(ends), images)
-    found = [
+    statistics = [
         Interval(*(float(part) if np.isfinite(part) else None for part in parts))
         for parts in zip(values[0], low, high, strict=True)
     ]
-    return found[0], found[1:]
+    return statistics[0], statistics[1:]
 
 
 def _means_first(ious: np.ndarray) -> np.ndarray:

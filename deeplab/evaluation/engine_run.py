@@ -58,9 +58,9 @@ class EngineReport:
 
     def as_json(self) -> dict[str, Any]:
         """Returns the entry of a metrics file."""
-        found = {'engine': self.options.engine, 'precision': self.options.precision}
+        facts = {'engine': self.options.engine, 'precision': self.options.precision}
         compared = {'changed_labels': self.changed_labels, 'compared_images': self.compared_images}
-        return found | (compared if self.changed_labels is not None else {})
+        return facts | (compared if self.changed_labels is not None else {})
 
 
 class Prepared:
@@ -188,6 +188,6 @@ def _of_tiles(network: InferenceNetwork, windows: WindowOptions) -> InferenceNet
     """Returns the network of the windows, to compare engines with."""
     height, width = network.crop_size or crop_sizes.above(windows.window or WINDOW, network.options.output_stride)
     options = dataclasses.replace(network.options, crop_size=(height, width))
-    found = InferenceNetwork(options, network.prediction, 1, with_probabilities=True)
-    found.chosen_engines = network.chosen_engines
-    return found
+    reference = InferenceNetwork(options, network.prediction, 1, with_probabilities=True)
+    reference.chosen_engines = network.chosen_engines
+    return reference

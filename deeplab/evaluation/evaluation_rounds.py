@@ -240,8 +240,8 @@ def free_path(folder: str, name: str, own_key: str, ending: str) -> str:
       ending: what to add to the name if the folder has metrics of another program under it.
     """
     path = os.path.join(folder, name)
-    found = read_json(path)
-    return path if not found or own_key in found else f'{path.removesuffix(".json")}{ending}.json'
+    content = read_json(path)
+    return path if not content or own_key in content else f'{path.removesuffix(".json")}{ending}.json'
 
 
 def write_json(content: dict[str, object], path: str) -> None:

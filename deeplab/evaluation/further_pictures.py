@@ -120,8 +120,8 @@ class FurtherPictures:
         pixels = np.bincount(shown.ids.ravel(), minlength=len(self._pixels))
         with self._lock:
             self._pixels += pixels
-        found = np.flatnonzero(pixels)
-        order = found[np.argsort(-pixels[found], kind='stable')]
+        ids = np.flatnonzero(pixels)
+        order = ids[np.argsort(-pixels[ids], kind='stable')]
         return np.asarray(legend.drawn(self._entries(pixels, order.tolist())))
 
     def _entries(self, pixels: np.ndarray, classes: Sequence[int]) -> list[legend.Entry]:

@@ -111,10 +111,10 @@ class ImageResults(contextlib.AbstractContextManager['ImageResults']):
         """Adds an image: labels and predictions are ids [h, w]."""
         matrix = confusion_matrix.of_images(labels[None], predictions[None], self.num_classes, self._ignore_label)
         pixels = matrix.reshape(-1)
-        found = np.flatnonzero(pixels)
+        pairs = np.flatnonzero(pixels)
         self.names.append(name)
-        self.pairs.append(found.astype(np.int32))
-        self.pair_pixels.append(pixels[found])
+        self.pairs.append(pairs.astype(np.int32))
+        self.pair_pixels.append(pixels[pairs])
         self.predictions.add(predictions)
 
     def confusion(self) -> np.ndarray:
@@ -126,14 +126,14 @@ class ImageResults(contextlib.AbstractContextManager['ImageResults']):
 
     def counts(self) -> np.ndarray:
         """Returns pixels that are right, of the label, of the prediction: [images, 3, classes] int64."""
-        found = np.zeros((len(self), 3, self.num_classes), np.int64)
-        for image, pairs, pixels in zip(found, self.pairs, self.pair_pixels, strict=True):
+        counts = np.zeros((len(self), 3, self.num_classes), np.int64)
+        for image, pairs, pixels in zip(counts, self.pairs, self.pair_pixels, strict=True):
             of_label, of_prediction = np.divmod(pairs, self.num_classes)
             same = of_label == of_prediction
             image[0, of_label[same]] = pixels[same]
             np.add.at(image[1], of_label, pixels)
             np.add.at(image[2], of_prediction, pixels)
-        return found
+        return counts
 
     def scores(self) -> np.ndarray:
         """Returns the mean IoU of each image, over the classes in its labels or predictions: [images].

@@ -84,12 +84,12 @@ def quality_sums(truth: Segmentation, prediction: Segmentation, num_categories: 
 
     Source: arXiv:1801.00868, sections 4.1 and 4.2.
     """
-    found = _overlaps(truth, prediction)
-    iou = found.iou(found.pixels[0], ~truth.is_crowd)
+    overlaps = _overlaps(truth, prediction)
+    iou = overlaps.iou(overlaps.pixels[0], ~truth.is_crowd)
     is_match = iou > _MATCH
-    missed = ~is_match.any(axis=1) & ~truth.is_crowd & (found.truth > 0)
-    excused = found.pixels[0] + np.where(found.is_same & truth.is_crowd[:, None], found.pixels, 0).sum(axis=0)
-    wrong = ~is_match.any(axis=0) & (found.prediction > 0) & (2 * excused <= found.prediction)
+    missed = ~is_match.any(axis=1) & ~truth.is_crowd & (overlaps.truth > 0)
+    excused = overlaps.pixels[0] + np.where(overlaps.is_same & truth.is_crowd[:, None], overlaps.pixels, 0).sum(axis=0)
+    wrong = ~is_match.any(axis=0) & (overlaps.prediction > 0) & (2 * excused <= overlaps.prediction)
     missed[0] = wrong[0] = False
     rows, columns = np.nonzero(is_match)
 
@@ -151,11 +151,11 @@ def covering_sums(
 
     Source: arXiv:1902.05093, section 5.1.
     """
-    found = _overlaps(truth, prediction)
+    overlaps = _overlaps(truth, prediction)
     judged = ~truth.is_crowd
     judged[0] = False
-    best = found.iou(found.pixels[~judged].sum(axis=0), judged).max(axis=1)  # [t]
-    weights = np.where(judged, found.truth / (truth.index.size if by_share else 1), 0.0)
+    best = overlaps.iou(overlaps.pixels[~judged].sum(axis=0), judged).max(axis=1)  # [t]
+    weights = np.where(judged, overlaps.truth / (truth.index.size if by_share else 1), 0.0)
     categories = np.where(judged, truth.categories, 0)
     return np.stack(
         [np.bincount(categories, weights * best, num_categories), np.bincount(categories, weights, num_categories)],

@@ -89,8 +89,8 @@ def open_split(
       DataError: The split is missing or damaged, lacks labels, or has an image larger than the crop.
     """
     model.check_options(network)  # before the records, which may take long
-    found = segmentation_dataset.get_dataset(dataset.name, dataset.split, dataset.directory)
-    descriptor = found.descriptor
+    dataset_split = segmentation_dataset.get_dataset(dataset.name, dataset.split, dataset.directory)
+    descriptor = dataset_split.descriptor
     if network.num_classes != descriptor.num_classes:
         raise OptionError(
             f"The network has {network.num_classes} classes, the data set '{descriptor.name}' "
@@ -103,10 +103,10 @@ def open_split(
     elif not chooses_crop:
         example = option(crop_field, (513, 513))
         raise OptionError(f'{option(crop_field)} is not set. Give height and width, such as {example}.')
-    index = found.open_records(dataset.skip_corrupt_records)
-    found.warn_of_changed_records(index)
+    index = dataset_split.open_records(dataset.skip_corrupt_records)
+    dataset_split.warn_of_changed_records(index)
     check_result = record_check.check(
-        found,
+        dataset_split,
         descriptor.num_classes,
         descriptor.ignore_label,
         dataset.skip_corrupt_records,
@@ -280,8 +280,8 @@ def run_batches(
             with contextlib.closing(predicted):  # its threads end before the session
                 for fetched in predicted:
                     valid = fetched.pop(common.VALID)
-                    found = {key: fetched[key] for key in (*keys, PREDICTION, CONFIDENCE) if key in fetched}
-                    handle(found if valid.all() else {key: values[valid] for key, values in found.items()})
+                    wanted = {key: fetched[key] for key in (*keys, PREDICTION, CONFIDENCE) if key in fetched}
+                    handle(wanted if valid.all() else {key: values[valid] for key, values in wanted.items()})
                     bar.update(int(valid.sum()))
 
 
@@ -328,7 +328,7 @@ def _predicted(network: Prepared, read: Callable[[], Batch], batches: int, ahead
     """Yields each batch with its predictions, from another engine."""
     with contextlib.closing(network.predictions(read, batches, common.IMAGE, ahead)) as predictions:
         for batch, outputs in predictions:
-            found = batch | {PREDICTION: outputs.labels}
+            predicted = batch | {PREDICTION: outputs.labels}
             if outputs.probabilities is not None:
-                found[CONFIDENCE] = outputs.probabilities[..., 0]
-            yield found
+                predicted[CONFIDENCE] = outputs.probabilities[..., 0]
+            yield predicted

@@ -47,15 +47,15 @@ def available(descriptor: DatasetDescriptor, parameters: Parameters) -> dict[str
       descriptor: of the data set.
       parameters: all metrics that were asked for.
     """
-    found = {}
+    metrics = {}
     for name, values in parameters.items():
         try:
             METRICS.get(name).create(_context(descriptor), **values)
         except OptionError as error:
             logging.info('Without the metric %s: %s', name, error)
         else:
-            found[name] = values
-    return found
+            metrics[name] = values
+    return metrics
 
 
 def _context(descriptor: DatasetDescriptor) -> MetricContext:

@@ -46,8 +46,8 @@ def _checkpoints(directory: str, takes_all: bool) -> list[str]:
     newest = checkpoints.check_path(directory)
     if not takes_all or not os.path.isdir(directory):
         return [newest]
-    found = {newest, *checkpoints.on_disk(directory)}
-    return sorted(found, key=lambda path: (checkpoints.step_in_name(path), path))
+    paths = {newest, *checkpoints.on_disk(directory)}
+    return sorted(paths, key=lambda path: (checkpoints.step_in_name(path), path))
 
 
 def _folders(directories: Iterable[str]) -> list[str]:

@@ -146,15 +146,15 @@ class Submission:
 
     def _wrong_names(self) -> list[str]:
         """Returns what is wrong with the names of the images, and with their number."""
-        found = [self._found[number][0] for number in sorted(self._found)]
-        missing = len(self._sizes) - len(found)
+        pictures = [self._found[number][0] for number in sorted(self._found)]
+        missing = len(self._sizes) - len(pictures)
         return [
             *(
                 [f'{missing} of {names.counted(len(self._sizes), "image")} {names.agreeing(missing, "are missing")}']
                 if missing
                 else []
             ),
-            *_wrong_names(found, self._server),
+            *_wrong_names(pictures, self._server),
         ]
 
 
@@ -204,14 +204,14 @@ def check(
             f'{option(_FIELD, server)}: the server would refuse the archive: {"; ".join(wrong)}. Build the records '
             'from images with their original names.'
         )
-    known = descriptor.splits.get(split)
-    if known is not None and known != len(image_names):
+    number = descriptor.splits.get(split)
+    if number is not None and number != len(image_names):
         logging.warning(
             "The records of split '%s' have %d images, the split itself has %d: the server refuses an archive in which "
             'images are missing.',
             split,
             len(image_names),
-            known,
+            number,
         )
 
 
@@ -244,8 +244,8 @@ def _wrong_picture(content: bytes, size: Size, server: Server) -> tuple[str, str
     try:
         with Image.open(io.BytesIO(content), formats=('PNG',)) as picture:
             if picture.size != size[::-1]:
-                found = f'{picture.height}x{picture.width} for {size[0]}x{size[1]}'
-                return 'sizes that differ from the images', f' ({found})'
+                sizes = f'{picture.height}x{picture.width} for {size[0]}x{size[1]}'
+                return 'sizes that differ from the images', f' ({sizes})'
             if picture.mode != ('P' if server.has_palette else 'L'):
                 return 'pictures that do not hold ids in 8 bits', ''
             ids = np.asarray(picture)
@@ -268,14 +268,14 @@ def _listed(cases: Sequence[object]) -> str:
 
 def _write_archive(path: str, root: str, pictures: Iterable[str], server: Server) -> None:
     """Writes an archive of the given pictures below `root`; those that do not exist are left out."""
-    found = [name for name in pictures if os.path.isfile(os.path.join(root, name))]
+    existing = [name for name in pictures if os.path.isfile(os.path.join(root, name))]
     if server.archive.endswith('.zip'):
         with zipfile.ZipFile(path, 'w', zipfile.ZIP_STORED) as archive:  # PNG files are compressed already
-            for name in found:
+            for name in existing:
                 archive.write(os.path.join(root, name), name)
         return
     with tarfile.open(path, 'w:gz', compresslevel=1) as tar:
-        for name in found:
+        for name in existing:
             member = tarfile.TarInfo(name)  # without the user's name
             member.size = os.path.getsize(os.path.join(root, name))
             with open(os.path.join(root, name), 'rb') as stream:

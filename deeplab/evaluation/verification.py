@@ -91,14 +91,14 @@ def verify(checkpoint: str, case: VerifyCase, options: VerifyOptions) -> Verifie
     case = dataclasses.replace(case, model=dataclasses.replace(case.model, crop_size=split.crop_size))
     averages = WeightsChoice(None, 'EvalOptions.use_moving_average').takes_averages(checkpoint)
     weights = Weights(checkpoint, averages)
-    found = _evaluate(weights, _Trial('', case), split, options)
-    miou = _percent(found)
+    evaluation = _evaluate(weights, _Trial('', case), split, options)
+    miou = _percent(evaluation)
     if abs(miou - case.miou) <= options.tolerance:
-        return Verified(case, found, miou, True)
-    other_ids = from_matrix(found.metrics.confusion_matrix, split.descriptor)
+        return Verified(case, evaluation, miou, True)
+    other_ids = from_matrix(evaluation.metrics.confusion_matrix, split.descriptor)
     findings = [*_from_records(split, options), *(each for each in other_ids if explains(each, case.miou, miou))]
     findings += _tried(weights, case, split, miou, options)
-    return Verified(case, found, miou, False, tuple(ranked(findings, case.miou, miou)))
+    return Verified(case, evaluation, miou, False, tuple(ranked(findings, case.miou, miou)))
 
 
 def ranked(findings: Sequence[Finding], published: float, measured: float) -> list[Finding]:
@@ -144,27 +144,27 @@ def from_matrix(matrix: Sequence[Sequence[int]], descriptor: DatasetDescriptor) 
     """
     counts = np.asarray(matrix, np.int64)
     ious = _metrics(counts).class_iou
-    known = [0.0 if iou is None else iou for iou in ious]
-    found = []
+    figures = [0.0 if iou is None else iou for iou in ious]
+    findings = []
     if None in ious:
-        found.append(Finding('classes that do not occur count as 0 in the mean', 100 * float(np.mean(known))))
-    if len(known) > 1:
+        findings.append(Finding('classes that do not occur count as 0 in the mean', 100 * float(np.mean(figures))))
+    if len(figures) > 1:
         name = descriptor.class_name(0)
         rest = [iou for iou in ious[1:] if iou is not None]
         if rest:
-            found.append(Finding(f"class 0 ('{name}') is not part of the mean", 100 * float(np.mean(rest))))
+            findings.append(Finding(f"class 0 ('{name}') is not part of the mean", 100 * float(np.mean(rest))))
         for shift in (1, -1):
             text = (
                 f'the class ids of the masks are {"greater" if shift > 0 else "less"} by 1 than the ids of the network'
             )
-            found.append(Finding(text, _miou(np.roll(counts, shift, axis=1))))
+            findings.append(Finding(text, _miou(np.roll(counts, shift, axis=1))))
     order = counts.argmax(axis=0)  # the label that is most frequent under each prediction
-    if sorted(order) == list(range(len(known))) and list(order) != list(range(len(known))):
+    if sorted(order) == list(range(len(figures))) and list(order) != list(range(len(figures))):
         text = f'the masks have the classes in another order than the network (its classes are {order.tolist()} there)'
         permuted = np.empty_like(counts)
         permuted[:, order] = counts
-        found.append(Finding(text, _miou(permuted)))
-    return [finding for finding in found if finding.miou is not None]
+        findings.append(Finding(text, _miou(permuted)))
+    return [finding for finding in findings if finding.miou is not None]
 
 
 def _metrics(counts: np.ndarray) -> Metrics:
@@ -273,9 +273,9 @@ def _part(split: runner.Split, images: int) -> runner.Split:
     """Returns the split with at most `images` images, evenly spread."""
     count = min(images, split.num_images)
     chosen = np.linspace(0, split.num_images - 1, count).astype(int)
-    found = split.check_result
-    found = dataclasses.replace(found, records=found.records[chosen], sizes=found.sizes[chosen])
-    return dataclasses.replace(split, check_result=found)
+    checked = split.check_result
+    checked = dataclasses.replace(checked, records=checked.records[chosen], sizes=checked.sizes[chosen])
+    return dataclasses.replace(split, check_result=checked)
 
 
 def _evaluate(weights: Weights, trial: _Trial, split: runner.Split, options: VerifyOptions) -> evaluation_rounds.Round:

@@ -47,12 +47,12 @@ def rounds(checkpoint_dir: str, wait: WaitOptions) -> Iterator[str]:
     checkpoint_dir = checkpoints.as_unpacked(checkpoint_dir)
     done, last, waiting = 0, None, _Waiting(checkpoint_dir, wait)
     while wait.max_rounds is None or done < wait.max_rounds:
-        found = waiting.for_new(last)
-        if found is None:
+        checkpoint = waiting.for_new(last)
+        if checkpoint is None:
             if done:
                 return
             raise CheckpointError(waiting.in_vain())
-        path, last = found
+        path, last = checkpoint
         started = time.monotonic()
         yield path
         done += 1
@@ -175,8 +175,8 @@ def _training_in(directory: str) -> folder_lock.Owner | None:
 
 def _folders_with_checkpoints(parent: str, most: int = 3) -> list[str]:
     """Returns the names of some folders in `parent` that have checkpoints."""
-    found = sorted(glob.glob(os.path.join(glob.escape(parent), '*', 'checkpoint')))
-    return [shown(os.path.basename(os.path.dirname(path))) for path in found[:most]]
+    folders = sorted(glob.glob(os.path.join(glob.escape(parent), '*', 'checkpoint')))
+    return [shown(os.path.basename(os.path.dirname(path))) for path in folders[:most]]
 
 
 def _identity(path: str) -> tuple[str, float] | None:

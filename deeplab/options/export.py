@@ -137,12 +137,12 @@ def _require_records(field: str, value: Any, proof: ProofOptions) -> None:
 
 def _formats_meaning() -> str:
     """Returns the meaning of the formats, with the registered ones and their variants."""
-    known = '; '.join(
+    formats = '; '.join(
         f'{record.name} ({", ".join(record.variants)})' if len(record.variants) > 1 else record.name
         for record in EXPORT_FORMATS.records()
     )
     return (
-        f'Formats to write, each FORMAT or FORMAT:VARIANT, comma-separated or repeated: {known}. Each export gets '
+        f'Formats to write, each FORMAT or FORMAT:VARIANT, comma-separated or repeated: {formats}. Each export gets '
         'metadata, is compared with the checkpoint and measured; several are written to the folder '
         '{ExportOptions.export_path}. Not set: {ExportOptions.export_format}.'
     )
@@ -269,12 +269,12 @@ class ExportOptions(OptionsWithSettings, registries=(EXPORT_FORMATS,)):
     def _check_variant(self, target: Target) -> None:
         """Raises `OptionError` unless a format has the variant and what it needs."""
         record = EXPORT_FORMATS.get(target.format)
-        known = record.variants
+        variants = record.variants
         require(
-            target.variant in known,
+            target.variant in variants,
             _FORMATS,
             str(target),
-            f'the variants of {target.format} are {", ".join(known)}',
+            f'the variants of {target.format} are {", ".join(variants)}',
         )
         require(
             record.open is not None or not (self.formats or record.is_portable),
@@ -313,13 +313,13 @@ class ExportOptions(OptionsWithSettings, registries=(EXPORT_FORMATS,)):
             owners = _formats_of(self.export_path)
             name = self.export_format or (_USUAL if _USUAL in owners else (*owners, _USUAL)[0])
             return (Target(name, EXPORT_FORMATS.get(name).variants[0]),)
-        found = []
+        targets = []
         for text in self.formats:
             name, _, variant = text.partition(':')
             name = _SHORT_NAMES.get(name, name)
             require_choice(_FORMATS, name, EXPORT_FORMATS.names())
-            found.append(Target(name, variant or EXPORT_FORMATS.get(name).variants[0]))
-        return tuple(found)
+            targets.append(Target(name, variant or EXPORT_FORMATS.get(name).variants[0]))
+        return tuple(targets)
 
     @property
     def format_parameters(self) -> dict[str, Any]:

@@ -156,10 +156,10 @@ class WaitOptions(Options):
 
 def _metrics_meaning() -> str:
     """Returns the meaning of the metrics, with the names of the registered ones."""
-    known = ', '.join(name for name in METRICS.names() if name != CONFUSION_MATRIX)
+    further = ', '.join(name for name in METRICS.names() if name != CONFUSION_MATRIX)
     return (
         'Comma-separated names of further metrics, which are computed in addition to mean IoU, the IoU of each class '
-        f'and accuracies: {known}; {ALL_METRICS}: each that the data set allows. Not set: none.'
+        f'and accuracies: {further}; {ALL_METRICS}: each that the data set allows. Not set: none.'
     )
 
 
@@ -218,8 +218,8 @@ class EvalOptions(OptionsWithSettings, registries=(METRICS,)):
         for name in self.metrics:
             if name != ALL_METRICS and name not in METRICS.names():
                 names = (*METRICS.names(), ALL_METRICS)
-                known = f'{did_you_mean(name, names)}Known: {", ".join(names)}'
-                raise OptionError(f'{option("EvalOptions.metrics", name)} is not known. {known}.')
+                allowed = f'{did_you_mean(name, names)}Known: {", ".join(names)}'
+                raise OptionError(f'{option("EvalOptions.metrics", name)} is not known. {allowed}.')
         require_applicable(self, METRICS, self._chosen_metrics)
 
     @property

@@ -27,20 +27,20 @@ def parse_loss(formula: str) -> tuple[LossTerm, ...]:
       OptionError: if a term is unknown or appears twice, or its weight is not a number greater than 0.
     """
     terms: list[LossTerm] = []
-    known = LOSSES.names()
+    losses = LOSSES.names()
     for part in formula.split('+'):
         weight_text, star, name = (text.strip() for text in part.rpartition('*'))
         require(
-            name in known or weight_text not in known,
+            name in losses or weight_text not in losses,
             'LossOptions.formula',
             formula,
             f"'{part.strip()}' has its weight after the loss; write the weight first, such as 0.5*{weight_text}",
         )
         require(
-            name in known,
+            name in losses,
             'LossOptions.formula',
             formula,
-            f"there is no loss '{name}'. {did_you_mean(name, known)}Allowed: {', '.join(known)}, or a weighted sum "
+            f"there is no loss '{name}'. {did_you_mean(name, losses)}Allowed: {', '.join(losses)}, or a weighted sum "
             'such as softmax+0.5*dice',
         )
         try:

@@ -107,15 +107,15 @@ def views(training: TrainOptions, data: split_input.Data) -> list[View]:
     always = augment.changed(**{k: v for record in active.values() for k, v in record.preview.items()})
     no_crops = always.changed(**{p.name: p.default for record in crops for p in record.parameters})
     steps = _steps(training, data, no_crops)
-    found = [View(preview_sheet.Column('Record', 'unchanged; below, with its mask'), _chosen(steps))]
+    views = [View(preview_sheet.Column('Record', 'unchanged; below, with its mask'), _chosen(steps))]
     for name in steps:
         if name == SCALE_AND_CROP:
-            found.append(View(_scale_column(training), _chosen(steps, name)))
+            views.append(View(_scale_column(training), _chosen(steps, name)))
             aimed = _steps(training, data, always)
-            found += [View(_column(record, augment), _chosen(aimed, name)) for record in crops]
+            views += [View(_column(record, augment), _chosen(aimed, name)) for record in crops]
         elif name in active:
-            found.append(View(_column(active[name], augment), _chosen(steps, name)))
-    return found
+            views.append(View(_column(active[name], augment), _chosen(steps, name)))
+    return views
 
 
 def _steps(training: TrainOptions, data: split_input.Data, augment: AugmentOptions) -> dict[str, input_preprocess.Step]:

@@ -112,21 +112,21 @@ def _runs(options: ReportOptions, stack: contextlib.ExitStack) -> list[content.R
     prepared: list[tuple[Any, ...]] = []
     for i, reported in enumerate(options.runs):
         folder = inference.folder_of(reported.path)
-        found = run_files.read(folder, options.metrics_dirs[i : i + 1])
+        files = run_files.read(folder, options.metrics_dirs[i : i + 1])
         task, notes = _prepared(reported, folder, len(options.runs) > 1)
-        beside = found.curve.note_beside(prepared[0][0].curve, short[0]) if prepared else None
-        notes += [note for note in (found.curve.note(), beside) if note is not None]
-        prepared.append((found, task, notes))
+        beside = files.curve.note_beside(prepared[0][0].curve, short[0]) if prepared else None
+        notes += [note for note in (files.curve.note(), beside) if note is not None]
+        prepared.append((files, task, notes))
     tasks = [task for _, task, _ in prepared if task is not None]
     inference.require_same_splits(tasks)
     inference.require_same_records(tasks)
     runs = []
-    for name, (found, task, notes) in zip(short, prepared, strict=True):
+    for name, (files, task, notes) in zip(short, prepared, strict=True):
         result = None
         if task is not None:
             result = inference.run(task)
             stack.enter_context(result.images)
-        runs.append(content.Run(name, found, result, notes))
+        runs.append(content.Run(name, files, result, notes))
     passes = {i: each.result for i, each in enumerate(runs) if each.result is not None}
     if passes:
         further = inference.require_same_images(list(passes.values()))
@@ -153,9 +153,9 @@ def _prepared(reported: ReportedRun, folder: str, checks_weights: bool) -> tuple
         return None, [f'No images: {error}.']
     evaluation = reported.evaluation
     if reported.network is not None and not inference.is_export(checkpoint):
-        found = model_source.find(checkpoint, reported.network).options
+        identified = model_source.find(checkpoint, reported.network).options
         evaluation = dataclasses.replace(
-            evaluation, model=dataclasses.replace(found, crop_size=evaluation.model.crop_size)
+            evaluation, model=dataclasses.replace(identified, crop_size=evaluation.model.crop_size)
         )
     cache = os.path.join(folder, validation.EVAL_FOLDER)
     task = inference.prepare(checkpoint, evaluation, cache if os.path.isdir(cache) else None, checks_weights)

@@ -70,13 +70,13 @@ def _checkpoint(options: VerifyOptions) -> str:
         return fetching.fetch(options.preset or '', options.fetch)
     if not os.path.isdir(options.checkpoint_dir):
         return checkpoints.check_path(options.checkpoint_dir)
-    found = checkpoints.newest_whole(checkpoints.as_unpacked(options.checkpoint_dir))
-    if found is None:
+    newest = checkpoints.newest_whole(checkpoints.as_unpacked(options.checkpoint_dir))
+    if newest is None:
         raise CheckpointError(
             f'There is no checkpoint in {option("VerifyOptions.checkpoint_dir", options.checkpoint_dir)}. Give another '
             'folder, or the path of a checkpoint, such as DIR/model.ckpt-30000.'
         )
-    return found
+    return newest
 
 
 def _settings(case: VerifyCase) -> str:
@@ -99,9 +99,10 @@ def _report(verified: tuple[Verified, ...], options: VerifyOptions) -> str:
         outcome = 'reproduced' if each.is_reproduced else 'NOT reproduced'
         row = f'{_settings(each.case):{width}}  {each.case.miou:9.2f}  {each.miou:8.2f}  {difference:+10.3f}'
         lines.append(f'{row}  {outcome}')
-    found = verified[0].round
+    evaluated = verified[0].round
     lines.append(
-        f'{found.images} images of {options.dataset.split} ({options.dataset.name}), checkpoint {found.checkpoint}'
+        f'{evaluated.images} images of {options.dataset.split} ({options.dataset.name}), checkpoint '
+        f'{evaluated.checkpoint}'
     )
     return '\n'.join(lines)
 

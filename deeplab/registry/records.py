@@ -266,12 +266,12 @@ class Registry(Generic[R]):
         """Returns the record of the given name.
 
         Raises:
-          OptionError: there is none; the message lists the known names.
+          OptionError: there is none; the message lists the allowed names.
         """
         self._load()
         if name not in self._records:
-            known = f'{did_you_mean(name, self.names())}Known: {", ".join(self.names())}'
-            raise OptionError(f'{option(self.field, name)} is not known. {known}.')
+            allowed = f'{did_you_mean(name, self.names())}Known: {", ".join(self.names())}'
+            raise OptionError(f'{option(self.field, name)} is not known. {allowed}.')
         return self._records[name]
 
     def file_of(self, name: str) -> str:

@@ -73,11 +73,11 @@ def _filled(with_lowest: Callable[[np.ndarray], Sequence[Group]], ranked: np.nda
       number: how many of these it takes if no image is in two groups.
       most: largest number of images.
     """
-    found = _merged(with_lowest(ranked[:number]), most)
-    while len(found) < most and number < len(ranked):  # an image in two groups counts once
+    groups = _merged(with_lowest(ranked[:number]), most)
+    while len(groups) < most and number < len(ranked):  # an image in two groups counts once
         number += 1
-        found = _merged(with_lowest(ranked[:number]), most)
-    return found
+        groups = _merged(with_lowest(ranked[:number]), most)
+    return groups
 
 
 def _ranked(scores: np.ndarray) -> np.ndarray:

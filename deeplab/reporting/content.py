@@ -42,9 +42,9 @@ def short_names(paths: Sequence[str]) -> list[str]:
     """Returns names for runs: the ends of their paths, as long as is needed to tell them apart."""
     split = [os.path.abspath(path).split(os.sep) for path in paths]
     for length in range(1, max(map(len, split)) + 1):
-        found = [names.shown(os.sep.join(parts[-length:])) for parts in split]
-        if len(set(found)) == len(found):
-            return found
+        shortened = [names.shown(os.sep.join(parts[-length:])) for parts in split]
+        if len(set(shortened)) == len(shortened):
+            return shortened
     return [f'{i}: {names.shown(path)}' for i, path in enumerate(paths, start=1)]
 
 
@@ -136,14 +136,14 @@ def _of_pass(result: Pass) -> dict[str, Any]:
 def _settings(result: Pass) -> list[tuple[str, str]]:
     """Returns how the figures were obtained, as pairs of a label and a text."""
     options = result.options
-    found = [('Data set', result.descriptor.name), ('Split', options.dataset.split)]
+    rows = [('Data set', result.descriptor.name), ('Split', options.dataset.split)]
     if inference.is_export(result.checkpoint):
-        found.append(('Weights', 'of the export'))
+        rows.append(('Weights', 'of the export'))
     else:
         prediction, resize = options.prediction, options.resize
         is_flipped = prediction.add_flipped_images and not prediction.is_single_scale
         sides = {'shorter side': resize.min_value, 'longer side at most': resize.max_value, 'factor': resize.factor}
-        found += [
+        rows += [
             ('Scales', ', '.join(f'{scale:g}' for scale in prediction.scales)),
             ('Flipped images', 'averaged' if is_flipped else 'no'),
             ('Resized', ', '.join(f'{name} {value}' for name, value in sides.items() if value is not None) or 'no'),
@@ -152,8 +152,8 @@ def _settings(result: Pass) -> list[tuple[str, str]]:
     if options.windows is not None:
         sizes = {'window': options.windows.window, 'stride': options.windows.window_stride}
         texts = [f'{name} {size[0]} x {size[1]}' for name, size in sizes.items() if size is not None]
-        found.append(('Windows', ', '.join(texts) or 'of the default size'))
-    return found
+        rows.append(('Windows', ', '.join(texts) or 'of the default size'))
+    return rows
 
 
 def _calibration(result: Pass) -> dict[str, Any] | None:
@@ -216,11 +216,11 @@ def differences(passes: Mapping[int, Pass]) -> list[dict[str, Any]]:
         return []
     (first_number, first), *others = passes.items()
     first_counts, first_scores = first.images.counts(), first.images.scores()
-    found = []
+    sentences = []
     for number, other in others:
         miou, ious = paired(first_counts, other.images.counts())
         change = other.images.scores() - first_scores
-        found.append(
+        sentences.append(
             {
                 'run': number,
                 'first': first_number,
@@ -231,7 +231,7 @@ def differences(passes: Mapping[int, Pass]) -> list[dict[str, Any]]:
                 'equal': int((change == 0).sum()),
             }
         )
-    return found
+    return sentences
 
 
 def chosen(passes: Sequence[Pass], most: int) -> choice.Groups:
@@ -264,10 +264,10 @@ def picture_list(runs: Sequence[Run], groups: choice.Groups) -> list[dict[str, A
     """Returns number, groups, size and pairs of labels and predictions of each chosen image."""
     results = [run.result.images if run.result is not None else None for run in runs]
     first = next((images for images in results if images is not None), None)
-    found = []
+    rows = []
     for image, of_image in groups.items():
         assert first is not None
         height, width = first.predictions.shape(image)
         cells = [[] if images is None else images.cells(image) for images in results]
-        found.append({'image': image, 'groups': of_image, 'size': [width, height], 'cells': cells})
-    return found
+        rows.append({'image': image, 'groups': of_image, 'size': [width, height], 'cells': cells})
+    return rows

@@ -73,10 +73,10 @@ class Curve:
 
     def note_beside(self, other: Curve, name: str) -> str | None:
         """Returns a sentence about settings that differ from another run's; None if they are the same."""
-        found = differences(self.settings, other.settings) if self.evaluations and other.evaluations else []
-        if not found:
+        differing = differences(self.settings, other.settings) if self.evaluations and other.evaluations else []
+        if not differing:
             return None
-        here, there = (_listed(settings, found) for settings in (self.settings, other.settings))
+        here, there = (_listed(settings, differing) for settings in (self.settings, other.settings))
         return f'The curves of the IoU cannot be compared with {name}: {here} here, {there} there.'
 
 

@@ -105,10 +105,10 @@ def checkpoint_of(path: str) -> str:
     if is_export(path) or os.path.isfile(f'{path}.index'):
         return path
     best = os.path.join(path, run_manifests.BEST_FOLDER)
-    found = checkpoints.newest(best) or checkpoints.newest(path)
-    if found is None:
+    newest = checkpoints.newest(best) or checkpoints.newest(path)
+    if newest is None:
         raise CheckpointError(f"There is no checkpoint in '{path}'. Give the log folder of a training, or a checkpoint")
-    return found
+    return newest
 
 
 def folder_of(path: str) -> str:
@@ -163,14 +163,14 @@ def prepare(path: str, options: EvalOptions, cache_dir: str | None, checks_weigh
 def _unused(options: EvalOptions) -> list[str]:
     """Returns the options that are set and do not apply to an export."""
     parts = (options.prediction, options.resize, dataclasses.replace(options.engine, threads=None))
-    found = [
+    settings = [
         option(field, getattr(part, field.rpartition('.')[2])) for part in parts for field in exports.set_fields(part)
     ]
     if options.model.crop_size is not None:
-        found.append(option('ModelOptions.crop_size', options.model.crop_size))
+        settings.append(option('ModelOptions.crop_size', options.model.crop_size))
     if options.use_moving_average:
-        found.append(option('EvalOptions.use_moving_average', True))
-    return found
+        settings.append(option('EvalOptions.use_moving_average', True))
+    return settings
 
 
 def _network(options: EvalOptions, split: runner.Split) -> InferenceNetwork:
@@ -272,9 +272,9 @@ def _add(images: ImageResults, batch: runner.Batch) -> None:
 def require_same_splits(tasks: Sequence[Task]) -> None:
     """Raises `DataError` unless all tasks have the same number of images and classes, before they are predicted."""
     for other in tasks[1:]:
-        found = [(each.split.num_images, each.split.descriptor.num_classes) for each in (tasks[0], other)]
-        if found[0] != found[1]:
-            raise _not_the_same(tasks[0].path, *found[0], other.path, *found[1])
+        sizes = [(each.split.num_images, each.split.descriptor.num_classes) for each in (tasks[0], other)]
+        if sizes[0] != sizes[1]:
+            raise _not_the_same(tasks[0].path, *sizes[0], other.path, *sizes[1])
 
 
 def require_same_records(tasks: Sequence[Task]) -> None:

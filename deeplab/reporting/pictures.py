@@ -41,10 +41,10 @@ def encoded(picture: Picture, most_bytes: int) -> dict[str, Any]:
     height, width = picture.truth.shape
     side = min(LONGEST_SIDE, max(height, width))
     while True:
-        found = _at(picture, side / max(height, width))
-        size = len(found['photo']) + len(found['truth']) + sum(map(len, filter(None, found['predictions'])))
+        encoded = _at(picture, side / max(height, width))
+        size = len(encoded['photo']) + len(encoded['truth']) + sum(map(len, filter(None, encoded['predictions'])))
         if size <= most_bytes or side <= _SHORTEST_SIDE:
-            return found
+            return encoded
         side = max(int(side * min(0.9, (most_bytes / size) ** 0.5)), _SHORTEST_SIDE)
 
 

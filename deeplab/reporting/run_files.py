@@ -71,7 +71,7 @@ def facts(files: RunFiles) -> list[tuple[str, str]]:
         return []
     machine, git, versions = (_mapping(run.get(key)) for key in ('machine', 'git', 'versions'))
     gpus: list[Any] = machine['gpus'] if isinstance(machine.get('gpus'), list) else []
-    found = [
+    rows = [
         ('Started', run.get('started')),
         ('Command line', run.get('command_line')),
         ('Folder', run.get('folder')),
@@ -90,7 +90,7 @@ def facts(files: RunFiles) -> list[tuple[str, str]]:
         ('GPUs', ', '.join(str(gpu) for gpu in gpus if gpu) or ('none' if machine else None)),
         ('System', machine.get('system')),
     ]
-    return [(label, str(value)) for label, value in found if value not in (None, '')]
+    return [(label, str(value)) for label, value in rows if value not in (None, '')]
 
 
 def repeat_line(files: RunFiles) -> str:
