@@ -7,7 +7,7 @@ import dataclasses
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 from absl import logging
@@ -240,9 +240,7 @@ def _of_export(task: Task, handle: Handle) -> split_images.Source:
     )
     with Predictor.of_export(path, predictor_options, {}) as predictor:
         for sample in split_images.samples(source, range(split.num_images)):
-            prediction = predictor(sample.image)
-            assert isinstance(prediction, Prediction)
-            labels = prediction.labels
+            labels = cast(Prediction, predictor(sample.image)).labels
             if labels.max(initial=0) >= split.descriptor.num_classes:
                 raise CheckpointError(
                     f"'{path}' predicts the id {labels.max()}, but the data set '{split.descriptor.name}' has "
