@@ -275,7 +275,14 @@ class Predictor:
         Args:
           images: from `read`, all of the same shape.
           with_confidence: whether the confidence is computed now and not when it is first read.
+
+        Raises:
+          TypeError: They are not a list of arrays.
+          ValueError: Their shapes differ.
         """
+        _require_one_shape(images)
+        if len(images) == 0:
+            return []
         wants = (with_confidence, self._options.probabilities)
         return [
             Prediction(
@@ -388,6 +395,22 @@ class _Resizer:
     def close(self) -> None:
         """Releases the operations."""
         self._session.close()
+
+
+def _require_one_shape(images: Sequence[np.ndarray]) -> None:
+    """Raises an error unless `images` are arrays [h, w, channels] of one shape."""
+    is_list = isinstance(images, (list, tuple, np.ndarray))
+    if not is_list or not all(isinstance(image, np.ndarray) and image.ndim == 3 for image in images):
+        raise TypeError(
+            'predict() takes a list of arrays [h, w, channels] that read() returned. For one image, a path or images '
+            'of several sizes call the predictor itself: predictor(image)'
+        )
+    given = sorted({image.shape for image in images})
+    if len(given) > 1:
+        raise ValueError(
+            f'predict() takes images of one shape, not of {given[0]} and {given[1]}. For images of several sizes call '
+            'the predictor itself: predictor(images)'
+        )
 
 
 def _is_file(image: Any) -> bool:

@@ -6,6 +6,7 @@ import dataclasses
 import gc
 import io
 import json
+import pathlib
 import shutil
 import threading
 import types
@@ -134,6 +135,17 @@ def test_a_list_gives_its_predictions_in_order_and_in_batches(training):
         for image, prediction in zip(images, found, strict=True):
             assert np.array_equal(prediction.labels, batched(image).labels)
             assert prediction.image is not None
+
+
+def test_predict_takes_arrays_of_one_shape(predictor):
+    image = np.zeros((9, 8, 3), np.uint8)
+    for given in ('photo.jpg', pathlib.Path('photo.jpg'), ['photo.jpg'], image, [image[0]]):
+        with pytest.raises(TypeError, match=r'a list of arrays .* predictor\(image\)'):
+            predictor.predict(given)
+    with pytest.raises(ValueError, match=r'\(8, 9, 3\) and \(9, 8, 3\)'):
+        predictor.predict([image, image.transpose(1, 0, 2)])
+    assert predictor.predict([]) == []
+    assert [p.labels.shape for p in predictor.predict(np.stack([image, image]))] == [(9, 8)] * 2
 
 
 def test_a_runner_that_nobody_refers_to_releases_its_networks(monkeypatch):
