@@ -82,7 +82,7 @@ def _batches(reading: object) -> list[np.ndarray]:
         found.append(images)
         return Outputs(np.zeros(images.shape[:3], np.int32))
 
-    network = engine_run.Prepared(engine_run.EngineReport(EngineOptions()), None, keep, None)
+    network = engine_run.EngineNetwork(engine_run.EngineReport(EngineOptions()), keep)
     runner.run_batches(network, reading, lambda batch: None, 'reading')
     return found
 

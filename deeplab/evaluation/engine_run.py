@@ -63,35 +63,32 @@ class EngineReport:
         return facts | (compared if self.changed_labels is not None else {})
 
 
-class Prepared:
-    """A network that is ready for `runner.run_batches`.
+@dataclasses.dataclass(frozen=True)
+class GraphNetwork:
+    """A network that runs in the graph of the input pipeline.
 
     Attributes:
-      frozen: the network for the graph of the input pipeline; None if another engine runs it.
       report: what runs it.
-      at_once: batches that the graph of the input pipeline predicts at the same time.
+      frozen: the network with its weights.
+      at_once: batches that are predicted at the same time.
     """
 
-    def __init__(
-        self,
-        report: EngineReport,
-        frozen: FrozenGraph | None,
-        predict: Predict | None,
-        exact: Predict | None,
-        at_once: int = 1,
-    ) -> None:
-        """Creates it.
+    report: EngineReport
+    frozen: FrozenGraph
+    at_once: int
 
-        Args:
-          report: see the attribute.
-          frozen: see the attribute.
-          predict: runs the network in another engine.
-          exact: runs it in float32, for the comparison of the labels of the first images; None for no comparison.
-          at_once: see the attribute.
-        """
-        self.report, self.frozen, self.at_once = report, frozen, at_once
-        self._predict, self._exact = predict, exact
-        self._changed = self._pixels = 0
+
+class EngineNetwork:
+    """A network that another engine runs, batch by batch.
+
+    Attributes:
+      report: what runs it.
+    """
+
+    def __init__(self, report: EngineReport, predict: Predict) -> None:
+        """Creates it; `predict` runs the network."""
+        self.report = report
+        self._predict = predict
 
     def predictions(
         self, read: Callable[[], Any], batches: int, images: str, most_ahead: int = 2
@@ -104,25 +101,41 @@ class Prepared:
           images: key of the images.
           most_ahead: batches that are read before they are needed.
         """
-        assert self._predict is not None
         read_ahead = overlap.map_in_order(lambda _: read(), range(batches), workers=1, ahead=most_ahead - 1)
         with contextlib.closing(read_ahead) as read_batches:
             for batch in read_batches:
-                outputs = self._predict(batch[images])
-                self._compare(batch[images], outputs)
-                yield batch, outputs
+                yield batch, self._outputs(batch[images])
+
+    def _outputs(self, images: np.ndarray) -> Outputs:
+        return self._predict(images)
+
+
+class RoundedNetwork(EngineNetwork):
+    """A network in another precision than float32; the labels of the first images are compared."""
+
+    def __init__(self, report: EngineReport, predict: Predict, exact: Predict) -> None:
+        """Creates it; `exact` runs the network in float32."""
+        super().__init__(report, predict)
+        self._exact = exact
+        self._changed = self._pixels = 0
+
+    def _outputs(self, images: np.ndarray) -> Outputs:
+        outputs = super()._outputs(images)
+        if self.report.compared_images < COMPARED_IMAGES:
+            self._compare(images, outputs)
+        return outputs
 
     def _compare(self, images: np.ndarray, outputs: Outputs) -> None:
-        """Notes the labels of the first images that differ from those in float32."""
-        if self._exact is None:
-            return
+        """Notes the labels that differ from the labels in float32."""
         self._changed += int(np.sum(self._exact(images).labels != outputs.labels))
         self._pixels += outputs.labels.size
         self.report.compared_images += len(images)
         self.report.changed_labels = self._changed / self._pixels
         if self.report.compared_images >= COMPARED_IMAGES:
-            self._exact = None
             logging.info('%s', self.report.text())
+
+
+Prepared = GraphNetwork | EngineNetwork  # ready for `runner.run_batches`
 
 
 @contextlib.contextmanager
@@ -146,7 +159,7 @@ def prepared(
     if exports.is_export(weights.checkpoint):
         with contextlib.closing(ExportRunner(weights.checkpoint, options.threads)) as export:
             any_size = AnySize(export, windows or WindowOptions(), network.batch_size or 1)
-            yield Prepared(EngineReport(EngineOptions()), None, _in_any_size(network, any_size), None)
+            yield EngineNetwork(EngineReport(EngineOptions()), _in_any_size(network, any_size))
         return
     is_chosen = options.engine == AUTO_ENGINE
     if is_chosen:
@@ -156,7 +169,7 @@ def prepared(
     report = EngineReport(options, is_chosen)
     if windows is None and options.engine == DEFAULT_ENGINE and options.precision == 'float32':
         frozen = network.frozen(weights.checkpoint, weights.use_moving_average)
-        yield Prepared(report, frozen, None, None, network.at_once)
+        yield GraphNetwork(report, frozen, network.at_once)
         return
     with contextlib.ExitStack() as stack:
 
@@ -167,8 +180,11 @@ def prepared(
             stack.callback(runner.close)
             return _in_any_size(network, AnySize(runner, windows, network.batch_size or 1))
 
-        exact = opened(dataclasses.replace(options, precision='float32')) if options.precision != 'float32' else None
-        yield Prepared(report, None, opened(options), exact)
+        if options.precision == 'float32':
+            yield EngineNetwork(report, opened(options))
+        else:
+            exact = opened(dataclasses.replace(options, precision='float32'))
+            yield RoundedNetwork(report, opened(options), exact)
 
 
 def _in_any_size(network: InferenceNetwork, any_size: AnySize) -> Predict:

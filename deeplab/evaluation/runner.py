@@ -19,7 +19,7 @@ from deeplab.core import preprocess_utils, sessions
 from deeplab.datasets import example, segmentation_dataset
 from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.errors import OptionError
-from deeplab.evaluation.engine_run import Prepared
+from deeplab.evaluation.engine_run import EngineNetwork, GraphNetwork, Prepared
 from deeplab.inference.network import InferenceNetwork, in_graph
 from deeplab.options import DatasetOptions, ModelOptions, PredictionOptions, ResizeOptions, WindowOptions, crop_sizes
 from deeplab.system import overlap
@@ -237,7 +237,7 @@ def run_batches(
 ) -> None:
     """Predicts every image of a split, in order; reading the next images overlaps with it.
 
-    TensorFlow predicts `Prepared.at_once` batches at the same time: alone, a small one leaves cores idle.
+    TensorFlow predicts `GraphNetwork.at_once` batches at the same time: alone, a small one leaves cores idle.
 
     Args:
       network: the network with its weights.
@@ -251,7 +251,6 @@ def run_batches(
       DataError: An image cannot be decoded; the message names file, record and image.
     """
     split, steps, batch_size, keys, ahead, mean_pixel = reading
-    at_once = 1 if master else network.at_once
     with tf.Graph().as_default():
         with_label = not {common.LABEL, common.ORIGINAL_LABEL}.isdisjoint(keys)
         pipeline = input_generator.get(
@@ -272,11 +271,11 @@ def run_batches(
         ):
             running.run(pipeline.initializer)
             read = functools.partial(running.run, fetches)
-            if network.frozen is None:
+            if isinstance(network, GraphNetwork):
+                predicted = in_order(read, split.records[::batch_size], 1 if master else network.at_once)
+            else:
                 assert pipeline.batches is not None  # one pass has an end
                 predicted = _predicted(network, read, pipeline.batches, ahead)
-            else:
-                predicted = in_order(read, split.records[::batch_size], at_once)
             with contextlib.closing(predicted):  # its threads end before the session
                 for fetched in predicted:
                     valid = fetched.pop(common.VALID)
@@ -290,7 +289,7 @@ def _fetches(
 ) -> dict[str, tf.Tensor]:
     """Returns what is computed of each batch: predictions, or the images if another engine predicts them."""
     fetches = {key: samples[key] for key in (*keys, common.VALID, common.RECORD)}
-    if network.frozen is None:
+    if not isinstance(network, GraphNetwork):
         with tf.device('/device:CPU:0'):
             fetches[common.IMAGE] = input_preprocess.images_of(samples, mean_pixel)
         return fetches
@@ -324,7 +323,9 @@ def _first_record(batch: Batch) -> int:
     return int(batch[common.RECORD][0])
 
 
-def _predicted(network: Prepared, read: Callable[[], Batch], batches: int, ahead: int) -> Generator[Batch, None, None]:
+def _predicted(
+    network: EngineNetwork, read: Callable[[], Batch], batches: int, ahead: int
+) -> Generator[Batch, None, None]:
     """Yields each batch with its predictions, from another engine."""
     with contextlib.closing(network.predictions(read, batches, common.IMAGE, ahead)) as predictions:
         for batch, outputs in predictions:

@@ -5,7 +5,7 @@ import threading
 import numpy as np
 import pytest
 
-from deeplab.evaluation.engine_run import EngineReport, Prepared
+from deeplab.evaluation.engine_run import EngineNetwork, EngineReport, RoundedNetwork
 from deeplab.options import EngineOptions
 from deeplab.registry import Outputs
 
@@ -31,7 +31,7 @@ def test_batches_keep_their_order_and_few_are_read_ahead():
         count += 1
         return read()
 
-    network = Prepared(EngineReport(EngineOptions('tflite')), None, _labels, None)
+    network = EngineNetwork(EngineReport(EngineOptions('tflite')), _labels)
     for batch, outputs in network.predictions(counted, 5, 'image'):
         assert (batch['image'][..., 0] == done).all() and (outputs.labels == done).all()
         done += 1
@@ -44,7 +44,7 @@ def test_an_error_of_reading_arrives_and_stops_the_thread():
     def read():
         raise ValueError('damaged')
 
-    network = Prepared(EngineReport(EngineOptions('tflite')), None, _labels, None)
+    network = EngineNetwork(EngineReport(EngineOptions('tflite')), _labels)
     before = threading.active_count()
     with pytest.raises(ValueError, match='damaged'):
         list(network.predictions(read, 3, 'image'))
@@ -64,7 +64,7 @@ def test_labels_of_the_first_images_are_compared_with_those_in_float32():
         return _labels(images)
 
     report = EngineReport(BFLOAT16)
-    list(Prepared(report, None, rounded, exact).predictions(_batches(), 5, 'image'))
+    list(RoundedNetwork(report, rounded, exact).predictions(_batches(), 5, 'image'))
     assert calls == [2, 2]
     assert report.compared_images == 4 and report.changed_labels == pytest.approx(1 / 12)
     assert '8.333%' in report.text() and 'first 4 images' in report.text() and 'bfloat16' in report.text()
