@@ -8,7 +8,10 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from typing import NoReturn
+
+TYPE_CHECKING = False  # as in `typing`, whose import takes a sixth of the time of `deeplab --help`
+if TYPE_CHECKING:
+    from typing import NoReturn
 
 INTERRUPTED_STATUS = 130
 

@@ -101,6 +101,17 @@ def test_ctrl_c_raises_once_a_program_runs():
         signal.signal(signal.SIGINT, before)
 
 
+def test_little_is_imported_before_ctrl_c_is_handled():
+    code = """if True:
+        import os, signal, sys
+        before = set(sys.modules)
+        import deeplab.start, deeplab.overview
+        print(*sorted(set(sys.modules) - before))
+    """
+    done = subprocess.run([sys.executable, '-S', '-c', code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ['__future__', 'deeplab', 'deeplab.overview', 'deeplab.start']
+
+
 def test_the_installed_command_starts_there():
     assert "'deeplab = deeplab.start:main'" in (ROOT / 'setup.py').read_text()
     assert deeplab.start.main is start.main
