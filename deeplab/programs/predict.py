@@ -61,7 +61,7 @@ def run(options: PredictOptions) -> PredictResult:
 
     Raises:
       UserError: There is no file to predict, no network, a result cannot be written, or another predict writes to the
-        folder. There is then no predictions.json, not even that of an earlier run.
+        folder. There is then no predictions.json, not even from an earlier run.
     """
     items, missing = inputs.find(options.inputs, options.output_dir)
     if not items:

@@ -58,7 +58,7 @@ SYMMETRIC = {
     *('max', 'maximum', 'min', 'minimum', 'multiply', 'not_equal', 'union', 'zip'),
 }
 ORDERED = {'delattr', 'getattr', 'hasattr', 'isinstance', 'issubclass', 'map', 'setattr'}
-# Log messages below a warning may go; their texts, and those of errors and warnings, are prose.
+# Log messages below a warning may go; their texts, and the texts of errors and warnings, are prose.
 LOG_LEVELS = {'debug', 'info', 'log_first_n', 'vlog', 'warning', 'error', 'exception'}
 SILENT_LEVELS = {'debug', 'info', 'log_first_n', 'vlog'}
 # Calls that free, flush or wait earlier than necessary, or tell the user how far something is.

@@ -34,7 +34,7 @@ def for_module(root: pathlib.Path, file: str) -> list[str]:
 
     Returns:
       Paths in the checkout: the test file of the module's name, test files whose docstring names the module ("Covers
-      core/dropout.py"), those that import it or what its package exports of it, and those of its package.
+      core/dropout.py"), those that import it or what its package exports of it, and the tests of its package.
     """
     module = pathlib.PurePosixPath(file).relative_to('deeplab')
     own = str('tests' / module.parent / f'test_{module.stem}.py')
@@ -57,7 +57,7 @@ def for_module(root: pathlib.Path, file: str) -> list[str]:
 
 @functools.cache
 def _importable_names(root: pathlib.Path) -> dict[str, frozenset[str]]:
-    """Names by which each module is imported: its own, and those of what its package imports from it."""
+    """Names by which each module is imported: its own, and the names of what its package imports from it."""
     modules = {}
     for path in (root / 'deeplab').rglob('*.py'):
         name = '.'.join(path.relative_to(root).with_suffix('').parts).removesuffix('.__init__')
