@@ -43,10 +43,6 @@ class Camera:
         pixels[..., 1] = self.horizon - (points[..., 1] - self.height) * scale
         return pixels
 
-    def ground(self, quad: Sequence[tuple[float, float]]) -> np.ndarray:
-        """Projects points of the ground, (x, z) in metres, to [n, 2] pixels."""
-        return self.project(np.array([(x, 0.0, z) for x, z in quad]))
-
 
 class Canvas:
     """An RGB image at twice its final size beside a map of things."""

@@ -8,16 +8,18 @@ street.json                           for --dataset=.../street.json
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import pathlib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
+import numpy as np
+import tqdm
 from PIL import Image
 
 from deeplab.files import writing
+from deeplab.pictures import drawing
 from deeplab.programs.demo import scenes
 from deeplab.programs.demo.canvas import IGNORE_LABEL
 
@@ -28,13 +30,7 @@ DESCRIPTION = 'street.json'
 JPEG_QUALITY = 92
 
 
-def write_dataset(
-    folder: str | os.PathLike[str],
-    seed: int,
-    splits: Mapping[str, int],
-    size: tuple[int, int],
-    progress: Callable[[int, int], None] | None = None,
-) -> None:
+def write_dataset(folder: str | os.PathLike[str], seed: int, splits: Mapping[str, int], size: tuple[int, int]) -> None:
     """Draws a data set; `folder` appears only when it is complete.
 
     Args:
@@ -42,36 +38,33 @@ def write_dataset(
       seed: seed of every scene.
       splits: number of scenes for each split ('train', 'val').
       size: height and width of the scenes, in pixels.
-      progress: called with (number of scenes drawn, number of all scenes) after each scene.
     """
     folder = pathlib.Path(folder)
     writing.remove_leftovers(str(folder.parent), re.escape(folder.name))
-    with writing.atomic_path(folder) as temporary:
-        _write_into(pathlib.Path(temporary), seed, splits, size, progress)
+    bar = tqdm.tqdm(total=sum(splits.values()), desc='scenes', unit='scene', leave=False, disable=None)
+    with writing.atomic_path(folder) as temporary, bar:
+        root = pathlib.Path(temporary)
+        for name in (IMAGES, MASKS, LISTS):
+            (root / name).mkdir(parents=True)
+        for split, count in splits.items():
+            names = [f'{split}_{index:04d}' for index in range(count)]
+            for index, name in enumerate(names):
+                scene = scenes.draw_scene(seed, split, index, *size)
+                Image.fromarray(scene.image).save(root / IMAGES / f'{name}.jpg', quality=JPEG_QUALITY)
+                mask = Image.fromarray(scene.mask)
+                mask.putpalette(_mask_palette())
+                mask.save(root / MASKS / f'{name}.png')
+                bar.update()
+            (root / LISTS / f'{split}.txt').write_text(''.join(f'{name}\n' for name in names), 'utf-8')
+        (root / DESCRIPTION).write_text(json.dumps(description(splits), indent=2) + '\n', 'utf-8')
 
 
-def _write_into(
-    beside: pathlib.Path,
-    seed: int,
-    splits: Mapping[str, int],
-    size: tuple[int, int],
-    progress: Callable[[int, int], None] | None,
-) -> None:
-    """Writes all files of the data set into a new folder."""
-    for name in (IMAGES, MASKS, LISTS):
-        (beside / name).mkdir(parents=True)
-    drawn, total = 0, sum(splits.values())
-    for split, count in splits.items():
-        names = [f'{split}_{index:04d}' for index in range(count)]
-        for index, name in enumerate(names):
-            scene = scenes.draw_scene(seed, split, index, *size)
-            (beside / IMAGES / f'{name}.jpg').write_bytes(_jpeg(scene))
-            (beside / MASKS / f'{name}.png').write_bytes(_mask_png(scene))
-            drawn += 1
-            if progress is not None:
-                progress(drawn, total)
-        (beside / LISTS / f'{split}.txt').write_text(''.join(f'{name}\n' for name in names), 'utf-8')
-    (beside / DESCRIPTION).write_text(json.dumps(description(splits), indent=2) + '\n', 'utf-8')
+def _mask_palette() -> list[int]:
+    """Returns the palette of masks, 256 RGB triples in a row; unused ids are black, ignored pixels as in VOC."""
+    colors = np.zeros((256, 3), np.uint8)
+    colors[: len(scenes.PALETTE)] = scenes.PALETTE
+    colors[IGNORE_LABEL] = drawing.IGNORED_COLOR
+    return colors.ravel().tolist()
 
 
 def description(splits: Mapping[str, int]) -> dict[str, object]:
@@ -84,17 +77,3 @@ def description(splits: Mapping[str, int]) -> dict[str, object]:
         'palette': [list(color) for color in scenes.PALETTE],
         'splits': dict(splits),
     }
-
-
-def _jpeg(scene: scenes.Scene) -> bytes:
-    content = io.BytesIO()
-    Image.fromarray(scene.image).save(content, 'JPEG', quality=JPEG_QUALITY)
-    return content.getvalue()
-
-
-def _mask_png(scene: scenes.Scene) -> bytes:
-    picture = Image.fromarray(scene.mask)
-    picture.putpalette(scenes.mask_palette())
-    content = io.BytesIO()
-    picture.save(content, 'PNG')
-    return content.getvalue()

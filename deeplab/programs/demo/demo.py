@@ -19,7 +19,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import tqdm
 from absl import logging
 from PIL import Image
 
@@ -143,29 +142,23 @@ def run(options: DemoOptions, run_program: RunProgram, settings: Settings | None
     if options.steps is not None:
         settings = dataclasses.replace(settings, steps=options.steps)
     workdir = pathlib.Path(options.workdir).expanduser().resolve()
-    with folder_lock.held(str(workdir), 'demo', 'DemoOptions.workdir'):
-        return _run(options, run_program, settings, workdir, started)
-
-
-def _run(
-    options: DemoOptions, run_program: RunProgram, settings: Settings, workdir: pathlib.Path, started: float
-) -> DemoReport:
-    """Does the work of `run`, in a locked folder."""
-    _claim(workdir, {'seed': options.seed, **dataclasses.asdict(settings)}, options)
-    paths = paths_in(workdir)
-    with output_files.writing_to(str(workdir), _WORKDIR):
-        _draw(paths.scenes, settings, options.seed)
-    commands = commands_for(paths, settings, options.seed)
-    for number, command in enumerate(commands, start=1):
-        logging.info('Demo, command %d of %d: deeplab %s', number, len(commands), command.program)
-        result = run_program(command.program, command.flags)
-        status = getattr(result, 'status', 0)
-        if status:
-            report = f'The demo was stopped. The same command resumes it: {_own_command(options, workdir)}'
-            return DemoReport(report, None, None, commands[:number], status)
-    metrics = _metrics(paths, settings)
-    with output_files.writing_to(str(workdir), _WORKDIR):
-        _write_sheet(paths, settings, options.seed, metrics)
+    with folder_lock.held(str(workdir), 'demo', _WORKDIR):
+        _claim(workdir, {'seed': options.seed, **dataclasses.asdict(settings)}, options)
+        paths = paths_in(workdir)
+        with output_files.writing_to(str(workdir), _WORKDIR):
+            _draw(paths.scenes, settings, options.seed)
+        commands = commands_for(paths, settings, options.seed)
+        for number, command in enumerate(commands, start=1):
+            logging.info('Demo, command %d of %d: deeplab %s', number, len(commands), command.program)
+            result = run_program(command.program, command.flags)
+            if status := getattr(result, 'status', 0):
+                words = [*launcher(), 'demo', f'--workdir={workdir}', f'--seed={options.seed}']
+                words += [] if options.steps is None else [f'--steps={options.steps}']
+                report = f'The demo was stopped. The same command resumes it: {shlex.join(words)}'
+                return DemoReport(report, None, None, commands[:number], status)
+        metrics = _metrics(paths, settings)
+        with output_files.writing_to(str(workdir), _WORKDIR):
+            _write_sheet(paths, settings, options.seed, metrics)
     report = _report(paths, settings, commands, metrics['miou'], time.monotonic() - started)
     return DemoReport(report, metrics['miou'], str(paths.sheet), commands)
 
@@ -282,8 +275,7 @@ def _draw(folder: pathlib.Path, settings: Settings, seed: int) -> None:
         logging.info('Using the %d scenes in %s.', sum(splits.values()), folder)
         return
     logging.info('Drawing %d scenes into %s', sum(splits.values()), folder)
-    with tqdm.tqdm(total=sum(splits.values()), desc='scenes', unit='scene', leave=False, disable=None) as bar:
-        dataset.write_dataset(folder, seed, splits, (settings.height, settings.width), lambda done, total: bar.update())
+    dataset.write_dataset(folder, seed, splits, (settings.height, settings.width))
 
 
 def _metrics(paths: Paths, settings: Settings) -> dict[str, Any]:
@@ -299,18 +291,18 @@ def _metrics(paths: Paths, settings: Settings) -> dict[str, Any]:
 
 def _write_sheet(paths: Paths, settings: Settings, seed: int, metrics: dict[str, Any]) -> None:
     """Draws some validation scenes, evenly distributed, on one image."""
-    names = (paths.scenes / dataset.LISTS / 'val.txt').read_text('utf-8').split()
-    chosen = sorted(set(np.linspace(0, len(names) - 1, settings.rows).astype(int).tolist()))
+    stems = (paths.scenes / dataset.LISTS / 'val.txt').read_text('utf-8').split()
+    chosen = sorted(set(np.linspace(0, len(stems) - 1, settings.rows).astype(int).tolist()))
     rows = [
         sheet.Row(
-            _pixels(paths.scenes / dataset.IMAGES / f'{names[number]}.jpg'),
-            _pixels(paths.scenes / dataset.MASKS / f'{names[number]}.png'),
-            _pixels(paths.vis / 'raw_segmentation_results' / f'{names[number]}.png'),
+            _pixels(paths.scenes / dataset.IMAGES / f'{stem}.jpg'),
+            _pixels(paths.scenes / dataset.MASKS / f'{stem}.png'),
+            _pixels(paths.vis / 'raw_segmentation_results' / f'{stem}.png'),
         )
-        for number in chosen
+        for stem in (stems[number] for number in chosen)
     ]
     ious = [metrics['class_iou'][name] for name in scenes.CLASS_NAMES]
-    title = f'deeplab demo: mIoU {metrics["miou"]:.3f} on {len(names)} scenes after {settings.steps} steps, seed {seed}'
+    title = f'deeplab demo: mIoU {metrics["miou"]:.3f} on {len(stems)} scenes after {settings.steps} steps, seed {seed}'
     drawing.write(paths.sheet, sheet.compose(rows, sheet.Legend(scenes.CLASS_NAMES, scenes.PALETTE, ious), title))
 
 
@@ -319,26 +311,19 @@ def _pixels(path: pathlib.Path) -> np.ndarray:
         return np.asarray(picture)
 
 
-def _own_command(options: DemoOptions, workdir: pathlib.Path) -> str:
-    """Returns the command line that runs this demo again."""
-    words = [*launcher(), 'demo', f'--workdir={workdir}', f'--seed={options.seed}']
-    return shlex.join(words if options.steps is None else [*words, f'--steps={options.steps}'])
-
-
 def _report(paths: Paths, settings: Settings, commands: Sequence[Command], miou: float, seconds: float) -> str:
     """Returns the paths of the files, and the command lines."""
     places = (
-        ('sheet', paths.sheet, 'image, ground truth and prediction side by side: look at this first'),
-        ('scenes', paths.scenes, 'images and masks, in the layout of PASCAL VOC'),
-        ('records', paths.records, 'TFRecord shards'),
-        ('checkpoints', paths.train, 'with event files for TensorBoard'),
-        ('metrics', paths.eval / f'metrics-{settings.steps}.json', 'IoU of every class'),
-        ('predictions', paths.vis / 'segmentation_results', 'colored'),
+        ('sheet', str(paths.sheet), 'image, ground truth and prediction side by side: look at this first'),
+        ('scenes', str(paths.scenes), 'images and masks, in the layout of PASCAL VOC'),
+        ('records', str(paths.records), 'TFRecord shards'),
+        ('checkpoints', str(paths.train), 'with event files for TensorBoard'),
+        ('metrics', str(paths.eval / f'metrics-{settings.steps}.json'), 'IoU of every class'),
+        ('predictions', str(paths.vis / 'segmentation_results'), 'colored'),
     )
-    width = max(len(str(path)) for _, path, _ in places)
     validation = f'mIoU {miou:.3f} on {settings.val_scenes} validation scenes'
     lines = [f'The demo took {names.duration(seconds)}: {validation}.', '']
-    lines += [f'  {name:<12}{str(path):<{width}}  {meaning}' for name, path, meaning in places]
+    lines += [f'  {line}' for line in names.aligned(places, left=(0, 1, 2))]
     lines += ['', 'The four command lines that it ran, to copy:']
     for command in commands:
         lines += ['', command.line()]

@@ -11,12 +11,13 @@ A scene depends only on (seed, split, index), not on the number of scenes.
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 import numpy as np
 from PIL import Image, ImageDraw, ImageFilter
 
-from deeplab.programs.demo.canvas import IGNORE_LABEL, Camera, Canvas
+from deeplab.programs.demo.canvas import Camera, Canvas, Color
 
 CLASS_NAMES = ('sky', 'building', 'road', 'pavement', 'vegetation', 'car', 'person', 'pole')
 PALETTE = (
@@ -56,7 +57,7 @@ _CLOTHES = ((52, 68, 120), (176, 52, 48), (200, 170, 60), (225, 222, 215), (60, 
 _SKINS = ((225, 185, 155), (190, 140, 105), (120, 85, 65))
 _POLES = ((58, 58, 62), (44, 50, 48), (120, 92, 66), (206, 206, 200))
 
-Share = float | np.ndarray
+Numbers = float | np.ndarray
 
 
 class Scene(NamedTuple):
@@ -83,6 +84,20 @@ class _Street:
     def pick(self, colors: tuple[tuple[int, ...], ...], amount: float = 12.0) -> np.ndarray:
         """One of `colors`, varied."""
         return self.jitter(colors[self.rng.integers(len(colors))], amount)
+
+    def polygon(self, corners: np.ndarray, color: Color) -> None:
+        """Paints a polygon of the current thing; `corners` is [n, 3], in metres."""
+        self.canvas.polygon(self.camera.project(corners), color)
+
+    def detail(self, corners: np.ndarray, color: Color) -> None:
+        """Paints a polygon in the image alone; `corners` is [n, 3], in metres."""
+        self.canvas.detail(self.camera.project(corners), color)
+
+    def flank(self, left: float, right: float) -> float | None:
+        """The side of a box, `left` or `right`, that the camera sees; None if it sees only the front."""
+        if left > self.camera.shift:
+            return left
+        return right if right < self.camera.shift else None
 
 
 def draw_scene(seed: int, split: str, index: int, height: int = 128, width: int = 176) -> Scene:
@@ -146,62 +161,52 @@ def _paint_sky(street: _Street) -> None:
 
 def _paint_ground(street: _Street) -> None:
     """Pavements (or a park's grass behind them) from wall to wall, then the road with kerb and lane marks."""
-    canvas, camera, rng = street.canvas, street.camera, street.rng
     near, far = 1.2, 400.0
-    stone = street.jitter(((168, 160, 148), (150, 146, 140), (178, 160, 132))[rng.integers(3)], 14)
-    canvas.begin(PAVEMENT)
-    canvas.polygon(camera.ground([(-60, near), (60, near), (60, far), (-60, far)]), stone)
+    stone = street.pick(((168, 160, 148), (150, 146, 140), (178, 160, 132)), 14)
+    street.canvas.begin(PAVEMENT)
+    street.polygon(_ground(-60, 60, near, far), stone)
     _paint_slabs(street, stone)
-    asphalt = street.jitter(((92, 92, 96), (125, 122, 118), (105, 98, 90), (140, 140, 142))[rng.integers(4)], 12)
+    asphalt = street.pick(((92, 92, 96), (125, 122, 118), (105, 98, 90), (140, 140, 142)), 12)
     kerb = street.road + 0.25
     for x in (-kerb, kerb):
-        edge = x - np.sign(x) * 0.25
-        canvas.detail(camera.ground([(edge, near), (x, near), (x, far), (edge, far)]), stone * 1.18)
-    canvas.begin(ROAD)
-    edge = street.road
-    canvas.polygon(camera.ground([(-edge, near), (edge, near), (edge, far), (-edge, far)]), asphalt)
+        street.detail(_ground(x - np.sign(x) * 0.25, x, near, far), stone * 1.18)
+    street.canvas.begin(ROAD)
+    street.polygon(_ground(-street.road, street.road, near, far), asphalt)
     _paint_lane_marks(street, asphalt)
 
 
 def _paint_slabs(street: _Street, stone: np.ndarray) -> None:
     """Joints between the pavement's slabs, and some slabs of another shade."""
-    camera, rng = street.camera, street.rng
+    rng = street.rng
     size = rng.uniform(0.8, 1.3)
     near, across = np.meshgrid(np.arange(1.5, 22, size), np.arange(street.road + 0.25, street.walls, size))
     for side in (-1, 1):
         chosen = rng.random(near.shape) < 0.5
         z, x = near[chosen], side * across[chosen]
-        quads = np.stack([np.stack([x + dx * side, 0 * z, z + dz], -1) for dx, dz in _corners_of(size)], 1)
-        for quad, shade in zip(camera.project(quads), rng.normal(0, 9, len(quads)), strict=True):
-            street.canvas.detail(quad, stone + shade)
+        slabs = np.moveaxis(_ground(x, x + size * side, z, z + size), -1, 0)  # [n, 4, 3]
+        for slab, shade in zip(street.camera.project(slabs), rng.normal(0, 9, len(slabs)), strict=True):
+            street.canvas.detail(slab, stone + shade)
         for z in near[0]:
-            inner, outer = side * street.road, side * street.walls
-            joint = [(inner, z), (outer, z), (outer, z + 0.07), (inner, z + 0.07)]
-            street.canvas.detail(camera.ground(joint), stone * 0.82)
-
-
-def _corners_of(size: float) -> tuple[tuple[float, float], ...]:
-    return ((0.0, 0.0), (size, 0.0), (size, size), (0.0, size))
+            street.detail(_ground(side * street.road, side * street.walls, z, z + 0.07), stone * 0.82)
 
 
 def _paint_lane_marks(street: _Street, asphalt: np.ndarray) -> None:
     """Dashes in the middle, sometimes lines at the edges, sometimes a zebra crossing, and darker patches."""
-    canvas, camera, rng = street.canvas, street.camera, street.rng
+    rng = street.rng
     white = asphalt * 0.35 + street.jitter((215, 212, 200), 10) * 0.65
     for _ in range(rng.integers(0, 4)):
         x, z = rng.uniform(-street.road, street.road - 1.5), rng.uniform(3, 20)
-        patch = [(x, z), (x + 1.5, z), (x + 1.5, z + 3), (x, z + 3)]
-        canvas.detail(camera.ground(patch), asphalt * rng.uniform(0.85, 1.1))
+        street.detail(_ground(x, x + 1.5, z, z + 3), asphalt * rng.uniform(0.85, 1.1))
     if rng.random() < 0.75:
         for z in np.arange(rng.uniform(1.3, 4), 60, 5.0):
-            canvas.detail(camera.ground([(-0.09, z), (0.09, z), (0.09, z + 2.4), (-0.09, z + 2.4)]), white)
+            street.detail(_ground(-0.09, 0.09, z, z + 2.4), white)
     if rng.random() < 0.4:
         for x in (-street.road + 0.4, street.road - 0.4):
-            canvas.detail(camera.ground([(x - 0.07, 1.2), (x + 0.07, 1.2), (x + 0.07, 90), (x - 0.07, 90)]), white)
+            street.detail(_ground(x - 0.07, x + 0.07, 1.2, 90), white)
     if rng.random() < 0.3:
         z = rng.uniform(6, 14)
         for x in np.arange(-street.road + 0.4, street.road - 0.6, 1.0):
-            canvas.detail(camera.ground([(x, z), (x + 0.5, z), (x + 0.5, z + 2.5), (x, z + 2.5)]), white)
+            street.detail(_ground(x, x + 0.5, z, z + 2.5), white)
 
 
 def _paint_backdrop(street: _Street) -> None:
@@ -229,18 +234,16 @@ def _paint_side(street: _Street, side: int) -> None:
             continue
         wall = street.walls + (rng.uniform(0.3, 2.0) if rng.random() < 0.35 else 0.0)
         left, right = sorted((side * wall, side * (wall + 14)))
-        _paint_house(
-            street, left, right, near, far, rng.uniform(3.2, 11) if rng.random() < 0.7 else rng.uniform(11, 20)
-        )
+        height = rng.uniform(3.2, 11) if rng.random() < 0.7 else rng.uniform(11, 20)
+        _paint_house(street, left, right, near, far, height)
 
 
 def _paint_park(street: _Street, side: int) -> None:
-    canvas, camera, rng = street.canvas, street.camera, street.rng
+    rng = street.rng
     leaves = street.pick(_FOLIAGE)
-    canvas.begin(VEGETATION)
-    edge = side * street.walls
-    canvas.polygon(camera.ground([(edge, 1.2), (side * 300, 1.2), (side * 300, 400), (edge, 400)]), leaves * 1.05)
-    canvas.begin(VEGETATION, has_border=True)
+    street.canvas.begin(VEGETATION)
+    street.polygon(_ground(side * street.walls, side * 300, 1.2, 400), leaves * 1.05)
+    street.canvas.begin(VEGETATION, has_border=True)
     for z in np.arange(60, 12, -6.0):
         for _ in range(2):
             x = side * (street.walls + rng.uniform(2, 16))
@@ -250,36 +253,28 @@ def _paint_park(street: _Street, side: int) -> None:
 
 def _paint_house(street: _Street, left: float, right: float, near: float, far: float, height: float) -> None:
     """A box with windows on the two faces that the camera can see, and a roof line."""
-    canvas, rng = street.canvas, street.rng
+    rng = street.rng
     wall = street.pick(_MASONRY, 16)
     glass = street.pick(((55, 62, 72), (90, 105, 120), (160, 175, 190), (70, 60, 50)), 8)
-    canvas.begin(BUILDING)
+    street.canvas.begin(BUILDING)
     faces = [(_frontal(left, right, 0, height, near), right - left, 1.0)]
-    if left > street.camera.shift:
-        faces.append((_lateral(left, near, far, 0, height), far - near, rng.uniform(0.75, 0.95)))
-    elif right < street.camera.shift:
-        faces.append((_lateral(right, near, far, 0, height), far - near, rng.uniform(0.75, 0.95)))
+    flank = street.flank(left, right)
+    if flank is not None:
+        side = np.array([(flank, 0, near), (flank, 0, far), (flank, height, far), (flank, height, near)])
+        faces.append((side, far - near, rng.uniform(0.75, 0.95)))
     storey = rng.uniform(2.6, 3.4)
     for face, length, shade in faces:
-        canvas.polygon(street.camera.project(face), wall * shade)
-        eaves = _on_face(face, 0, 1, 1 - 0.35 / height, 1)
-        canvas.detail(street.camera.project(eaves)[0], wall * shade * 0.75)
-        plinth = _on_face(face, 0, 1, 0, 0.5 / height)
-        canvas.detail(street.camera.project(plinth)[0], wall * shade * 0.85)
-        _paint_windows(street, face, length, height, storey, glass * shade, wall * shade)
+        street.polygon(face, wall * shade)
+        street.detail(_on_face(face, 0, 1, 1 - 0.35 / height, 1)[0], wall * shade * 0.75)  # the eaves
+        street.detail(_on_face(face, 0, 1, 0, 0.5 / height)[0], wall * shade * 0.85)  # the plinth
+        _paint_windows(street, face, (length, height, storey), glass * shade, wall * shade)
 
 
 def _paint_windows(
-    street: _Street,
-    face: np.ndarray,
-    length: float,
-    height: float,
-    storey: float,
-    glass: np.ndarray,
-    wall: np.ndarray,
+    street: _Street, face: np.ndarray, sizes: tuple[float, float, float], glass: np.ndarray, wall: np.ndarray
 ) -> None:
     """Rows of windows with sills on one face, each window a little brighter or darker than the next."""
-    canvas, camera = street.canvas, street.camera
+    canvas, camera, (length, height, storey) = street.canvas, street.camera, sizes
     outline = camera.project(face)
     if face[:, 2].min() > 80 or outline[:, 0].max() < 0 or outline[:, 0].min() > canvas.width:
         return
@@ -303,12 +298,13 @@ def _frontal(left: float, right: float, bottom: float, top: float, z: float) -> 
     return np.array([(left, bottom, z), (right, bottom, z), (right, top, z), (left, top, z)])
 
 
-def _lateral(x: float, near: float, far: float, bottom: float, top: float) -> np.ndarray:
-    """Corners ([4, 3], metres) of a face along the street."""
-    return np.array([(x, bottom, near), (x, bottom, far), (x, top, far), (x, top, near)])
+def _ground(left: Numbers, right: Numbers, near: Numbers, far: Numbers) -> np.ndarray:
+    """Corners ([4, 3], or [4, 3, n] for arrays, metres) of a rectangle on the ground."""
+    level = 0.0 * near
+    return np.array([(left, level, near), (right, level, near), (right, level, far), (left, level, far)])
 
 
-def _on_face(face: np.ndarray, start: Share, end: Share, bottom: Share, top: Share) -> np.ndarray:
+def _on_face(face: np.ndarray, start: Numbers, end: Numbers, bottom: Numbers, top: Numbers) -> np.ndarray:
     """Corners ([n, 4, 3]) of parts of a face, given in shares of its length and height (numbers or arrays)."""
     origin, along, up = face[0], face[1] - face[0], face[3] - face[0]
     count = max(np.size(start), np.size(bottom))
@@ -319,30 +315,28 @@ def _on_face(face: np.ndarray, start: Share, end: Share, bottom: Share, top: Sha
     return corners
 
 
-def _furniture(street: _Street) -> list[tuple[Any, ...]]:
-    """Returns the objects in the street, as (distance, painter, position)."""
+def _furniture(street: _Street) -> Iterator[tuple[float, Callable[..., None], tuple[float, ...]]]:
+    """Yields the objects in the street, as (distance, painter, position)."""
     rng, road, walls = street.rng, street.road, street.walls
-    items: list[tuple[Any, ...]] = []
     for side in (-1, 1):
         for _ in range(rng.integers(0, 4)):
             z = rng.uniform(8, 34)
-            items.append((z, _paint_tree, (side * (road + rng.uniform(0.8, 1.6)), z)))
+            yield z, _paint_tree, (side * (road + rng.uniform(0.8, 1.6)), z)
         for z in np.arange(rng.uniform(6, 12), 24, rng.uniform(7, 13)):
-            items.append((z, _paint_pole, (side * (road + rng.uniform(0.3, 0.6)), z, -side)))
+            yield z, _paint_pole, (side * (road + rng.uniform(0.3, 0.6)), z, -side)
         z = rng.uniform(5, 12)
         while z < 45 and rng.random() < 0.75:
-            items.append((z, _paint_car, (side * (road - 1.05), z)))
+            yield z, _paint_car, (side * (road - 1.05), z)
             z += rng.uniform(5, 12)
         for _ in range(rng.integers(0, 4)):
             z = rng.uniform(6, 15)
-            items.append((z, _paint_person, (side * rng.uniform(road + 0.3, walls - 0.3), z)))
+            yield z, _paint_person, (side * rng.uniform(road + 0.3, walls - 0.3), z)
     for _ in range(rng.integers(0, 4)):
         z = rng.uniform(5, 13)
-        items.append((z, _paint_person, (rng.uniform(-road, road), z)))
+        yield z, _paint_person, (rng.uniform(-road, road), z)
     if rng.random() < 0.5:
         z = rng.uniform(8, 30)
-        items.append((z, _paint_car, (rng.choice((-1, 1)) * rng.uniform(1.0, 1.4), z)))
-    return items
+        yield z, _paint_car, (rng.choice((-1, 1)) * rng.uniform(1.0, 1.4), z)
 
 
 def _paint_crown(street: _Street, x: float, y: float, z: float, radius: float, leaves: np.ndarray, clumps: int) -> None:
@@ -368,7 +362,7 @@ def _paint_tree(street: _Street, x: float, z: float) -> None:
     trunk = np.array(
         [(x - width, 0, z), (x + width, 0, z), (x + width * 0.7, stem + 0.5, z), (x - width * 0.7, stem + 0.5, z)]
     )
-    street.canvas.polygon(street.camera.project(trunk), bark)
+    street.polygon(trunk, bark)
     _paint_crown(street, x, stem + radius, z, radius, leaves, 26)
     middle, radius = street.camera.project(np.array((x, stem + radius, z))), radius * street.camera.focal / z
     angles, distances = rng.uniform(0, 2 * np.pi, 30), radius * np.sqrt(rng.uniform(0, 0.8, 30))
@@ -397,7 +391,7 @@ def _paint_pole(street: _Street, x: float, z: float, towards: int) -> None:
 
 def _paint_person(street: _Street, x: float, z: float) -> None:
     """A person: two legs in mid-step, a coat, arms, and a head."""
-    camera, rng, canvas = street.camera, street.rng, street.canvas
+    rng, canvas = street.rng, street.canvas
     tall = rng.uniform(1.55, 1.9)
     trousers, coat = street.pick(_CLOTHES), street.pick(_CLOTHES)
     skin, hair = street.pick(_SKINS, 6), street.pick(((50, 40, 35), (110, 80, 50), (150, 150, 150)), 6)
@@ -405,17 +399,16 @@ def _paint_person(street: _Street, x: float, z: float) -> None:
 
     def limb(x0: float, y0: float, x1: float, y1: float, half: float) -> np.ndarray:
         corners = [(x0 - half, y0), (x0 + half, y0), (x1 + half, y1), (x1 - half, y1)]
-        return camera.project(np.array([(x + a, b * tall, z) for a, b in corners]))
+        return np.array([(x + a, b * tall, z) for a, b in corners])
 
-    shadow = camera.ground([(x - 0.4, z - 0.25), (x + 0.4, z - 0.25), (x + 0.4, z + 0.25), (x - 0.4, z + 0.25)])
-    canvas.detail(shadow, (60, 60, 62))
+    street.detail(_ground(x - 0.4, x + 0.4, z - 0.25, z + 0.25), (60, 60, 62))  # the shadow
     canvas.begin(PERSON, has_border=True)
-    canvas.polygon(limb(-stride, 0, -0.08, 0.5, 0.10), trousers * 0.85)
-    canvas.polygon(limb(stride, 0, 0.08, 0.5, 0.10), trousers)
-    canvas.polygon(limb(-wide - 0.06, 0.45, -wide + 0.04, 0.8, 0.07), coat * 0.85)
-    canvas.polygon(limb(wide + 0.06, 0.45, wide - 0.04, 0.8, 0.07), coat * 0.9)
-    canvas.polygon(limb(0, 0.44, 0, 0.84, wide), coat)
-    (column, row), (_, crown) = camera.project(np.array([(x, 0.85 * tall, z), (x, tall, z)]))
+    street.polygon(limb(-stride, 0, -0.08, 0.5, 0.10), trousers * 0.85)
+    street.polygon(limb(stride, 0, 0.08, 0.5, 0.10), trousers)
+    street.polygon(limb(-wide - 0.06, 0.45, -wide + 0.04, 0.8, 0.07), coat * 0.85)
+    street.polygon(limb(wide + 0.06, 0.45, wide - 0.04, 0.8, 0.07), coat * 0.9)
+    street.polygon(limb(0, 0.44, 0, 0.84, wide), coat)
+    (column, row), (_, crown) = street.camera.project(np.array([(x, 0.85 * tall, z), (x, tall, z)]))
     half = (row - crown) * 0.5
     canvas.ellipse((column - half, crown, column + half, row), skin)
     canvas.ellipse((column - half, crown - 0.5, column + half, crown + half), hair)
@@ -423,33 +416,27 @@ def _paint_person(street: _Street, x: float, z: float) -> None:
 
 def _paint_car(street: _Street, x: float, z: float) -> None:
     """A car seen from behind or from ahead: body, cabin with windows, wheels and lights."""
-    rng, canvas = street.rng, street.canvas
+    rng = street.rng
     paint = street.pick(_PAINTS)
     half, length, sill, waist = rng.uniform(0.8, 0.95), rng.uniform(3.4, 4.6), 0.28, rng.uniform(0.8, 0.95)
     roof = waist + rng.uniform(0.45, 0.7)
     glass = street.pick(((45, 52, 60), (90, 100, 112), (140, 150, 160)), 8)
-    ground = [
-        (x - half - 0.1, z - 0.1),
-        (x + half + 0.1, z - 0.1),
-        (x + half + 0.1, z + length),
-        (x - half, z + length),
-    ]
-    canvas.detail(street.camera.ground(ground), (38, 38, 40))
-    canvas.begin(CAR, has_border=True)
-    tyres = (32, 32, 34)
+    shadow = _ground(x - half - 0.1, x + half + 0.1, z - 0.1, z + length)
+    shadow[3, 0] = x - half
+    street.detail(shadow, (38, 38, 40))
+    street.canvas.begin(CAR, has_border=True)
     for wheel in (x - half + 0.02, x + half - 0.24):
-        canvas.polygon(street.camera.project(_frontal(wheel, wheel + 0.22, 0, 0.5, z + 0.1)), tyres)
+        street.polygon(_frontal(wheel, wheel + 0.22, 0, 0.5, z + 0.1), (32, 32, 34))
     _paint_block(street, (x - half, x + half, sill, waist, z, z + length), 0.0, paint)
     _paint_wheels(street, x, half, z, length)
     cabin = (x - half + 0.05, x + half - 0.05, waist, roof, z + 0.35, z + length - 1.2)
     for face, shade in _paint_block(street, cabin, 0.16, paint):
-        canvas.detail(street.camera.project(_on_face(face, 0.08, 0.92, 0.15, 0.88))[0], glass * shade)
+        street.detail(_on_face(face, 0.08, 0.92, 0.15, 0.88)[0], glass * shade)
     lights = (190, 30, 25) if rng.random() < 0.6 else (240, 235, 205)
     for start in (x - half + 0.05, x + half - 0.35):
-        canvas.detail(street.camera.project(_frontal(start, start + 0.3, waist - 0.25, waist - 0.08, z)), lights)
-    plate = _frontal(x - 0.25, x + 0.25, 0.42, 0.54, z)
-    canvas.detail(street.camera.project(plate), (205, 205, 195))
-    canvas.detail(street.camera.project(_frontal(x - half, x + half, sill, sill + 0.1, z)), paint * 0.55)
+        street.detail(_frontal(start, start + 0.3, waist - 0.25, waist - 0.08, z), lights)
+    street.detail(_frontal(x - 0.25, x + 0.25, 0.42, 0.54, z), (205, 205, 195))  # the number plate
+    street.detail(_frontal(x - half, x + half, sill, sill + 0.1, z), paint * 0.55)
 
 
 def _paint_block(
@@ -457,31 +444,29 @@ def _paint_block(
 ) -> list[tuple[np.ndarray, float]]:
     """Paints the visible faces of a box whose top is smaller by `inset`; returns its side and front with shades."""
     left, right, bottom, top, near, far = box
-    canvas, camera = street.canvas, street.camera
     roof = np.array([(left, top, near), (right, top, near), (right, top, far), (left, top, far)])
     roof += np.array([(inset, 0, inset), (-inset, 0, inset), (-inset, 0, -inset), (inset, 0, -inset)])
-    canvas.polygon(camera.project(roof), color * 1.12)
-    faces: list[tuple[np.ndarray, float]] = []
-    if left > camera.shift:
-        faces.append((np.array([(left, bottom, near), (left, bottom, far), roof[3], roof[0]]), 0.8))
-    elif right < camera.shift:
-        faces.append((np.array([(right, bottom, near), (right, bottom, far), roof[2], roof[1]]), 0.8))
-    faces.append((np.array([(left, bottom, near), (right, bottom, near), roof[1], roof[0]]), 1.0))
+    street.polygon(roof, color * 1.12)
+    faces = [(np.array([(left, bottom, near), (right, bottom, near), roof[1], roof[0]]), 1.0)]
+    flank = street.flank(left, right)
+    if flank is not None:  # the front is painted last
+        upper = roof[[3, 0]] if flank == left else roof[[2, 1]]
+        faces.insert(0, (np.array([(flank, bottom, near), (flank, bottom, far), *upper]), 0.8))
     for face, shade in faces:
-        canvas.polygon(camera.project(face), color * shade)
+        street.polygon(face, color * shade)
     return faces
 
 
 def _paint_wheels(street: _Street, x: float, half: float, z: float, length: float) -> None:
     """Two discs on the side of a car that the camera sees, if it sees one."""
-    if abs(x - street.camera.shift) <= half:
+    side = street.flank(x - half, x + half)
+    if side is None:
         return
-    side = x - half if x > street.camera.shift else x + half
     angles = np.linspace(0, 2 * np.pi, 14, endpoint=False)
     for axle in (z + 0.75, z + length - 0.8):
         for radius, color in ((0.33, (30, 30, 32)), (0.17, (125, 125, 128))):
             rim = [(side, 0.33 + radius * np.sin(a), axle + radius * np.cos(a)) for a in angles]
-            street.canvas.polygon(street.camera.project(np.array(rim)), color)
+            street.polygon(np.array(rim), color)
 
 
 def _textured(image: np.ndarray, mask: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -531,14 +516,6 @@ def _shadow(street: _Street) -> np.ndarray:
         pencil = ImageDraw.Draw(mask)
         for z in np.arange(rng.uniform(1.3, 5), 40, rng.uniform(6, 14)):
             reach = side * (street.walls - rng.uniform(2, 2 * street.walls))
-            quad = [(side * 14, z), (reach, z + 2), (reach, z + 7), (side * 14, z + 5)]
-            pencil.polygon([tuple(point) for point in street.camera.ground(quad).tolist()], fill=dark)
+            quad = np.array([(side * 14, 0, z), (reach, 0, z + 2), (reach, 0, z + 7), (side * 14, 0, z + 5)])
+            pencil.polygon([tuple(point) for point in street.camera.project(quad).tolist()], fill=dark)
     return np.asarray(mask.filter(ImageFilter.GaussianBlur(1.0)), np.float32) / 255
-
-
-def mask_palette() -> list[int]:
-    """The mask's palette, 256 RGB triples in a row: the classes, black for unused ids, and VOC's cream for ignored."""
-    palette = [value for color in PALETTE for value in color]
-    palette += [0] * (3 * 256 - len(palette))
-    palette[3 * IGNORE_LABEL :] = (224, 224, 192)
-    return palette
