@@ -98,14 +98,15 @@ def _data_set(name: str, options: DownloadOptions) -> DownloadReport:
     if data_set.by_hand:
         return DownloadReport(data_set.by_hand)
     place = data_sets.place_of(name, options.fetch)
+    root = data_sets.root_of(place)
     records = options.output_dir or os.path.join(place.folder, 'tfrecord')
     if options.dry_run:
-        size = 'of unknown size' if data_set.size is None else names.byte_size(data_set.size)
-        there = os.path.isdir(place.root)
-        what = f'is in the cache, {place.root};' if there else f'would be downloaded from {place.address} ({size}),'
+        what = f'would be downloaded from {place.address} ({_size(place)}),'
+        if os.path.isdir(root):
+            what = f'is in the cache, {root};'
         return DownloadReport(f'{data_set.title} {what} its records would be built in {records}')
     archive = data_sets.obtain(place)
-    summary = _build(name, place.root, records)
+    summary = _build(name, root, records)
     lines = [f'{data_set.title}: {place.folder}']
     if archive is not None:
         lines.append(f'archive: {data_set.archive}, {archive.size:,} bytes, SHA-256 {archive.sha256}')
@@ -139,21 +140,24 @@ def _build(name: str, root: str, records: str) -> dict[str, Any]:
     return build_camvid_data.run(BuildCamvidOptions(camvid_root=root, output_dir=records))
 
 
-def _plan(place: fetching.Place) -> str:
+def _size(place: cache.Place) -> str:
+    return 'of unknown size' if place.size is None else names.byte_size(place.size)
+
+
+def _plan(place: cache.Place) -> str:
     """Returns what a download would do."""
     if os.path.isdir(place.folder):
-        return f'{place.preset.name} is in the cache: {place.folder}'
+        return f'{place.name} is in the cache: {place.folder}'
     if os.path.isfile(place.archive):
-        return f'{place.preset.name} would be unpacked from {place.archive} to {place.folder}'
-    size = 'of unknown size' if place.preset.size is None else names.byte_size(place.preset.size)
-    return f'{place.preset.name} would be downloaded from {place.address} ({size}) to {place.folder}'
+        return f'{place.name} would be unpacked from {place.archive} to {place.folder}'
+    return f'{place.name} would be downloaded from {place.address} ({_size(place)}) to {place.folder}'
 
 
 def _found(fetched: fetching.Fetched) -> str:
     """Returns where a checkpoint is, and what was verified."""
     place, archive = fetched.place, fetched.note.archive
-    lines = [f'{place.preset.name}: {"unpacked" if fetched.is_new else "in the cache, unchanged"}']
+    lines = [f'{place.name}: {"unpacked" if fetched.is_new else "in the cache, unchanged"}']
     if archive is not None:
-        lines.append(f'archive: {place.preset.archive}, {archive.size:,} bytes, SHA-256 {archive.sha256}')
+        lines.append(f'archive: {os.path.basename(place.archive)}, {archive.size:,} bytes, SHA-256 {archive.sha256}')
     lines += [f'noted in: {place.note}', f'folder: {place.folder}', f'checkpoint: {fetched.checkpoint}']
     return '\n'.join(lines)

@@ -13,8 +13,6 @@ if __name__ == '__main__':  # `python -m deeplab.presets`; first, so that help d
 
 import dataclasses
 import json
-from collections.abc import Mapping
-from typing import Any
 
 from deeplab import names
 from deeplab.options import PresetsOptions
@@ -32,14 +30,9 @@ def run(options: PresetsOptions) -> PresetsReport:
     """Lists the presets, or shows the one named in `options`."""
     chosen = [get(options.name)] if options.name else list(all_presets().values())
     if options.json:
-        return PresetsReport(json.dumps([as_json(preset) for preset in chosen], indent=1))
+        facts = [dataclasses.asdict(preset) | {'command_lines': command_lines(preset)} for preset in chosen]
+        return PresetsReport(json.dumps(facts, indent=1))
     return PresetsReport(_one(chosen[0]) if options.name else _list(chosen))
-
-
-def as_json(preset: Preset) -> dict[str, Any]:
-    """Returns the data of a preset, with its command lines, as JSON values."""
-    facts = dataclasses.asdict(preset)
-    return facts | {'command_lines': command_lines(preset)}
 
 
 def _list(presets: list[Preset]) -> str:
@@ -85,7 +78,9 @@ def _one(preset: Preset) -> str:
                 f'published: mIoU {row.miou:g} %{accuracy} on {row.split} at output stride {row.output_stride}, '
                 f'scales {_scales(row)}{cost}'
             )
-    lines += ['', 'The preset is equivalent to', f'  {" ".join(spelled(settings(preset, _some_program(preset), {})))}']
+    flags = settings(preset, 'train' if preset.is_backbone else 'eval', {})
+    words = [f'--{name}={text}' for name, texts in flags.items() for text in texts]
+    lines += ['', 'The preset is equivalent to', f'  {" ".join(words)}']
     order = ', in the order of the evaluations above' if preset.published else ''
     lines += [
         '',
@@ -93,15 +88,6 @@ def _one(preset: Preset) -> str:
         f'prints; then{order}:',
     ]
     return '\n'.join([*lines, '', *(f'  {line}' for line in command_lines(preset))])
-
-
-def _some_program(preset: Preset) -> str:
-    return 'train' if preset.is_backbone else 'eval'
-
-
-def spelled(flags: Mapping[str, tuple[str, ...]]) -> list[str]:
-    """Formats flags as words of a command line."""
-    return [f'--{name}={text}' for name, texts in flags.items() for text in texts]
 
 
 def command_lines(preset: Preset) -> list[str]:

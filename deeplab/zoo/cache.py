@@ -8,15 +8,16 @@ import hashlib
 import json
 import os
 import pathlib
+import re
 import time
 from collections.abc import Iterator
-from typing import Any
 
 from absl import logging
 
 from deeplab import names
 from deeplab.errors import DownloadError, OptionError, OutputError
 from deeplab.files import documents, folder_lock, writing
+from deeplab.options import FetchOptions
 from deeplab.wording import option
 from deeplab.zoo import transfer
 from deeplab.zoo.archives import DamagedArchiveError
@@ -47,26 +48,20 @@ class Place:
     """Where a checkpoint or data set comes from, and where it is kept.
 
     Attributes:
-      cache: path of the cache folder.
+      name: name of the checkpoint or data set.
       address: address of the archive.
-      archive_name: file name of the archive.
-      folder_name: name of the folder for the unpacked files.
+      size: number of bytes of the archive; None if it is unknown.
+      cache: path of the cache folder.
+      archive: path of the archive, which is removed after unpacking unless the user has put it there.
+      folder: path of the folder with the unpacked files.
     """
 
-    cache: str
+    name: str
     address: str
-    archive_name: str
-    folder_name: str
-
-    @property
-    def archive(self) -> str:
-        """Path of the archive, which is removed after unpacking unless the user has put it there."""
-        return os.path.join(self.cache, self.archive_name)
-
-    @property
-    def folder(self) -> str:
-        """Path of the folder with the unpacked files."""
-        return os.path.join(self.cache, self.folder_name)
+    size: float | None
+    cache: str
+    archive: str
+    folder: str
 
     @property
     def note(self) -> str:
@@ -74,18 +69,35 @@ class Place:
         return f'{self.folder}.json'
 
 
-@contextlib.contextmanager
-def held(path: str, name: str) -> Iterator[None]:
-    """Excludes other processes that get the same checkpoint or data set from a cache folder; waits until they are done.
+def place_of(
+    name: str, archive: str, folder_name: str, address: str, size: float | None, options: FetchOptions
+) -> Place:
+    """Returns where a checkpoint or data set comes from and goes to.
 
     Args:
-      path: path of the cache folder; it is created.
       name: name of the checkpoint or data set.
+      archive: file name of the archive.
+      folder_name: name of the folder for the unpacked files.
+      address: address of the archive without a mirror.
+      size: number of bytes of the archive; None if it is unknown.
+      options: mirror and cache; a mirror is the address of the folder of the archive.
 
     Raises:
-      OutputError: The folder, or a file that the block writes to it, cannot be written.
+      DownloadError: the address of the mirror is not one.
     """
-    program = f'download-{name}'
+    mirror, cache = transfer.mirror_of(options), folder(options.cache_dir)
+    address = f'{mirror}/{archive}' if mirror else address
+    return Place(name, address, size, cache, os.path.join(cache, archive), os.path.join(cache, folder_name))
+
+
+@contextlib.contextmanager
+def held(place: Place) -> Iterator[None]:
+    """Excludes other processes that get the same checkpoint or data set into a cache; waits until they are done.
+
+    Raises:
+      OutputError: The cache folder, or a file that the block writes to it, cannot be written.
+    """
+    path, program = place.cache, f'download-{place.name}'
     is_told = False
     try:
         os.makedirs(path, exist_ok=True)
@@ -97,7 +109,7 @@ def held(path: str, name: str) -> Iterator[None]:
                 except OptionError:  # another process holds it
                     owner = folder_lock.owner(path, program)
                 if not is_told:
-                    logging.info('Waiting for %s, which downloads %s.', owner or 'another process', name)
+                    logging.info('Waiting for %s, which downloads %s.', owner or 'another process', place.name)
                 is_told = True
                 time.sleep(_WAIT_SECS)
             yield
@@ -107,69 +119,6 @@ def held(path: str, name: str) -> Iterator[None]:
             f'{option(_CACHE_DIR, path)}: {error.filename or path} cannot be written ({reason}). Set another folder, '
             f'or {_VARIABLE}.'
         ) from error
-
-
-@contextlib.contextmanager
-def archive(place: Place, size: float | None, advice: str) -> Iterator[str]:
-    """Downloads an archive, unless it is there, and yields the address it came from; '' if a user has put it there.
-
-    Of a `DamagedArchiveError` in the block, the message is completed with what to do.
-
-    A downloaded archive is removed when the block ends, or rejects it with a `DownloadError`. If the block is
-    interrupted or fails otherwise, for example on a full disk, the archive stays, and the next call takes it.
-
-    Args:
-      place: address and path of the archive. The file ARCHIVE.source holds the address of a downloaded archive.
-      size: number of bytes, for the log; None if it is unknown.
-      advice: what users can do if the download fails, as sentences.
-
-    Raises:
-      DownloadError: It cannot be downloaded.
-      OSError: It cannot be written.
-    """
-    path = place.archive
-    source = f'{path}.source'
-    # Beside a user's archive, there may be the note and the rest of a download that was not completed.
-    is_downloaded = os.path.isfile(source) and not os.path.exists(transfer.part_of(path))
-    if os.path.isfile(path) and not is_downloaded:
-        logging.info('Taking %s, which was put there by hand.', path)
-        try:
-            yield ''
-        except DamagedArchiveError as error:
-            fix = 'It was put there by hand, so it stays: replace it, or remove it to have it downloaded'
-            raise DamagedArchiveError(f'{error} {fix}, and run the same command again.') from None
-        return
-    if not os.path.isfile(path):
-        _download(place, source, size, advice)
-    try:
-        yield pathlib.Path(source).read_text('utf-8')
-    except DownloadError as error:
-        _remove(path, source)
-        if isinstance(error, DamagedArchiveError):
-            raise DamagedArchiveError(f'{error} It was removed: run the same command again.') from None
-        raise
-    _remove(path, source)
-
-
-def _download(place: Place, source: str, size: float | None, advice: str) -> None:
-    """Downloads an archive, and notes its address before it gets its name."""
-    shown = '' if size is None else f' ({names.byte_size(size)})'
-    logging.info('Downloading %s%s to %s.', place.address, shown, place.cache)
-    with writing.atomic_write(source) as stream:
-        stream.write(place.address)
-    try:
-        transfer.download(place.address, place.archive)
-    except BaseException as error:
-        writing.remove(source)
-        if isinstance(error, DownloadError):
-            raise type(error)(f'{error} {advice}') from None
-        raise
-
-
-def _remove(path: str, source: str) -> None:
-    """Removes a downloaded archive; the note last, so that the archive is never taken for a user's."""
-    writing.remove(path)
-    writing.remove(source)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -200,28 +149,88 @@ class Manifest:
     files: dict[str, Content]
 
 
-def content_of(path: str) -> Content:
-    """Returns size and checksum of a file."""
-    with open(path, 'rb') as file:
-        checksum = hashlib.file_digest(file, 'sha256').hexdigest()
-    return Content(os.path.getsize(path), checksum)
+@contextlib.contextmanager
+def archive(place: Place, noted: Manifest | None, advice: str) -> Iterator[Manifest]:
+    """Downloads an archive, unless it is there, and yields a note about it, without files.
 
+    Of a `DamagedArchiveError` in the block, the message is completed with what to do.
 
-def require_noted(noted: Manifest | None, content: Content, archive: str, path: str) -> None:
-    """Raises `DownloadError` if an archive is another one than at the first download.
+    A downloaded archive is removed when the block ends, or rejects it with a `DownloadError`. If the block is
+    interrupted or fails otherwise, for example on a full disk, the archive stays, and the next call takes it.
 
     Args:
-      noted: what was noted then; None if nothing was.
-      content: size and checksum of the archive.
-      archive: name of the archive, for the message.
-      path: path of the note, for the message.
+      place: address and path of the archive. The file ARCHIVE.source holds the address of a downloaded archive.
+      noted: what was noted at the first download; None if nothing was.
+      advice: what users can do if the download fails, as sentences.
+
+    Raises:
+      DownloadError: It cannot be downloaded, or is another one than at the first download.
+      OSError: It cannot be written.
     """
-    if noted and noted.archive and noted.archive != content:
-        raise DownloadError(
-            f'{archive} has {content.size:,} bytes with SHA-256 {content.sha256}; at the first download it had '
-            f'{noted.archive.size:,} with {noted.archive.sha256}. It was changed on the server or on the way. If you '
-            f'trust the new one, remove {path}.'
-        )
+    path, source = place.archive, f'{place.archive}.source'
+    writing.remove_leftovers(place.cache, re.escape(os.path.basename(place.folder)))
+    # Beside a user's archive, there may be the note and the rest of a download that was not completed.
+    is_downloaded = os.path.isfile(source) and not os.path.exists(transfer.part_of(path))
+    is_by_hand = os.path.isfile(path) and not is_downloaded
+    if is_by_hand:
+        logging.info('Taking %s, which was put there by hand.', path)
+    elif not os.path.isfile(path):
+        _download(place, source, advice)
+    try:
+        content = content_of(path)
+        if noted and noted.archive and noted.archive != content:
+            raise DownloadError(
+                f'{path} has {content.size:,} bytes with SHA-256 {content.sha256}; at the first download it had '
+                f'{noted.archive.size:,} with {noted.archive.sha256}. It was changed on the server or on the way. If '
+                f'you trust the new one, remove {place.note}.'
+            )
+        yield Manifest('' if is_by_hand else pathlib.Path(source).read_text('utf-8'), content, {})
+    except DownloadError as error:
+        if not is_by_hand:
+            _remove(path, source)
+        if not isinstance(error, DamagedArchiveError):
+            raise
+        fix = 'It was removed: run the same command again.'
+        if is_by_hand:
+            fix = (
+                'It was put there by hand, so it stays: replace it, or remove it to have it downloaded, and run the '
+                'same command again.'
+            )
+        raise DamagedArchiveError(f'{error} {fix}') from None
+    if not is_by_hand:
+        _remove(path, source)
+
+
+def _download(place: Place, source: str, advice: str) -> None:
+    """Downloads an archive, and notes its address before it gets its name."""
+    shown = '' if place.size is None else f' ({names.byte_size(place.size)})'
+    logging.info('Downloading %s%s to %s.', place.address, shown, place.cache)
+    with writing.atomic_write(source) as stream:
+        stream.write(place.address)
+    try:
+        transfer.download(place.address, place.archive)
+    except BaseException as error:
+        writing.remove(source)
+        if isinstance(error, DownloadError):
+            raise type(error)(f'{error} {advice}') from None
+        raise
+
+
+def _remove(path: str, source: str) -> None:
+    """Removes a downloaded archive; the note last, so that the archive is never taken for a user's."""
+    writing.remove(path)
+    writing.remove(source)
+
+
+def checksum(path: str, kind: str = 'sha256') -> str:
+    """Returns a checksum of a file, in hexadecimal; `kind` is a name that hashlib has."""
+    with open(path, 'rb') as file:
+        return hashlib.file_digest(file, lambda: hashlib.new(kind, usedforsecurity=False)).hexdigest()
+
+
+def content_of(path: str) -> Content:
+    """Returns size and checksum of a file."""
+    return Content(os.path.getsize(path), checksum(path))
 
 
 def contents_of(folder: str) -> dict[str, Content]:
@@ -254,24 +263,18 @@ def read(path: str) -> Manifest | None:
 
 def write(note: Manifest, path: str) -> None:
     """Writes a note."""
-    content: dict[str, Any] = dataclasses.asdict(note)
     with writing.atomic_write(path) as stream:
-        json.dump(content, stream, indent=1)
+        json.dump(dataclasses.asdict(note), stream, indent=1)
 
 
-def verify(note: Manifest, folder: str, path: str) -> None:
-    """Compares the files in a folder with a note.
-
-    Args:
-      note: what was noted.
-      folder: the unpacked files.
-      path: path of the note, for the message.
+def verify(note: Manifest, place: Place) -> None:
+    """Compares the unpacked files with a note.
 
     Raises:
       DownloadError: a file is missing or differs. Further files do not matter.
     """
     for name, content in note.files.items():
-        file = os.path.join(folder, name)
+        file = os.path.join(place.folder, name)
         try:
             is_same = os.path.getsize(file) == content.size and content_of(file) == content
             reason = 'differs from what was noted when it was unpacked'
@@ -279,5 +282,6 @@ def verify(note: Manifest, folder: str, path: str) -> None:
             is_same, reason = False, f'cannot be read ({error.strerror})'
         if not is_same:
             raise DownloadError(
-                f'{names.shown(file)} {reason} in {path}. Remove the folder {folder} to get the checkpoint again.'
+                f'{names.shown(file)} {reason} in {place.note}. Remove the folder {place.folder} to get the checkpoint '
+                'again.'
             )

@@ -10,13 +10,13 @@ import dataclasses
 import functools
 import json
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from deeplab import names
 from deeplab.errors import OptionError
 from deeplab.files import documents
-from deeplab.wording import did_you_mean
+from deeplab.wording import did_you_mean, option
 
 _FACTS = pathlib.Path(__file__).with_name('presets.json')
 
@@ -30,7 +30,7 @@ _CROP_FLAGS = {
 }
 _BACKBONE_PROGRAMS = ('train', 'preview', 'networks', 'checkpoint')
 
-Settings = dict[str, tuple[str, ...]]
+Settings = dict[str, Sequence[str]]  # values by flag, one for each occurrence on a command line
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Preset:
     Attributes:
       name: the value of --preset.
       archive: the file that it was published as.
-      flags: values of each flag that its network needs, one for each occurrence of the flag on a command line.
+      flags: flags that its network needs.
       megabytes: size of the archive in 10^6 bytes; None if not published.
       dataset: the data set that it was trained on; None for a backbone, from which a training starts.
       num_classes: number of classes of that data set.
@@ -75,13 +75,13 @@ class Preset:
 
     name: str
     archive: str
-    flags: Mapping[str, tuple[str, ...]]
+    flags: Settings
     megabytes: float | None = None
     dataset: str | None = None
     num_classes: int | None = None
     crop_size: str | None = None
     output_stride: int | None = None
-    flags_at_output_stride: Mapping[int, Mapping[str, tuple[str, ...]]] = dataclasses.field(default_factory=dict)
+    flags_at_output_stride: Mapping[int, Settings] = dataclasses.field(default_factory=dict)
     published: tuple[Published, ...] = ()
 
     @property
@@ -100,26 +100,20 @@ class Preset:
         return self.archive.removesuffix('.tar.gz')
 
 
-def _texts(flags: Mapping[str, list[str]]) -> Settings:
-    return {name: tuple(texts) for name, texts in flags.items()}
-
-
-def _preset(facts: dict[str, Any]) -> Preset:
-    """Creates a preset from its object in the JSON file."""
-    facts = dict(facts)
-    facts['flags'] = _texts(facts['flags'])
-    by_stride = facts.get('flags_at_output_stride', {})
-    facts['flags_at_output_stride'] = {int(stride): _texts(flags) for stride, flags in by_stride.items()}
-    rows = facts.get('published', ())
-    facts['published'] = tuple(Published(**{**row, 'scales': tuple(row['scales'])}) for row in rows)
-    return Preset(**facts)
+def _published(rows: Iterable[Mapping[str, Any]]) -> tuple[Published, ...]:
+    """Creates published evaluations from their objects in a file."""
+    return tuple(Published(**{**row, 'scales': tuple(row['scales'])}) for row in rows)
 
 
 @functools.cache
 def all_presets() -> dict[str, Preset]:
     """Returns all presets by name, in the order of the list."""
-    presets = [_preset(facts) for facts in json.loads(_FACTS.read_text(encoding='utf-8'))]
-    return {preset.name: preset for preset in presets}
+    presets = {}
+    for facts in json.loads(_FACTS.read_text(encoding='utf-8')):
+        by_stride = {int(stride): flags for stride, flags in facts.pop('flags_at_output_stride', {}).items()}
+        published = _published(facts.pop('published', ()))
+        presets[facts['name']] = Preset(**facts, flags_at_output_stride=by_stride, published=published)
+    return presets
 
 
 def get(name: str) -> Preset:
@@ -151,7 +145,7 @@ def read_published(path: str) -> tuple[Published, ...]:
       OptionError: the file cannot be read, or is something else.
     """
     try:
-        rows = tuple(Published(**{**row, 'scales': tuple(row['scales'])}) for row in documents.load(path))
+        rows = _published(documents.load(path))
         good = rows and all(0 <= row.miou <= 100 and row.output_stride > 0 for row in rows)
         reason = 'its figures are not percentages'
     except FileNotFoundError:
@@ -182,8 +176,8 @@ def settings(preset: Preset, program: str, given: Mapping[str, Any]) -> Settings
     """
     if preset.is_backbone and program not in _BACKBONE_PROGRAMS:
         raise OptionError(
-            f'--preset={preset.name} is a backbone without head and logits, but {program} needs a trained network. '
-            f'Train from it: `deeplab presets {preset.name}` shows how.'
+            f'{option("PredictOptions.preset", preset.name)} is a backbone without head and logits, but {program} '
+            f'needs a trained network. Train from it: `deeplab presets {preset.name}` shows how.'
         )
     flags = dict(preset.flags)
     if not preset.is_backbone:
@@ -203,8 +197,9 @@ def _at_output_stride(preset: Preset, stride: int, given: Mapping[str, Any]) -> 
         return dict(rows.get(stride, {}))
     missing = sorted({name for row in rows.values() for name in row if name not in given})
     if missing:
+        strides, flags = ', '.join(map(str, sorted(rows))), ' and '.join(f'--{name}' for name in missing)
         raise OptionError(
-            f'--preset={preset.name} is for output strides {", ".join(str(row) for row in sorted(rows))}. With '
-            f'--output_stride={stride}, set {" and ".join(f"--{name}" for name in missing)} too.'
+            f'{option("PredictOptions.preset", preset.name)} is for output strides {strides}. With '
+            f'{option("ModelOptions.output_stride", stride)}, set {flags} too.'
         )
     return {}

@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import hashlib
 import json
 import os
 import pathlib
-import re
 
 from deeplab.errors import DownloadError
 from deeplab.files import writing
 from deeplab.options import FetchOptions
-from deeplab.zoo import archives, cache, transfer
+from deeplab.zoo import archives, cache
 
 _FACTS = pathlib.Path(__file__).with_name('data_sets.json')
 _MOST_FILES = 200_000  # PASCAL VOC has 40,000
@@ -48,22 +46,6 @@ class DataSet:
     by_hand: str = ''
 
 
-@dataclasses.dataclass(frozen=True)
-class Place(cache.Place):
-    """Where a data set comes from, and where it is kept.
-
-    Attributes:
-      data_set: the data set.
-    """
-
-    data_set: DataSet
-
-    @property
-    def root(self) -> str:
-        """Path of the folder that the builder reads."""
-        return os.path.join(self.folder, *self.data_set.root.split('/'))
-
-
 @functools.cache
 def all_data_sets() -> dict[str, DataSet]:
     """Returns all data sets by name."""
@@ -71,23 +53,22 @@ def all_data_sets() -> dict[str, DataSet]:
     return {data_set.name: data_set for data_set in data_sets}
 
 
-def place_of(name: str, options: FetchOptions) -> Place:
-    """Returns where a data set comes from and goes to.
-
-    Args:
-      name: name of a data set that can be downloaded.
-      options: mirror and cache; a mirror is the address of the folder of the archive.
+def place_of(name: str, options: FetchOptions) -> cache.Place:
+    """Returns where a data set, which can be downloaded, comes from and goes to.
 
     Raises:
       DownloadError: the address of the mirror is not one.
     """
     data_set = all_data_sets()[name]
-    mirror = transfer.mirror_of(options)
-    address = f'{mirror}/{data_set.archive}' if mirror else data_set.address
-    return Place(cache.folder(options.cache_dir), address, data_set.archive, f'data_{data_set.name}', data_set)
+    return cache.place_of(name, data_set.archive, f'data_{name}', data_set.address, data_set.size, options)
 
 
-def obtain(place: Place) -> cache.Content | None:
+def root_of(place: cache.Place) -> str:
+    """Returns the path of the folder that the builder of a data set reads."""
+    return os.path.join(place.folder, all_data_sets()[place.name].root)
+
+
+def obtain(place: cache.Place) -> cache.Content | None:
     """Downloads and unpacks a data set, unless it is there.
 
     Returns:
@@ -97,48 +78,37 @@ def obtain(place: Place) -> cache.Content | None:
       DownloadError: it cannot be downloaded, or is not what was published or noted.
       OutputError: the cache folder cannot be written.
     """
-    with cache.held(place.cache, place.data_set.name):
+    with cache.held(place):
         note = cache.read(place.note)
-        if not os.path.isdir(place.root):
+        if not os.path.isdir(root_of(place)):
             note = _get(place, note)
         return None if note is None else note.archive
 
 
-def _get(place: Place, noted: cache.Manifest | None) -> cache.Manifest:
+def _get(place: cache.Place, noted: cache.Manifest | None) -> cache.Manifest:
     """Downloads the archive, or takes the one that a user has put there, and unpacks it."""
-    writing.remove_leftovers(place.cache, re.escape(place.folder_name))
     advice = (
         f'Without a connection: fetch {place.address} on another machine and put it, not unpacked, at {place.archive}; '
         'the same command then uses it.'
     )
-    with cache.archive(place, place.data_set.size, advice) as address:
-        note = cache.Manifest(address, _verified(place, noted), {})
-        with writing.atomic_path(place.folder) as temporary:
-            archives.unpack(place.archive, temporary, _MOST_FILES)
-            if not os.path.isdir(os.path.join(temporary, place.data_set.root)):
-                raise DownloadError(
-                    f'{place.archive} has no folder {place.data_set.root}. It is not the published archive.'
-                )
-            cache.write(note, place.note)
+    data_set = all_data_sets()[place.name]
+    with cache.archive(place, noted, advice) as note, writing.atomic_path(place.folder) as temporary:
+        _require_published(place.archive, data_set)
+        archives.unpack(place.archive, temporary, _MOST_FILES)
+        if not os.path.isdir(os.path.join(temporary, data_set.root)):
+            raise DownloadError(f'{place.archive} has no folder {data_set.root}. It is not the published archive.')
+        cache.write(note, place.note)
     return note
 
 
-def _verified(place: Place, noted: cache.Manifest | None) -> cache.Content:
-    """Returns size and checksum of the archive; raises `DownloadError` unless they are as published and noted."""
-    content, data_set = cache.content_of(place.archive), place.data_set
+def _require_published(archive: str, data_set: DataSet) -> None:
+    """Raises `DamagedArchiveError` unless an archive has the size and checksum that were published."""
+    size = os.path.getsize(archive)
     kind, _, wanted = data_set.checksum.partition(':')
-    checksum = _checksum(place.archive, kind) if kind else ''
-    if data_set.size not in (None, content.size) or checksum != wanted:
-        size = '' if data_set.size is None else f'{data_set.size:,} bytes and '
+    checksum = cache.checksum(archive, kind) if kind else ''
+    if data_set.size not in (None, size) or checksum != wanted:
+        published = '' if data_set.size is None else f'{data_set.size:,} bytes and '
         raise archives.DamagedArchiveError(
-            f'{place.archive} has {content.size:,} bytes and {kind} {checksum}, but {data_set.title} was published '
-            f'with {size}{kind} {wanted}. It is damaged or another file.'
+            f'{archive} has {size:,} bytes and {kind} {checksum}, but {data_set.title} was published with {published}'
+            f'{kind} {wanted}. It is damaged or another file.'
         )
-    cache.require_noted(noted, content, place.archive, place.note)
-    return content
-
-
-def _checksum(path: str, kind: str) -> str:
-    """Returns a checksum of a file, in hexadecimal."""
-    with open(path, 'rb') as file:
-        return hashlib.file_digest(file, lambda: hashlib.new(kind, usedforsecurity=False)).hexdigest()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
 import pathlib
 import re
@@ -16,20 +15,9 @@ from deeplab.options import FetchOptions
 from deeplab.wording import option
 from deeplab.zoo import archives, cache, catalog, transfer
 
-_SERVER = pathlib.Path(__file__).with_name('server.json')
+_SERVER = 'https://storage.googleapis.com/download.tensorflow.org/models'
 _INDEX = '.index'
 _STEP = re.compile(r'-(\d+)$')
-
-
-@dataclasses.dataclass(frozen=True)
-class Place(cache.Place):
-    """Where a published checkpoint comes from, and where it is kept.
-
-    Attributes:
-      preset: the checkpoint.
-    """
-
-    preset: catalog.Preset
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,7 +32,7 @@ class Fetched:
     """
 
     checkpoint: str
-    place: Place
+    place: cache.Place
     note: cache.Manifest
     is_new: bool
 
@@ -67,45 +55,35 @@ def fetch(name: str, options: FetchOptions | None = None) -> str:
     return obtain(name, options).checkpoint
 
 
-def place_of(name: str, options: FetchOptions | None = None) -> Place:
+def place_of(name: str, options: FetchOptions | None = None) -> cache.Place:
     """Returns source and folder of a published checkpoint; for arguments and errors see `fetch`."""
-    options = options or FetchOptions()
     preset = catalog.get(name)
-    base = transfer.mirror_of(options) or str(json.loads(_SERVER.read_text(encoding='utf-8'))['address']).rstrip('/')
-    return Place(cache.folder(options.cache_dir), f'{base}/{preset.archive}', preset.archive, preset.folder, preset)
+    address = f'{_SERVER}/{preset.archive}'
+    return cache.place_of(name, preset.archive, preset.folder, address, preset.size, options or FetchOptions())
 
 
 def obtain(name: str, options: FetchOptions | None = None) -> Fetched:
     """Does what `fetch` does; returns also where the files are, and what was noted about them."""
     place = place_of(name, options)
-    fetched = in_cache(place)
+    fetched = _in_cache(place)
     if fetched is None:
-        with cache.held(place.cache, place.preset.name):
-            fetched = in_cache(place) or _get(place)
+        with cache.held(place):
+            fetched = _in_cache(place) or _get(place)
     return fetched
 
 
-def in_cache(place: Place) -> Fetched | None:
+def _in_cache(place: cache.Place) -> Fetched | None:
     """Returns a checkpoint that is in the cache already, verified; None if it is not."""
     if not os.path.isdir(place.folder):
         return None
     note = cache.read(place.note)
     if note is None:  # a user has put the unpacked files there
         return None
-    cache.verify(note, place.folder, place.note)
+    cache.verify(note, place)
     return Fetched(_checkpoint(place, note), place, note, False)
 
 
-def by_hand(place: Place) -> str:
-    """Returns what a user can do who cannot download here."""
-    return (
-        f'Or fetch {place.address} on another machine and put it, not unpacked, at {place.archive}; '
-        f'the same command then uses it. {option("FetchOptions.mirror")} or {transfer.MIRROR_VARIABLE} names another '
-        'server.'
-    )
-
-
-def _get(place: Place) -> Fetched:
+def _get(place: cache.Place) -> Fetched:
     """Takes files that a user has put into the cache, or downloads and unpacks the archive."""
     noted = cache.read(place.note)
     if os.path.isdir(place.folder):
@@ -114,25 +92,20 @@ def _get(place: Place) -> Fetched:
         checkpoint = _checkpoint(place, note)
         cache.write(note, place.note)
         return Fetched(checkpoint, place, note, True)
-    writing.remove_leftovers(place.cache, re.escape(place.folder_name))
-    with cache.archive(place, place.preset.size, by_hand(place)) as address:
-        note = _unpack(place, address, noted)
-    return Fetched(_checkpoint(place, note), place, note, True)
-
-
-def _unpack(place: Place, address: str, noted: cache.Manifest | None) -> cache.Manifest:
-    """Compares the archive with what was noted, unpacks it and notes the files."""
-    archive = cache.content_of(place.archive)
-    cache.require_noted(noted, archive, place.preset.archive, place.note)
-    with writing.atomic_path(place.folder) as temporary:
+    advice = (
+        f'Or fetch {place.address} on another machine and put it, not unpacked, at {place.archive}; '
+        f'the same command then uses it. {option("FetchOptions.mirror")} or {transfer.MIRROR_VARIABLE} names another '
+        'server.'
+    )
+    with cache.archive(place, noted, advice) as note, writing.atomic_path(place.folder) as temporary:
         archives.unpack(place.archive, temporary)
-        note = cache.Manifest(address, archive, cache.contents_of(temporary))
-        _checkpoint(place, note)  # before anything is kept
+        note = dataclasses.replace(note, files=cache.contents_of(temporary))
+        checkpoint = _checkpoint(place, note)  # before anything is kept
         cache.write(note, place.note)
-    return note
+    return Fetched(checkpoint, place, note, True)
 
 
-def _checkpoint(place: Place, note: cache.Manifest) -> str:
+def _checkpoint(place: cache.Place, note: cache.Manifest) -> str:
     """Returns the path of the checkpoint with the highest step among the unpacked files.
 
     Raises:
@@ -143,7 +116,8 @@ def _checkpoint(place: Place, note: cache.Manifest) -> str:
     complete = [stem for stem in stems if any(name.startswith(f'{stem}.data-') for name in note.files)]
     if not complete:
         raise DownloadError(
-            f'{place.preset.archive} has no checkpoint (*{_INDEX} and *.data-*). It is not the published archive.'
+            f'{os.path.basename(place.archive)} has no checkpoint (*{_INDEX} and *.data-*). It is not the published '
+            'archive.'
         )
     newest = max(complete, key=lambda stem: int((_STEP.search(stem.name) or (0, -1))[1]))
     return os.path.join(place.folder, newest)

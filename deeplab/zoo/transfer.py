@@ -225,10 +225,14 @@ def _receive(partial: _Partial) -> None:
                 partial.drop()
                 raise _InterruptedError('the server sent another part than the one that was asked for')
         else:
-            start, size = 0, _length(response)
+            length = response.headers.get('Content-Length') or ''
+            start, size = 0, int(length) if length.isascii() and length.isdigit() else None
             if size is not None:
                 _check_size(partial, size)
-            partial.begin(_validator(response), size)
+            etag = response.headers.get('ETag') or ''
+            # What identifies this version of the file to the server; '' if nothing does.
+            validator = etag if etag.startswith('"') else response.headers.get('Last-Modified') or ''
+            partial.begin(validator, size)
         _write(partial, response, size)
     if size is not None and partial.size != size:
         raise _InterruptedError(f'the connection ended after {partial.size:,} of {size:,} bytes')
@@ -276,8 +280,8 @@ def _write(partial: _Partial, response: Any, size: int | None) -> None:
                 raise _InterruptedError(names.shown(str(error) or type(error).__name__)) from None
             if not chunk:
                 return
-            if not file.tell() and not _begins_as(partial.path, chunk):
-                raise _not_an_archive(partial, response)
+            if not file.tell():
+                _require_archive(partial, response, chunk)
             file.write(chunk)
             bar.update(len(chunk))
             if bar.disable and time.monotonic() - logged >= _LOG_SECS:
@@ -287,18 +291,15 @@ def _write(partial: _Partial, response: Any, size: int | None) -> None:
                 _check_size(partial, file.tell())
 
 
-def _begins_as(path: str, content: bytes) -> bool:
-    """Returns whether a file begins as an archive with the extension of `path`; without a known one, as .tar.gz."""
-    extension = next((ending for ending in _BEGINNINGS if path.endswith(ending)), '.tar.gz')
+def _require_archive(partial: _Partial, response: Any, content: bytes) -> None:
+    """Raises `DownloadError` if an answer begins as another file, such as a page with an error message."""
+    extension = next((ending for ending in _BEGINNINGS if partial.path.endswith(ending)), '.tar.gz')
     offset, wanted = _BEGINNINGS[extension]
-    return content[offset : offset + len(wanted)] == wanted
-
-
-def _not_an_archive(partial: _Partial, response: Any) -> DownloadError:
-    """Returns the error for an answer that is another file, such as a page with an error message."""
+    if content[offset : offset + len(wanted)] == wanted:
+        return
     partial.drop()
     kind = names.shown(response.headers.get('Content-Type') or 'something of unknown type')
-    return DownloadError(
+    raise DownloadError(
         f'{partial.address}: the server sent {kind} instead of an archive of its kind (.tar.gz, .tar, .zip). Is it a '
         'page of a proxy or a login? Open the address in a browser.'
     )
@@ -313,15 +314,3 @@ def _check_size(partial: _Partial, size: int) -> None:
     free = shutil.disk_usage(folder).free
     if size > free:
         raise OutputError(f'{partial.address} has {size:,} bytes, but only {free:,} are free in {folder}.')
-
-
-def _length(response: Any) -> int | None:
-    """Returns the announced number of bytes of a whole file; None if the server does not say it."""
-    text = response.headers.get('Content-Length') or ''
-    return int(text) if text.isascii() and text.isdigit() else None
-
-
-def _validator(response: Any) -> str:
-    """Returns what identifies this version of the file to the server; '' if nothing does."""
-    etag = response.headers.get('ETag') or ''
-    return etag if etag.startswith('"') else response.headers.get('Last-Modified') or ''
