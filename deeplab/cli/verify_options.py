@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 
 from deeplab import options
 from deeplab.cli.data_flags import RESIZE
@@ -15,7 +16,6 @@ from deeplab.cli.values import Values
 from deeplab.cli.words import Group, UsageError, normalized
 from deeplab.zoo import catalog
 
-_NAME = 'verify'
 _STRIDE = 'output_stride'
 
 
@@ -25,15 +25,17 @@ def verify_options(values: Values) -> options.VerifyOptions:
     Raises:
       UsageError: nothing is published for the split.
     """
-    given = {name for name, _ in normalized(values.words, values.known)}
+    given = normalized(values.words, values.known)
     rows = _published(values)
-    strides = {values[_STRIDE]} if _STRIDE in given else {row.output_stride for row in rows}
-    chosen = [row for row in rows if _split(row, values) == values['eval_split'] and row.output_stride in strides]
+    has_stride = any(name == _STRIDE for name, _ in given)
+    chosen = [row for row in rows if row.split == values['eval_split']]
+    if has_stride:
+        chosen = [row for row in chosen if row.output_stride == values[_STRIDE]]
     if not chosen:
-        published = '; '.join(f'{_split(row, values)} at output stride {row.output_stride}' for row in rows)
+        published = '; '.join(f'{row.split} at output stride {row.output_stride}' for row in rows)
         raise UsageError(
             f'Nothing is published for --eval_split={values["eval_split"]}'
-            + (f' at --output_stride={values[_STRIDE]}' if _STRIDE in given else '')
+            + (f' at --output_stride={values[_STRIDE]}' if has_stride else '')
             + f'. Known: {published}.'
         )
     return filled(
@@ -44,47 +46,37 @@ def verify_options(values: Values) -> options.VerifyOptions:
         preset=values['preset'],
         fetch=filled(options.FetchOptions, values),
         fits_crop_size=not values.given('eval_crop_size'),
-        other_predictions=tuple(_prediction(row) for row in rows),
+        other_predictions=tuple(options.PredictionOptions(row.scales, row.flips) for row in rows),
     )
 
 
-def _published(values: Values) -> tuple[catalog.Published, ...]:
-    """Returns the published evaluations, from a file or from the preset."""
+def _published(values: Values) -> list[catalog.Published]:
+    """Returns the published evaluations, from a file or from the preset, with the names of splits in the records."""
+    preset = catalog.get(values['preset']) if values['preset'] else None
     if values['published']:
-        return catalog.read_published(values.path('published'))
-    if not values['preset']:
+        rows = catalog.read_published(values.path('published'))
+    elif preset is not None:
+        rows = preset.published
+    else:
         raise UsageError('verify requires --preset (a published checkpoint) or --published (a file with figures).')
-    return catalog.get(values['preset']).published
+    return [dataclasses.replace(row, split=catalog.split_of(preset, row.split)) if preset else row for row in rows]
 
 
-def _split(row: catalog.Published, values: Values) -> str:
-    return catalog.split_of(catalog.get(values['preset']), row.split) if values['preset'] else row.split
-
-
-def _prediction(row: catalog.Published) -> options.PredictionOptions:
-    return options.PredictionOptions(row.scales, row.flips)
-
-
-def _case(row: catalog.Published, values: Values, given: set[str]) -> options.VerifyCase:
+def _case(row: catalog.Published, values: Values, given: list[tuple[str, str]]) -> options.VerifyCase:
     """Returns the settings of one published evaluation, and those without the flags that override the preset."""
-    stride = f'--{_STRIDE}={row.output_stride}'
-    case = _settings(row, parse_flags(find_program(_NAME), [*values.words, stride]))
+    case = _settings(row, values.words)
     flags = (*NETWORK.flags, *HEAD.flags, *Group('Sizes', RESIZE).flags)
-    names = [flag.name for flag in flags] + ['eval_crop_size']
-    overrides = [name for name in names if name in given and name not in ('preset', _STRIDE)]
+    names = {flag.name for flag in flags} | {'eval_crop_size'}
+    overrides = tuple(f'--{name}={text}' for name, text in given if name in names - {'preset', _STRIDE})
     if not values['preset'] or not overrides:
         return case
     kept = ('preset', 'plugins', 'dataset', 'dataset_dir', 'published')
-    words = [f'--{name}={text}' for name, text in normalized(values.words, values.known) if name in kept]
-    published = _settings(row, parse_flags(find_program(_NAME), [*words, stride]))
-    if published == case:
-        return case
-    shown = tuple(f'--{name}={text}' for name, text in normalized(values.words, values.known) if name in overrides)
-    return dataclasses.replace(case, as_published=published, overrides=shown)
+    published = _settings(row, [f'--{name}={text}' for name, text in given if name in kept])
+    return case if published == case else dataclasses.replace(case, as_published=published, overrides=overrides)
 
 
-def _settings(row: catalog.Published, values: Values) -> options.VerifyCase:
+def _settings(row: catalog.Published, words: Sequence[str]) -> options.VerifyCase:
     """Returns the settings of a published evaluation with the network of a command line."""
-    return options.VerifyCase(
-        row.miou, model_of_dataset(values), filled(options.ResizeOptions, values), _prediction(row)
-    )
+    values = parse_flags(find_program('verify'), [*words, f'--{_STRIDE}={row.output_stride}'])
+    prediction = options.PredictionOptions(row.scales, row.flips)
+    return options.VerifyCase(row.miou, model_of_dataset(values), filled(options.ResizeOptions, values), prediction)

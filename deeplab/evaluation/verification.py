@@ -20,7 +20,7 @@ from deeplab.evaluation import evaluation_rounds, runner
 from deeplab.inference.network import InferenceNetwork
 from deeplab.inference.opening import Weights
 from deeplab.inference.run_weights import WeightsChoice
-from deeplab.options import PredictionOptions, ResizeOptions, VerifyCase, VerifyOptions
+from deeplab.options import ModelOptions, PredictionOptions, ResizeOptions, VerifyCase, VerifyOptions
 from deeplab.wording import option
 
 _USUAL_SCALES = (0.5, 0.75, 1.0, 1.25, 1.5, 1.75)  # of most published evaluations with several scales
@@ -61,21 +61,6 @@ class Verified:
     findings: tuple[Finding, ...] = ()
 
 
-@dataclasses.dataclass(frozen=True)
-class _Trial:
-    """Settings to try.
-
-    Attributes:
-      text: the one that differs.
-      case: the settings.
-      takes_other_weights: whether the weights are tried instead of their moving averages, or the other way round.
-    """
-
-    text: str
-    case: VerifyCase
-    takes_other_weights: bool = False
-
-
 def verify(checkpoint: str, case: VerifyCase, options: VerifyOptions) -> Verified:
     """Repeats a published evaluation.
 
@@ -91,30 +76,22 @@ def verify(checkpoint: str, case: VerifyCase, options: VerifyOptions) -> Verifie
     case = dataclasses.replace(case, model=dataclasses.replace(case.model, crop_size=split.crop_size))
     averages = WeightsChoice(None, 'EvalOptions.use_moving_average').takes_averages(checkpoint)
     weights = Weights(checkpoint, averages)
-    evaluation = _evaluate(weights, _Trial('', case), split, options)
+    evaluation = _evaluate(weights, case, split, options)
     miou = _percent(evaluation)
     if abs(miou - case.miou) <= options.tolerance:
         return Verified(case, evaluation, miou, True)
     other_ids = from_matrix(evaluation.metrics.confusion_matrix, split.descriptor)
     findings = [*_from_records(split, options), *(each for each in other_ids if explains(each, case.miou, miou))]
     findings += _tried(weights, case, split, miou, options)
-    return Verified(case, evaluation, miou, False, tuple(ranked(findings, case.miou, miou)))
+    return Verified(case, evaluation, miou, False, tuple(ranked(findings, case.miou)))
 
 
-def ranked(findings: Sequence[Finding], published: float, measured: float) -> list[Finding]:
+def ranked(findings: Sequence[Finding], published: float) -> list[Finding]:
     """Returns findings in the order of probability.
 
-    What is wrong with the records comes first, then the settings that come closer to the published figure than half of
-    the difference, the closest first, then the others.
+    What is wrong with the records comes first, then the settings, the closest to the published figure first.
     """
-
-    def rank(finding: Finding) -> tuple[int, float]:
-        if finding.miou is None:
-            return 0, 0.0
-        distance = abs(finding.miou - published)
-        return (1 if explains(finding, published, measured) else 2), distance
-
-    return sorted(findings, key=rank)
+    return sorted(findings, key=lambda each: -1.0 if each.miou is None else abs(each.miou - published))
 
 
 def explains(finding: Finding, published: float, measured: float) -> bool:
@@ -153,10 +130,8 @@ def from_matrix(matrix: Sequence[Sequence[int]], descriptor: DatasetDescriptor) 
         rest = [iou for iou in ious[1:] if iou is not None]
         if rest:
             findings.append(Finding(f"class 0 ('{name}') is not part of the mean", 100 * float(np.mean(rest))))
-        for shift in (1, -1):
-            text = (
-                f'the class ids of the masks are {"greater" if shift > 0 else "less"} by 1 than the ids of the network'
-            )
+        for shift, direction in ((1, 'greater'), (-1, 'less')):
+            text = f'the class ids of the masks are {direction} by 1 than the ids of the network'
             findings.append(Finding(text, _miou(np.roll(counts, shift, axis=1))))
     order = counts.argmax(axis=0)  # the label that is most frequent under each prediction
     if sorted(order) == list(range(len(figures))) and list(order) != list(range(len(figures))):
@@ -194,37 +169,40 @@ def _tried(
     part = _part(split, options.diagnosis_images)
     is_estimate = part.num_images < split.num_images
     logging.info('Trying %d other settings on %d images.', len(trials), part.num_images)
-    base = _percent(_evaluate(weights, _Trial('', case), part, options)) if is_estimate else miou
-    for trial in trials:
+    base = _percent(_evaluate(weights, case, part, options)) if is_estimate else miou
+    for text, other_case, other_weights in trials:
         try:
-            other = _part(_open(trial.case, options), options.diagnosis_images)
-            found = _percent(_evaluate(weights, trial, other, options))
+            other = _part(_open(other_case, options), options.diagnosis_images)
+            tried = _percent(_evaluate(other_weights, other_case, other, options))
         except UserError as error:
-            logging.info('Not tried: %s (%s)', trial.text, error)
+            logging.info('Not tried: %s (%s)', text, error)
             continue
-        logging.info('%s: mIoU %.2f %% instead of %.2f %% on these images.', trial.text, found, base)
-        yield Finding(trial.text, miou + found - base, is_estimate)
+        logging.info('%s: mIoU %.2f %% instead of %.2f %% on these images.', text, tried, base)
+        yield Finding(text, miou + tried - base, is_estimate)
 
 
-def _trials(case: VerifyCase, split: runner.Split, weights: Weights, options: VerifyOptions) -> Iterator[_Trial]:
-    """Yields settings, each of which differs from the published ones in one thing."""
+def _trials(
+    case: VerifyCase, split: runner.Split, weights: Weights, options: VerifyOptions
+) -> Iterator[tuple[str, VerifyCase, Weights]]:
+    """Yields settings, each of which differs from the published ones in one thing, which the text names."""
     if case.as_published is not None:
-        yield _Trial(f'without {" ".join(case.overrides)}', case.as_published)
+        yield f'without {" ".join(case.overrides)}', case.as_published, weights
     if moving_average.held_by(weights.checkpoint):
         text = option('EvalOptions.use_moving_average', not weights.use_moving_average)
         others = 'the weights themselves' if weights.use_moving_average else 'the moving averages of the weights'
-        yield _Trial(f'{others} ({text})', case, takes_other_weights=True)
+        yield f'{others} ({text})', case, Weights(weights.checkpoint, not weights.use_moving_average)
     for prediction in _predictions(case.prediction, options.other_predictions):
-        yield _Trial(described(prediction), dataclasses.replace(case, prediction=prediction))
-    yield from _network_trials(case)
+        yield described(prediction), dataclasses.replace(case, prediction=prediction), weights
+    for text, model in _networks(case.model):
+        yield text, dataclasses.replace(case, model=model), weights
     smallest = dataclasses.replace(case, model=dataclasses.replace(case.model, crop_size=None))
     fitting = _open(smallest, options).crop_size
     if fitting != split.crop_size:
-        text = option('ModelOptions.crop_size', fitting)
-        yield _Trial(text, dataclasses.replace(case, model=dataclasses.replace(case.model, crop_size=fitting)))
+        model = dataclasses.replace(case.model, crop_size=fitting)
+        yield option('ModelOptions.crop_size', fitting), dataclasses.replace(case, model=model), weights
     if case.resize != ResizeOptions():
         text = f'without {option("ResizeOptions.min_value")} and {option("ResizeOptions.max_value")}'
-        yield _Trial(text, dataclasses.replace(smallest, resize=ResizeOptions()))
+        yield text, dataclasses.replace(smallest, resize=ResizeOptions()), weights
 
 
 def described(prediction: PredictionOptions) -> str:
@@ -241,22 +219,17 @@ def _predictions(used: PredictionOptions, others: Sequence[PredictionOptions]) -
     return [each for each in dict.fromkeys(candidates) if each != used]
 
 
-def _network_trials(case: VerifyCase) -> Iterator[_Trial]:
-    """Yields other output strides and atrous rates, which no variable of a checkpoint shows."""
-    model = case.model
+def _networks(model: ModelOptions) -> Iterator[tuple[str, ModelOptions]]:
+    """Yields networks with another output stride or atrous rates, which no variable of a checkpoint shows."""
     if model.output_stride not in _STRIDES:
         return
     stride, rates = _STRIDES[model.output_stride], model.aspp.rates or ()
-    factor = model.output_stride / stride
-    scaled = tuple(max(1, int(rate * factor)) for rate in rates)
+    scaled = tuple(max(1, int(rate * model.output_stride / stride)) for rate in rates)
     aspp = dataclasses.replace(model.aspp, rates=scaled)
-    text = option('ModelOptions.output_stride', stride)
-    rates_text = option('AsppOptions.rates', scaled)
-    other = dataclasses.replace(model, output_stride=stride, aspp=aspp)
-    yield _Trial(f'{text} {rates_text}' if rates else text, dataclasses.replace(case, model=other))
+    text, rates_text = option('ModelOptions.output_stride', stride), option('AsppOptions.rates', scaled)
+    yield f'{text} {rates_text}' if rates else text, dataclasses.replace(model, output_stride=stride, aspp=aspp)
     if rates:
-        other = dataclasses.replace(model, aspp=aspp)
-        yield _Trial(rates_text, dataclasses.replace(case, model=other))
+        yield rates_text, dataclasses.replace(model, aspp=aspp)
 
 
 def _open(case: VerifyCase, options: VerifyOptions) -> runner.Split:
@@ -278,16 +251,17 @@ def _part(split: runner.Split, images: int) -> runner.Split:
     return dataclasses.replace(split, check_result=checked)
 
 
-def _evaluate(weights: Weights, trial: _Trial, split: runner.Split, options: VerifyOptions) -> evaluation_rounds.Round:
+def _evaluate(
+    weights: Weights, case: VerifyCase, split: runner.Split, options: VerifyOptions
+) -> evaluation_rounds.Round:
     """Evaluates the checkpoint with some settings."""
-    model = dataclasses.replace(trial.case.model, crop_size=split.crop_size)
-    network = InferenceNetwork(model, trial.case.prediction, options.batch_size)
+    model = dataclasses.replace(case.model, crop_size=split.crop_size)
+    network = InferenceNetwork(model, case.prediction, options.batch_size)
     network.check_memory('verify')
-    averages = weights.use_moving_average != trial.takes_other_weights
-    task = evaluation_rounds.Task(network, split, trial.case.resize, use_moving_average=averages)
+    task = evaluation_rounds.Task(network, split, case.resize, use_moving_average=weights.use_moving_average)
     return evaluation_rounds.evaluate(weights.checkpoint, task)
 
 
-def _percent(found: evaluation_rounds.Round) -> float:
+def _percent(evaluation: evaluation_rounds.Round) -> float:
     """Returns the mean IoU in percent; 0 where no pixel is labeled."""
-    return 100 * (found.metrics.miou or 0.0)
+    return 100 * (evaluation.metrics.miou or 0.0)

@@ -77,9 +77,10 @@ from deeplab.options.tools import (
     ListDatasetsOptions,
     NetworksOptions,
     PresetsOptions,
+    VerifyCase,
+    VerifyOptions,
 )
 from deeplab.options.training import ON_NAN, PreviewOptions, RestoreOptions, TrainOptions, ValidationOptions
-from deeplab.options.verification import VerifyCase, VerifyOptions
 from deeplab.registry import PRECISIONS
 
 __all__ = [

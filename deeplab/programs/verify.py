@@ -14,6 +14,7 @@ import dataclasses
 import json
 import os
 
+from deeplab import names
 from deeplab.core import checkpoints
 from deeplab.errors import CheckpointError
 from deeplab.evaluation import verification
@@ -92,13 +93,12 @@ def _report(verified: tuple[Verified, ...], options: VerifyOptions) -> str:
             lines.append(f'What {_settings(each.case)} would give with another setting:')
             lines += [f'  {_shown(finding)}' for finding in each.findings[:_MOST_FINDINGS]]
             lines.append('')
-    width = max(len(_settings(each.case)) for each in verified)
-    lines.append(f'{"mIoU in percent":{width}}  published  measured  difference')
+    rows = [('mIoU in percent', 'published', 'measured', 'difference', '')]
     for each in verified:
-        difference = each.miou - each.case.miou
-        outcome = 'reproduced' if each.is_reproduced else 'NOT reproduced'
-        row = f'{_settings(each.case):{width}}  {each.case.miou:9.2f}  {each.miou:8.2f}  {difference:+10.3f}'
-        lines.append(f'{row}  {outcome}')
+        published, outcome = each.case.miou, 'reproduced' if each.is_reproduced else 'NOT reproduced'
+        figures = (f'{published:.2f}', f'{each.miou:.2f}', f'{each.miou - published:+.3f}')
+        rows.append((_settings(each.case), *figures, outcome))
+    lines += names.aligned(rows, left=(0, 4))
     evaluated = verified[0].round
     lines.append(
         f'{evaluated.images} images of {options.dataset.split} ({options.dataset.name}), checkpoint '
@@ -117,14 +117,12 @@ def _shown(finding: Finding) -> str:
 def _conclusion(verified: tuple[Verified, ...], options: VerifyOptions) -> str:
     """Returns whether the figures are reproduced, and otherwise what is most probably different."""
     points = f'{options.tolerance:g} percentage points'
-    wrong = [each for each in verified if not each.is_reproduced]
-    if not wrong:
+    first = next((each for each in verified if not each.is_reproduced), None)
+    if first is None:
         return f'Reproduced: the mean IoU differs by at most {points}.'
-    first = wrong[0]
     text = f'Not reproduced: the mean IoU differs by more than {points}.'
-    causes = [each for each in first.findings if verification.explains(each, first.case.miou, first.miou)]
-    if causes:
-        return f'{text} Most probable reason: {_shown(causes[0])}.'
+    if first.findings and verification.explains(first.findings[0], first.case.miou, first.miou):
+        return f'{text} Most probable reason: {_shown(first.findings[0])}.'
     if first.findings:
         return f'{text} None of the settings that were tried is the reason: compare checkpoint, records and masks.'
     return f'{text} {option("VerifyOptions.diagnosis_images")} greater than 0 tries other settings.'

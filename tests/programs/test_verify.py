@@ -1,6 +1,6 @@
 """`deeplab verify`: figures that are reproduced, and what is found if they are not.
 
-Covers evaluation/verification.py, options/verification.py and cli/verify_options.py.
+Covers evaluation/verification.py and cli/verify_options.py.
 """
 
 import dataclasses
@@ -153,7 +153,7 @@ def test_records_that_are_not_the_published_ones(tmp_path):
 
 def test_the_order_of_the_findings():
     findings = [Finding('far', 20.0), Finding('near', 49.0), Finding('nearest', 50.5), Finding('records')]
-    ranked = verification.ranked(findings, 50.0, 40.0)
+    ranked = verification.ranked(findings, 50.0)
     assert [finding.setting for finding in ranked] == ['records', 'nearest', 'near', 'far']
     assert [verification.explains(finding, 50.0, 40.0) for finding in ranked] == [True, True, True, False]
 
