@@ -23,8 +23,9 @@ _SWATCH = (34, 18)
 
 
 class Cell(NamedTuple):
-    """An image and its mask: [h, w, 3] uint8 and [h, w] ids."""
+    """A caption, an image and its mask: [h, w, 3] uint8 and [h, w] ids."""
 
+    caption: str
     image: np.ndarray
     ids: np.ndarray
 
@@ -34,13 +35,6 @@ class Column(NamedTuple):
 
     title: str
     details: str
-
-
-class Row(NamedTuple):
-    """A caption, and a cell for each column."""
-
-    caption: str
-    cells: Sequence[Cell]
 
 
 class Class(NamedTuple):
@@ -57,8 +51,8 @@ class Content(NamedTuple):
     Attributes:
       title: one line at the top.
       columns: columns of the records' rows.
-      rows: the records.
-      samples: captions and cells of complete training samples.
+      rows: a cell for each column, of each record.
+      samples: complete training samples.
       samples_title: heading above them.
       legend: the classes.
       legend_title: heading above them.
@@ -68,8 +62,8 @@ class Content(NamedTuple):
 
     title: str
     columns: Sequence[Column]
-    rows: Sequence[Row]
-    samples: Sequence[tuple[str, Cell]]
+    rows: Sequence[Sequence[Cell]]
+    samples: Sequence[Cell]
     samples_title: str
     legend: Sequence[Class]
     legend_title: str
@@ -81,14 +75,11 @@ def compose(content: Content) -> Image.Image:
     """Draws the image, in RGB."""
     across = max(len(content.columns), min(len(content.samples), 4))
     width = 2 * MARGIN + across * (CELL_WIDTH + GAP) - GAP
-    rows = [(row.caption, [_drawn(cell, content) for cell in row.cells]) for row in content.rows]
-    drawn = [(caption, _drawn(cell, content)) for caption, cell in content.samples]
-    samples = [drawn[start : start + across] for start in range(0, len(drawn), across)]
+    lines = [content.samples[start : start + across] for start in range(0, len(content.samples), across)]
+    rows, samples = ([[_drawn(cell, content) for cell in row] for row in part] for part in (content.rows, lines))
     legend_across = max(1, (width - 2 * MARGIN) // LEGEND_ENTRY[0])
     legend_rows = -(-len(content.legend) // legend_across)
-    row_heights = [_row_height(pictures) for _, pictures in rows]
-    sample_heights = [_row_height([picture for _, picture in line]) for line in samples]
-    height = TITLE_HEIGHT + 3 * HEADING_HEIGHT + sum(row_heights) + sum(sample_heights)
+    height = TITLE_HEIGHT + 3 * HEADING_HEIGHT + sum(map(_row_height, (*rows, *samples)))
     sheet = Image.new('RGB', (width, height + legend_rows * LEGEND_ENTRY[1] + MARGIN), drawing.PAPER)
     pencil = ImageDraw.Draw(sheet)
     pencil.text((MARGIN, 18), content.title, drawing.INK, font=drawing.font(20))
@@ -96,14 +87,12 @@ def compose(content: Content) -> Image.Image:
     for number, column in enumerate(content.columns):
         _heading(pencil, (_left(number), top), *column)
     top += HEADING_HEIGHT
-    for (caption, pictures), row_height in zip(rows, row_heights, strict=True):
-        _paste_row(sheet, pencil, top, [caption, *[''] * (len(pictures) - 1)], pictures)
-        top += row_height
+    for row, pictures in zip(content.rows, rows, strict=True):
+        top = _paste_row(sheet, pencil, top, row, pictures)
     _heading(pencil, (MARGIN, top), content.samples_title, '')
     top += HEADING_HEIGHT
-    for line, row_height in zip(samples, sample_heights, strict=True):
-        _paste_row(sheet, pencil, top, [caption for caption, _ in line], [picture for _, picture in line])
-        top += row_height
+    for line, pictures in zip(lines, samples, strict=True):
+        top = _paste_row(sheet, pencil, top, line, pictures)
     _heading(pencil, (MARGIN, top), content.legend_title, '')
     _draw_legend(sheet, pencil, top + HEADING_HEIGHT, content.legend, legend_rows)
     return sheet
@@ -141,17 +130,14 @@ def _heading(pencil: ImageDraw.ImageDraw, corner: tuple[int, int], title: str, d
 
 
 def _paste_row(
-    sheet: Image.Image,
-    pencil: ImageDraw.ImageDraw,
-    top: int,
-    captions: Sequence[str],
-    pictures: Sequence[Image.Image],
-) -> None:
-    """Pastes pictures side by side, with a caption above each."""
-    for number, (caption, picture) in enumerate(zip(captions, pictures, strict=True)):
-        shown = caption if len(caption) <= 34 else f'...{caption[-31:]}'
+    sheet: Image.Image, pencil: ImageDraw.ImageDraw, top: int, row: Sequence[Cell], pictures: Sequence[Image.Image]
+) -> int:
+    """Pastes the pictures of cells side by side, with the caption above each; returns the top of the next row."""
+    for number, (cell, picture) in enumerate(zip(row, pictures, strict=True)):
+        shown = cell.caption if len(cell.caption) <= 34 else f'...{cell.caption[-31:]}'
         pencil.text((_left(number), top + 2), shown, drawing.FADED, font=drawing.font(12))
         sheet.paste(picture, (_left(number), top + CAPTION_HEIGHT))
+    return top + _row_height(pictures)
 
 
 def _draw_legend(sheet: Image.Image, pencil: ImageDraw.ImageDraw, top: int, legend: Sequence[Class], rows: int) -> None:

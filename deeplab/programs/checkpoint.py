@@ -12,10 +12,10 @@ import dataclasses
 import json
 import math
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from deeplab import common
+from deeplab import common, names
 from deeplab.checks import checkpoint_network
 from deeplab.checks.checkpoint_network import Deduced, Shapes
 from deeplab.core import checkpoints, loss_scaling, moving_average, scopes
@@ -101,10 +101,15 @@ def run(options: CheckpointOptions) -> CheckpointReport:
     _refuse_frozen_graph(options.file)
     path = checkpoints.find(options.file)
     held = {name: entry.shape for name, entry in checkpoints.entries(path).items()}
-    unreadable = _unreadable(path)
+    unreadable = checkpoints.unreadable(path)
+    for reason in unreadable.values():
+        if checkpoints.is_access_failure(reason):
+            raise CheckpointError(f"The checkpoint '{path}' cannot be read ({reason})")
     aside = checkpoint_network.slots(list(held))
-    variables = {name: shape for name, shape in held.items() if name not in aside}
-    here = _renamed(variables, path, options)
+    variables = here = {name: shape for name, shape in held.items() if name not in aside}
+    if options.restore.rename_map:
+        renamed = scopes.rename(variables, scopes.read_rename_map(options.restore.rename_map), path)
+        here = {new: variables[old] for new, old in renamed.items()}
     deduced = checkpoint_network.deduce(here)
     result = CheckpointReport(
         path,
@@ -119,23 +124,6 @@ def run(options: CheckpointOptions) -> CheckpointReport:
     if options.json:
         return dataclasses.replace(result, report=json.dumps(as_json(result), indent=1))
     return dataclasses.replace(result, report='\n'.join(_report(result, options)))
-
-
-def _unreadable(path: str) -> dict[str, str]:
-    """Returns why values cannot be read, by name; raises `CheckpointError` if files cannot be accessed."""
-    reasons = checkpoints.unreadable(path)
-    for reason in reasons.values():
-        if checkpoints.is_access_failure(reason):
-            raise CheckpointError(f"The checkpoint '{path}' cannot be read ({reason})")
-    return reasons
-
-
-def _renamed(variables: Shapes, path: str, options: CheckpointOptions) -> Shapes:
-    """Renames variables by the rename map, if any."""
-    if not options.restore.rename_map:
-        return variables
-    names = scopes.rename(variables, scopes.read_rename_map(options.restore.rename_map), path)
-    return {new: variables[old] for new, old in names.items()}
 
 
 def _refuse_frozen_graph(path: str) -> None:
@@ -174,26 +162,26 @@ def compare(variables: Shapes, deduced: Deduced | None, options: CheckpointOptio
             decoder = dataclasses.replace(decoder, filters=deduced.outputs.get(common.OUTPUT_TYPE, decoder.filters))
         network = dataclasses.replace(network, outputs_to_num_classes=deduced.outputs, decoder=decoder)
     wanted = checkpoint_network.network_shapes(network)
-    fit = compare_shapes(variables, wanted)
     scopes.require_all_known(options.restore.exclude_scopes, wanted, 'RestoreOptions.exclude_scopes')
     aside = options.restore.exclude_scopes + (() if options.initialize_last_layer else options.last_layer_scopes)
     left_out = tuple(name for name in wanted if name.startswith(aside)) if aside else ()
-    kept = set(wanted) - set(left_out)
+    fit = compare_shapes(variables, {name: shape for name, shape in wanted.items() if name not in left_out})
     channels = network.input_channels
     inflated = tuple(name for name in fit.different if can_inflate(wanted[name], variables[name], channels))
+    restored = {*fit.equal, *inflated}
     return Comparison(
         tuple(checkpoint_network.flags_of(network)),
         network.num_classes,
-        tuple(name for name in wanted if name in kept and name in {*fit.equal, *inflated}),
-        tuple(name for name in inflated if name in kept),
+        tuple(name for name in wanted if name in restored),
+        inflated,
         tuple(
             f'{name}: {list(wanted[name])} in the network, {list(variables[name])} in the checkpoint'
             for name in fit.different
-            if name in kept and name not in inflated
+            if name not in inflated
         ),
-        tuple(name for name in fit.missing if name in kept),
+        fit.missing,
         left_out,
-        fit.unused,
+        tuple(name for name in fit.unused if name not in wanted),
     )
 
 
@@ -223,7 +211,10 @@ def as_json(result: CheckpointReport) -> dict[str, Any]:
         'checkpoint': result.path,
         'global_step': result.step if result.step >= 0 else None,
         'parameters': _values(result.variables),
-        'scopes': {scope: {'variables': len(names), 'values': values} for scope, names, values in _scopes(result)},
+        'scopes': {
+            scope: {'variables': len(shapes), 'values': _values(shapes)}
+            for scope, shapes in _by_scope(result.variables).items()
+        },
         'variables': result.variables,
         'slots': result.slots,
         'network': network,
@@ -241,29 +232,36 @@ def _values(shapes: Shapes) -> int:
     return sum(math.prod(shape) for shape in shapes.values())
 
 
-def _scopes(result: CheckpointReport) -> list[tuple[str, list[str], int]]:
-    """Returns the network's scopes, with names and number of values."""
-    scopes = collections.defaultdict(list)
-    for name in result.variables:
-        scopes[name.partition('/')[0]].append(name)
-    return [(scope, names, sum(math.prod(result.variables[name]) for name in names)) for scope, names in scopes.items()]
+def _by_scope(variables: Shapes) -> dict[str, dict[str, tuple[int, ...]]]:
+    """Returns shapes by the first part of a variable's name, then by its name."""
+    shapes: dict[str, dict[str, tuple[int, ...]]] = {}
+    for name, shape in variables.items():
+        shapes.setdefault(name.partition('/')[0], {})[name] = shape
+    return shapes
 
 
 def _report(result: CheckpointReport, options: CheckpointOptions) -> Iterator[str]:
     """Yields the lines of the report: the summary first, the list of variables last."""
     yield f'{result.path}, step {result.step}' if result.step >= 0 else result.path
-    yield from _damage_lines(result)
+    if result.unreadable:
+        held = len(result.variables) + len(result.slots)
+        reason = next(iter(result.unreadable.values()))
+        yield f'It is damaged: {len(result.unreadable)} of {held} values cannot be read ({reason}).'
+        yield 'Use another checkpoint, or copy this one again.'
+        yield from _some('damaged', tuple(result.unreadable))
     yield ''
-    yield f'{"scope":24}  variables        values'
-    for scope, names, values in _scopes(result):
-        yield f'{scope:24}  {len(names):9}  {values:12,}'
-    yield f'{"all":24}  {len(result.variables):9}  {_values(result.variables):12,}'
+    by_scope = _by_scope(result.variables)
+    rows = [(scope, str(len(shapes)), f'{_values(shapes):,}') for scope, shapes in by_scope.items()]
+    total = ('all', str(len(result.variables)), f'{_values(result.variables):,}')
+    yield from names.aligned([('scope', 'variables', 'values'), *rows, total])
     averages = [name for name in result.slots if moving_average.is_average(name)]
     if averages:
         use = option('EvalOptions.use_moving_average', True)
         yield f'and moving averages of {len(averages)} variables ({use}, if no run.json of the training is beside it)'
-    if optimizer := _optimizer(set(result.slots) - {*averages, *loss_scaling.NAMES}):
-        yield f'and of the optimizer: {optimizer}'
+    others = sorted(set(result.slots) - {*averages, *loss_scaling.NAMES})
+    if counts := collections.Counter(name.rpartition('/')[2] for name in others if '/' in name):
+        slots = ', '.join(f'{slot} of {count} variables' for slot, count in counts.items())
+        yield f'and of the optimizer: {slots}'
     if any(name in result.slots for name in loss_scaling.NAMES):
         yield 'and the loss scale of a training in float16'
     yield ''
@@ -273,32 +271,10 @@ def _report(result: CheckpointReport, options: CheckpointOptions) -> Iterator[st
         yield from _comparison_lines(result.comparison, result)
     if options.list_variables:
         yield ''
-        yield from _variable_lines(result)
-
-
-def _damage_lines(result: CheckpointReport) -> Iterator[str]:
-    """Yields lines about the variables that cannot be read."""
-    if result.unreadable:
-        held = len(result.variables) + len(result.slots)
-        reason = next(iter(result.unreadable.values()))
-        yield f'It is damaged: {len(result.unreadable)} of {held} values cannot be read ({reason}).'
-        yield 'Use another checkpoint, or copy this one again.'
-        yield from _some('damaged', tuple(result.unreadable))
-
-
-def _variable_lines(result: CheckpointReport) -> Iterator[str]:
-    """Yields each variable of the network with its shape."""
-    for scope, names, _ in _scopes(result):
-        yield f'{scope}:'
-        for name in names:
-            shape = 'x'.join(str(side) for side in result.variables[name]) or 'one value'
-            yield f'  {name.removeprefix(f"{scope}/")}  {shape}'
-
-
-def _optimizer(slots: Iterable[str]) -> str:
-    """Describes the optimizer's slots and how many variables have each."""
-    counts = collections.Counter(name.rpartition('/')[2] for name in sorted(slots) if '/' in name)
-    return ', '.join(f'{slot} of {count} variables' for slot, count in counts.items())
+        for scope, shapes in by_scope.items():
+            yield f'{scope}:'
+            for name, shape in shapes.items():
+                yield f'  {name.removeprefix(f"{scope}/")}  {"x".join(map(str, shape)) or "one value"}'
 
 
 def head_in_words(deduced: Deduced) -> str:
@@ -358,13 +334,13 @@ def _network_lines(result: CheckpointReport) -> Iterator[str]:
         yield f'Presets with the same variables: {", ".join(result.presets)}.'
 
 
-def _some(title: str, names: tuple[str, ...]) -> Iterator[str]:
-    """Yields a heading and some names."""
-    if names:
-        yield f'{title} ({len(names)}):'
-        yield from (f'  {name}' for name in names[:MOST_NAMES])
-        if len(names) > MOST_NAMES:
-            yield f'  and {len(names) - MOST_NAMES} more ({option("CheckpointOptions.json")} lists all)'
+def _some(title: str, variables: tuple[str, ...]) -> Iterator[str]:
+    """Yields a heading and some names of variables."""
+    if variables:
+        yield f'{title} ({len(variables)}):'
+        yield from (f'  {name}' for name in variables[:MOST_NAMES])
+        if len(variables) > MOST_NAMES:
+            yield f'  and {len(variables) - MOST_NAMES} more ({option("CheckpointOptions.json")} lists all)'
 
 
 def _comparison_lines(comparison: Comparison, result: CheckpointReport) -> Iterator[str]:

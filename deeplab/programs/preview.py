@@ -10,12 +10,10 @@ if __name__ == '__main__':  # `python -m deeplab.preview`; first, so that help d
 import dataclasses
 import os
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
 from absl import logging
-from PIL import Image
 
 from deeplab import common, input_preprocess, names
 from deeplab.core import sessions
@@ -51,18 +49,8 @@ class PreviewResult:
     ignored_share: float
 
 
-class View(NamedTuple):
-    """A column of the image: preprocessing steps and their title."""
-
-    column: preview_sheet.Column
-    steps: list[input_preprocess.Step]
-
-
-class _Seen(NamedTuple):
-    """A record's name, and its preprocessed image and mask."""
-
-    name: str
-    cell: preview_sheet.Cell
+# A column of the image: its heading, and preprocessing steps.
+View = tuple[preview_sheet.Column, list[input_preprocess.Step]]
 
 
 def run(options: PreviewOptions) -> PreviewResult:
@@ -79,20 +67,31 @@ def run(options: PreviewOptions) -> PreviewResult:
     for line in label_checks.labels(data.descriptor, data.check_result, training.dataset.split, training.loss):
         logging.warning('%s', line)
     columns = views(training, data)
+    everything = list(split_input.input_steps(training, data).values())
     with tf.Graph().as_default(), input_generator.explain_input_errors(data.reader):
-        seen = _look(options, data, [*(view.steps for view in columns), whole_steps(training, data)])
-    *rows, samples = seen
-    counts = _count([sample.cell.ids for sample in samples])
-    content = _content(options, data, [view.column for view in columns], rows, samples, counts)
-    shares, ignored = _shares(counts, data)
-    report = _report(options, data, len(samples), shares, ignored)
-    _write(options.path, preview_sheet.compose(content), report)
+        *rows, samples = _look(options, data, [*(steps for _, steps in columns), everything])
+    shares, ignored = _shares(samples, data)
+    content = preview_sheet.Content(
+        title=(
+            f'{data.descriptor.name}, split {training.dataset.split}: {len(data.records)} images; seed {training.seed}'
+        ),
+        columns=[column for column, _ in columns],
+        rows=[[first, *(cell._replace(caption='') for cell in others)] for first, *others in zip(*rows, strict=True)],
+        samples=[cell._replace(caption=f'{i}: {cell.caption}') for i, cell in enumerate(samples, start=1)],
+        samples_title=f'The first samples of training, {_crop_size(training)}, with all augmentations',
+        legend=_legend(shares, ignored, data),
+        legend_title='Classes: share of the pixels in these samples (in the whole split)',
+        palette=data.descriptor.palette,
+        ignore_label=data.ignore_label,
+    )
+    report = _report(data, len(samples), shares, ignored)
+    sheet = preview_sheet.compose(content)
+    with output_files.writing_to(options.path, 'PreviewOptions.path', report):
+        os.makedirs(os.path.dirname(options.path) or '.', exist_ok=True)
+        drawing.write(options.path, sheet)
+    logging.info('Wrote %s.', options.path)
+    report = f'{report}\nPreview: {options.path}'
     return PreviewResult(report, options.path, tuple(float(share) for share in shares), ignored)
-
-
-def whole_steps(training: TrainOptions, data: split_input.Data) -> list[input_preprocess.Step]:
-    """Returns the complete preprocessing of training."""
-    return list(split_input.input_steps(training, data).values())
 
 
 def views(training: TrainOptions, data: split_input.Data) -> list[View]:
@@ -107,14 +106,16 @@ def views(training: TrainOptions, data: split_input.Data) -> list[View]:
     always = augment.changed(**{k: v for record in active.values() for k, v in record.preview.items()})
     no_crops = always.changed(**{p.name: p.default for record in crops for p in record.parameters})
     steps = _steps(training, data, no_crops)
-    views = [View(preview_sheet.Column('Record', 'unchanged; below, with its mask'), _chosen(steps))]
+    views: list[View] = [(preview_sheet.Column('Record', 'unchanged; below, with its mask'), _chosen(steps))]
     for name in steps:
         if name == SCALE_AND_CROP:
-            views.append(View(_scale_column(training), _chosen(steps, name)))
+            scales = f'{augment.min_scale_factor:g} to {augment.max_scale_factor:g} times'
+            details = f'{scales}, {_crop_size(training)}'
+            views.append((preview_sheet.Column('Scale and crop', details), _chosen(steps, name)))
             aimed = _steps(training, data, always)
-            views += [View(_column(record, augment), _chosen(aimed, name)) for record in crops]
+            views += [(_column(record, augment), _chosen(aimed, name)) for record in crops]
         elif name in active:
-            views.append(View(_column(active[name], augment), _chosen(steps, name)))
+            views.append((_column(active[name], augment), _chosen(steps, name)))
     return views
 
 
@@ -134,17 +135,14 @@ def _column(record: Augmentation, augment: AugmentOptions) -> preview_sheet.Colu
     return preview_sheet.Column(record.title or record.name, record.caption(augment.settings_of(record)))
 
 
-def _scale_column(training: TrainOptions) -> preview_sheet.Column:
-    """Returns title and details of random scaling and the plain crop."""
-    augment = training.augment
+def _crop_size(training: TrainOptions) -> str:
     height, width = training.model.crop_size or (0, 0)
-    scales = f'{augment.min_scale_factor:g} to {augment.max_scale_factor:g} times'
-    return preview_sheet.Column('Scale and crop', f'{scales}, {height} x {width}')
+    return f'{height} x {width}'
 
 
 def _look(
     options: PreviewOptions, data: split_input.Data, all_steps: Sequence[list[input_preprocess.Step]]
-) -> list[list[_Seen]]:
+) -> list[list[preview_sheet.Cell]]:
     """Applies each list of steps to the first records of training; the last list to as many as samples are drawn."""
     images = min(options.images, len(data.records))
     counts = [*[images] * (len(all_steps) - 1), options.samples]
@@ -164,65 +162,35 @@ def _look(
     with sessions.open_session() as running:
         running.run([pipeline.initializer for pipeline in pipelines])
         return [
-            [_seen(running.run(pipeline.samples)) for _ in range(count)]
+            [_cell(running.run(pipeline.samples)) for _ in range(count)]
             for pipeline, count in zip(pipelines, counts, strict=True)
         ]
 
 
-def _seen(batch: dict[str, np.ndarray]) -> _Seen:
+def _cell(batch: dict[str, np.ndarray]) -> preview_sheet.Cell:
     """Returns a batch of one as a cell of the image."""
     image = batch[common.IMAGE][0]  # [h, w, channels]
     channels = image.shape[-1]
     image = image[..., :3] if channels >= 3 else np.repeat(image[..., :1], 3, axis=2)
     pixels = np.clip(np.rint(image), 0, 255).astype(np.uint8)
     name = names.shown(batch[common.IMAGE_NAME][0], _LONGEST_NAME)
-    return _Seen(name, preview_sheet.Cell(pixels, batch[common.LABEL][0, ..., 0]))
+    return preview_sheet.Cell(name, pixels, batch[common.LABEL][0, ..., 0])
 
 
-def _count(masks: Sequence[np.ndarray]) -> np.ndarray:
-    """Counts the pixels of each id in masks: [256]."""
-    return sum((np.bincount(mask.ravel(), minlength=256) for mask in masks), np.zeros(256, np.int64))
-
-
-def _shares(counts: np.ndarray, data: split_input.Data) -> tuple[np.ndarray, float]:
+def _shares(samples: Sequence[preview_sheet.Cell], data: split_input.Data) -> tuple[np.ndarray, float]:
     """Returns each class's share of the labeled pixels, [num_classes], and the share of ignored pixels among all."""
+    counts = sum((np.bincount(cell.ids.ravel(), minlength=256) for cell in samples), np.zeros(256, np.int64))
     classes = counts.astype(np.float64)
     classes[data.ignore_label] = 0
     shares = classes[: data.descriptor.num_classes] / max(classes.sum(), 1)
     return shares, float(counts[data.ignore_label] / max(counts.sum(), 1))
 
 
-def _content(
-    options: PreviewOptions,
-    data: split_input.Data,
-    columns: Sequence[preview_sheet.Column],
-    seen: Sequence[Sequence[_Seen]],
-    samples: Sequence[_Seen],
-    counts: np.ndarray,
-) -> preview_sheet.Content:
-    """Returns the content of the image."""
-    training, descriptor = options.train, data.descriptor
-    shares, ignored = _shares(counts, data)
-    legend = [
-        preview_sheet.Class(descriptor.class_name(i), descriptor.palette[i], figures)
-        for i, figures in _figures(shares, data)
-    ]
-    legend.append(preview_sheet.Class(_IGNORED, None, _ignored_figures(ignored, data)))
-    height, width = training.model.crop_size or (0, 0)
-    return preview_sheet.Content(
-        title=f'{descriptor.name}, split {training.dataset.split}: {len(data.records)} images; seed {training.seed}',
-        columns=columns,
-        rows=[
-            preview_sheet.Row(records[0].name, [record.cell for record in records])
-            for records in zip(*seen, strict=True)
-        ],
-        samples=[(f'{number}: {sample.name}', sample.cell) for number, sample in enumerate(samples, start=1)],
-        samples_title=f'The first samples of training, {height} x {width}, with all augmentations',
-        legend=legend,
-        legend_title='Classes: share of the pixels in these samples (in the whole split)',
-        palette=descriptor.palette,
-        ignore_label=data.ignore_label,
-    )
+def _legend(shares: np.ndarray, ignored: float, data: split_input.Data) -> list[preview_sheet.Class]:
+    """Returns the classes with their shares, and the ignored pixels."""
+    name, palette = data.descriptor.class_name, data.descriptor.palette
+    classes = [preview_sheet.Class(name(i), palette[i], figures) for i, figures in _figures(shares, data)]
+    return [*classes, preview_sheet.Class(_IGNORED, None, _ignored_figures(ignored, data))]
 
 
 def _figures(shares: np.ndarray, data: split_input.Data) -> list[tuple[int, str]]:
@@ -242,20 +210,8 @@ def _ignored_figures(share: float, data: split_input.Data) -> str:
     return f'{percent(share)} ({percent(ignored / max(ignored + int(data.check_result.class_pixels.sum()), 1))})'
 
 
-def _write(path: str, sheet: Image.Image, report: str) -> None:
-    """Writes the image and creates its folder.
-
-    Raises:
-      OutputError: It cannot be written; the error carries the report without its last line, which names the image.
-    """
-    with output_files.writing_to(path, 'PreviewOptions.path', report.rpartition('\n')[0]):
-        os.makedirs(os.path.dirname(path) or '.', exist_ok=True)
-        drawing.write(path, sheet)
-    logging.info('Wrote %s.', path)
-
-
-def _report(options: PreviewOptions, data: split_input.Data, samples: int, shares: np.ndarray, ignored: float) -> str:
-    """Returns the shares of the classes, and the path of the image."""
+def _report(data: split_input.Data, samples: int, shares: np.ndarray, ignored: float) -> str:
+    """Returns the shares of the classes as text."""
     figures = [(data.descriptor.class_name(i), text) for i, text in _figures(shares, data)]
     hidden = len(shares) - len(figures)
     width = max(len(name) for name in (*dict(figures), _IGNORED))
@@ -263,5 +219,4 @@ def _report(options: PreviewOptions, data: split_input.Data, samples: int, share
     lines += [f'  {name:{width}}  {text}' for name, text in figures]
     lines += [f'  and {hidden} classes that do not occur in them'] if hidden else []
     lines.append(f'  {_IGNORED:{width}}  {_ignored_figures(ignored, data)} of all pixels')
-    lines.append(f'Preview: {options.path}')
     return '\n'.join(lines)

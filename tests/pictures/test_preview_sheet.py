@@ -8,16 +8,16 @@ from deeplab.pictures import drawing, preview_sheet
 PALETTE = ((10, 20, 30), (200, 100, 50))
 
 
-def cell(gray, ids, size=(30, 40)):
-    return preview_sheet.Cell(np.full((*size, 3), gray, np.uint8), np.full(size, ids, np.int32))
+def cell(gray, ids, size=(30, 40), caption=''):
+    return preview_sheet.Cell(caption, np.full((*size, 3), gray, np.uint8), np.full(size, ids, np.int32))
 
 
 def content(columns=2, rows=2, samples=3, **changes):
     made = preview_sheet.Content(
         'title',
         [preview_sheet.Column(f'column {i}', 'details') for i in range(columns)],
-        [preview_sheet.Row(f'row {i}', [cell(50 + i, c % 2) for c in range(columns)]) for i in range(rows)],
-        [(f'sample {i}', cell(90, 255)) for i in range(samples)],
+        [[cell(50 + i, c % 2, caption='' if c else f'row {i}') for c in range(columns)] for i in range(rows)],
+        [cell(90, 255, caption=f'sample {i}') for i in range(samples)],
         'samples',
         [preview_sheet.Class('left', PALETTE[0], '1%'), preview_sheet.Class('nothing', None, '2%')],
         'legend',
@@ -65,7 +65,7 @@ def test_the_legend_has_a_swatch_for_each_class_and_stripes_for_the_rest():
 @pytest.mark.parametrize('size', [(900, 30), (3, 700), (1, 1), (1200, 1600)])
 def test_images_of_any_shape_fit(size):
     sheet = preview_sheet.compose(content(rows=1, samples=1, samples_title='', columns=1))
-    odd = content(columns=1, rows=0, samples=0)._replace(rows=[preview_sheet.Row('odd', [cell(7, 1, size)])])
+    odd = content(columns=1, rows=0, samples=0)._replace(rows=[[cell(7, 1, size, 'odd')]])
     drawn = preview_sheet.compose(odd)
     assert drawn.width <= sheet.width
     assert drawn.height < 1100

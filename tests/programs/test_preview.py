@@ -94,7 +94,7 @@ def test_a_sheet_with_a_column_for_each_change(everything):
     ]
     assert content.columns[2].details == 'up to +/-30 degrees'
     assert content.columns[5].details == 'sigma up to 1, on 50% of the images'
-    assert [len(row.cells) for row in content.rows] == [8, 8]
+    assert [len(row) for row in content.rows] == [8, 8]
     assert len(content.samples) == 5
     assert result.report.splitlines()[-1] == f'Preview: {made.path}'
     with Image.open(made.path) as sheet:
@@ -109,8 +109,8 @@ def test_samples_are_the_first_ones_of_training(everything):
     labels = []
     for number, batch in enumerate(batches(made.train, 3)):
         for i in range(2 if number < 2 else 1):
-            caption, cell = content.samples[2 * number + i]
-            assert caption == f'{2 * number + i + 1}: {batch[common.IMAGE_NAME][i].decode()}'
+            cell = content.samples[2 * number + i]
+            assert cell.caption == f'{2 * number + i + 1}: {batch[common.IMAGE_NAME][i].decode()}'
             np.testing.assert_array_equal(cell.ids, batch[common.LABEL][i, ..., 0])
             np.testing.assert_array_equal(cell.image, np.rint(batch[common.IMAGE][i]))
             labels.append(cell.ids)
@@ -122,8 +122,8 @@ def test_samples_are_the_first_ones_of_training(everything):
 def test_each_column_shows_its_change_alone(everything):
     *_, content = everything
     for row in content.rows:
-        record, colors, rotation, crop, rare, blur, cutout, flip = row.cells
-        number = int(row.caption.removeprefix('image_'))
+        record, colors, rotation, crop, rare, blur, cutout, flip = row
+        number = int(record.caption.removeprefix('image_'))
         np.testing.assert_array_equal(record.image, dataset_files.pixels(20 + number, 30 - number, number))
         np.testing.assert_array_equal(record.ids, dataset_files.ids(20 + number, 30 - number, seed=number))
         for still in (colors, blur):
@@ -154,8 +154,8 @@ def test_records_are_resized_to_the_range_first(data, tmp_path, monkeypatch):
     made = dataclasses.replace(made, train=dataclasses.replace(made.train, resize=ResizeOptions(12, 16)))
     _, content = drawn_content(monkeypatch, made)
     for row in content.rows:
-        assert min(row.cells[0].ids.shape) >= 20  # as it is
-        assert max(row.cells[1].ids.shape) <= 16
+        assert min(row[0].ids.shape) >= 20  # as it is
+        assert max(row[1].ids.shape) <= 16
 
 
 def test_percentages_for_people():
@@ -178,8 +178,8 @@ def test_images_of_other_channels_are_shown(channels):
         common.LABEL: np.zeros((1, 2, 3, 1), np.int32),
         common.IMAGE_NAME: np.array([b'name']),
     }
-    seen = preview._seen(batch)
-    assert seen.cell.image.shape == (2, 3, 3) and (seen.cell.image == 255).all()
+    cell = preview._cell(batch)
+    assert cell.image.shape == (2, 3, 3) and (cell.image == 255).all()
 
 
 # --- The command line ------------------------------------------------------------------------------------------------
