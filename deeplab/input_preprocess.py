@@ -81,12 +81,11 @@ def eval_steps(
       keep_bytes: whether images of 8 bits that are not resized keep their type, for `images_of` on the device of the
         network: a quarter of the memory, and of the time of a copy.
     """
-    pad = pad_bytes_to if keep_bytes else pad_numbers_to
     return [
         *([note_original] if keep_original else []),
         resize_to_range(resize),
         note_size,
-        *([] if crop_size is None else [pad(crop_size, mean_pixel, ignore_label)]),
+        *([] if crop_size is None else [pad_decoded_to(crop_size, mean_pixel, ignore_label, keep_bytes)]),
     ]
 
 
@@ -180,19 +179,15 @@ def pad_to(crop_size: tuple[int, int], mean_pixel: Sequence[float], ignore_label
     return step
 
 
-def pad_numbers_to(crop_size: tuple[int, int], mean_pixel: Sequence[float], ignore_label: int) -> Step:
-    """Converts to numbers and pads, see `to_numbers` and `pad_to`."""
-    pad = pad_to(crop_size, mean_pixel, ignore_label)
-    return lambda sample: pad(to_numbers(sample))
-
-
-def pad_bytes_to(crop_size: tuple[int, int], mean_pixel: Sequence[float], ignore_label: int) -> Step:
-    """Pads an image of type uint8 with zeros, which `images_of` replaces; does as `pad_numbers_to` with any other."""
+def pad_decoded_to(
+    crop_size: tuple[int, int], mean_pixel: Sequence[float], ignore_label: int, keep_bytes: bool
+) -> Step:
+    """Converts to numbers and pads; with `keep_bytes`, pads images of type uint8 with zeros (`images_of`) instead."""
 
     def step(sample: Sample) -> Sample:
         image, label = _both(sample)
-        if image.dtype != tf.uint8:
-            return pad_numbers_to(crop_size, mean_pixel, ignore_label)(sample)
+        if not keep_bytes or image.dtype != tf.uint8:
+            return pad_to(crop_size, mean_pixel, ignore_label)(to_numbers(sample))
         label = None if label is None else tf.cast(label, tf.int32)
         return _with_both(sample, *preprocess_utils.pad_both(image, label, *crop_size, (0.0,), ignore_label))
 

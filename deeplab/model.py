@@ -9,6 +9,7 @@ Source: arXiv:1802.02611 (DeepLabv3+), figure 2; arXiv:1706.05587 (DeepLabv3).
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -193,10 +194,7 @@ def _scaled(images: tf.Tensor, options: ModelOptions, scale: float) -> tuple[tf.
 def _merge(logits: Sequence[tf.Tensor], method: str) -> tf.Tensor:
     """Merges logits of equal shapes, element by element."""
     if method == 'max':
-        merged = logits[0]
-        for other in logits[1:]:
-            merged = tf.maximum(merged, other)
-        return merged
+        return functools.reduce(tf.maximum, logits)
     return summation.in_order(logits) / float(len(logits))
 
 
@@ -259,7 +257,11 @@ def multi_scale_logits(
             scaled_images, scaled_options = _scaled(images, options, scale)
             for output, logits in _single_scale_logits(scaled_images, scaled_options).items():
                 by_scale[output][scale] = shapes.resize_bilinear(logits, size)  # [n, h', w', classes]
-    return {output: _keyed(scales, options.merge_method) for output, scales in by_scale.items()}
+    keyed = {}
+    for output, scales in by_scale.items():
+        single = {f'logits_{scale:.2f}': logits for scale, logits in scales.items()} if len(scales) > 1 else {}
+        keyed[output] = single | {common.MERGED_LOGITS: _merge(list(scales.values()), options.merge_method)}
+    return keyed
 
 
 def _fake_quantization(options: ModelOptions, mode: Mode) -> quantization.FakeQuantization | None:
@@ -270,19 +272,6 @@ def _fake_quantization(options: ModelOptions, mode: Mode) -> quantization.FakeQu
     return quantization.FakeQuantization(
         mode.is_training, options.quantize_delay_step, options.quantize_per_channel, is_exact
     )
-
-
-def _keyed(logits: dict[float, tf.Tensor], merge_method: str) -> ScaleLogits:
-    """Returns the logits by the names of their scales, together with the merged ones."""
-    merged = {common.MERGED_LOGITS: _merge(list(logits.values()), merge_method)}
-    if len(logits) == 1:
-        return merged
-    return {f'logits_{scale:.2f}': value for scale, value in logits.items()} | merged
-
-
-def _argmax(scores: tf.Tensor) -> tf.Tensor:
-    """Returns the class with the highest score: [n, h, w] int32 of [n, h, w, classes]."""
-    return tf.argmax(scores, axis=3, output_type=tf.int32)
 
 
 def _largest_probability(logits: tf.Tensor) -> tf.Tensor:
@@ -318,14 +307,15 @@ def predict_labels(
         probability, confidence = output + common.PROBABILITY_SUFFIX, output + common.CONFIDENCE_SUFFIX
         if options.prediction_with_upsampled_logits:
             logits = shapes.resize_bilinear(logits, size)  # [n, h, w, classes]
-            predictions[output] = _argmax(logits)
+            predictions[output] = tf.argmax(logits, axis=3, output_type=tf.int32)
             predictions[probability] = tf.nn.softmax(logits)
             if native_dilation is False:  # for export: tf2onnx converts the difference to the largest logit wrongly
                 predictions[confidence] = tf.reduce_max(predictions[probability], axis=3)
             else:
                 predictions[confidence] = _largest_probability(logits)
         else:
-            labels = shapes.resize_nearest(_argmax(logits)[..., tf.newaxis], size)  # [n, h, w, 1]
+            labels = tf.argmax(logits, axis=3, output_type=tf.int32)  # [n, h', w']
+            labels = shapes.resize_nearest(labels[..., tf.newaxis], size)  # [n, h, w, 1]
             predictions[output] = tf.squeeze(labels, axis=3)  # [n, h, w]
             predictions[probability] = shapes.resize_bilinear(tf.nn.softmax(logits), size)
             # At a pixel, another class may have a larger one.
@@ -367,7 +357,7 @@ def predict_labels_multi_scale(
     predictions = {}
     for output, values in probabilities.items():
         average = summation.in_order(values) / float(len(values))  # [n, h, w, classes]
-        predictions[output] = _argmax(average)
+        predictions[output] = tf.argmax(average, axis=3, output_type=tf.int32)  # [n, h, w]
         predictions[output + common.PROBABILITY_SUFFIX] = average
         predictions[output + common.CONFIDENCE_SUFFIX] = tf.reduce_max(average, axis=3)  # [n, h, w]
     return predictions

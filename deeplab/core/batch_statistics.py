@@ -112,27 +112,12 @@ def _gradient_of_row_sum(row_sum: tf.Operation, gradient: tf.Tensor) -> tuple[tf
     return tf.tile(tf.reshape(gradient, [1, values.shape[1]]), [rows, 1]), None
 
 
-def _gradient_of_row_mean(mean: tf.Operation, gradient: tf.Tensor) -> tuple[tf.Tensor, None]:
-    """Returns the gradient of the mean of the rows of [rows, columns]."""
-    return _gradient_of_row_sum(mean, gradient / _rows(mean.inputs[0]))
-
-
-def _gradient_of_division(division: tf.Operation, gradient: tf.Tensor) -> tuple[tf.Tensor, None]:
-    """Returns the gradient of a division by a scalar that depends on no variable."""
-    return gradient / division.inputs[1], None
-
-
-def _gradient_of_addition(addition: tf.Operation, gradient: tf.Tensor) -> tuple[tf.Tensor, None]:
-    """Returns the gradient of an addition of a scalar that depends on no variable."""
-    del addition
-    return gradient, None
-
-
+# Each gives the gradients of its two inputs; the second one is an axis, or a scalar that depends on no variable.
 for _name, _gradient in (
     (_GRADIENTS['Sum'], _gradient_of_row_sum),
-    (_GRADIENTS['Mean'], _gradient_of_row_mean),
-    (_GRADIENTS['RealDiv'], _gradient_of_division),
-    (_GRADIENTS['AddV2'], _gradient_of_addition),
+    (_GRADIENTS['Mean'], lambda mean, gradient: _gradient_of_row_sum(mean, gradient / _rows(mean.inputs[0]))),
+    (_GRADIENTS['RealDiv'], lambda division, gradient: (gradient / division.inputs[1], None)),
+    (_GRADIENTS['AddV2'], lambda addition, gradient: (gradient, None)),
 ):
     tf.RegisterGradient(_name)(_gradient)
 

@@ -10,17 +10,14 @@ import os
 import shutil
 import tempfile
 import weakref
-from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from deeplab.errors import CheckpointError, reason_of
 
-__all__ = ['UNREADABLE', 'Reader', 'files_of', 'is_access_failure']
-
 # Errors that TensorFlow's reader raises for damaged files.
-UNREADABLE = (tf.errors.OpError, ValueError, RuntimeError, OSError, IndexError)
+_UNREADABLE = (tf.errors.OpError, ValueError, RuntimeError, OSError, IndexError)
 
 _PATTERN_SIGNS = frozenset('*?[\\')
 _PLAIN_FOLDERS = ('/tmp', '/var/tmp', '/dev/shm')
@@ -54,49 +51,62 @@ def files_of(prefix: str) -> list[str]:
     return [os.path.join(folder, other) for other in (*data, *index)]
 
 
+class UnreadableError(CheckpointError):
+    """A checkpoint, or a tensor in it, cannot be read.
+
+    Attributes:
+      reason: the cause, see `reason_of`.
+      is_damage: whether the content is damaged, as opposed to files that cannot be accessed.
+    """
+
+    def __init__(self, message: str, reason: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.is_damage = not is_access_failure(reason)
+
+
 class Reader:
     """The tensors of one checkpoint, with the methods of TensorFlow's own reader."""
 
     def __init__(self, prefix: str) -> None:
-        """Takes the path of an existing checkpoint; call `open` before any other method."""
-        self._prefix = self._opened = prefix
-        self._reader: Any = None
-
-    def open(self) -> Reader:
-        """Reads the index; returns this reader.
+        """Reads the index of an existing checkpoint.
 
         Raises:
+          UnreadableError: the index cannot be read.
           CheckpointError: there is no temporary folder to link the files in.
-          Exception: one of `UNREADABLE`; the index cannot be read.
         """
-        if _PATTERN_SIGNS.intersection(self._prefix):
-            self._opened = _linked(self._prefix)
-            weakref.finalize(self, shutil.rmtree, os.path.dirname(self._opened), ignore_errors=True)
-        self._reader = tf.train.load_checkpoint(self._opened)
-        return self
+        self._prefix = self._opened = prefix
+        try:
+            if _PATTERN_SIGNS.intersection(prefix):
+                self._opened = _linked(prefix)
+                weakref.finalize(self, shutil.rmtree, os.path.dirname(self._opened), ignore_errors=True)
+            reader = tf.train.load_checkpoint(self._opened)
+        except CheckpointError:
+            raise
+        except _UNREADABLE as error:
+            raise self._unreadable(error) from error
+        self._reader = reader
+        self.has_tensor = reader.has_tensor
+        self.get_variable_to_shape_map = reader.get_variable_to_shape_map
+        self.get_variable_to_dtype_map = reader.get_variable_to_dtype_map
 
-    def reason(self, error: BaseException) -> str:
-        """Returns why something could not be read, with the checkpoint's own path; see `reason_of`."""
-        return reason_of(error).replace(self._opened, self._prefix)
-
-    def has_tensor(self, name: str) -> bool:
-        """Returns whether there is a tensor of this name."""
-        return bool(self._reader.has_tensor(name))
+    def _unreadable(self, error: Exception) -> UnreadableError:
+        """Returns the error that TensorFlow's reader has raised, with the checkpoint's own path."""
+        reason = reason_of(error).replace(self._opened, self._prefix)
+        damaged = '' if is_access_failure(reason) else ': it is damaged'
+        return UnreadableError(f"The checkpoint '{self._prefix}' cannot be read{damaged} ({reason})", reason)
 
     def get_tensor(self, name: str) -> np.ndarray:
-        """Returns the value of a tensor, with its checksum verified."""
-        value: np.ndarray = self._reader.get_tensor(name)
+        """Returns the value of a tensor, with its checksum verified.
+
+        Raises:
+          UnreadableError: it cannot be read.
+        """
+        try:
+            value: np.ndarray = self._reader.get_tensor(name)
+        except _UNREADABLE as error:
+            raise self._unreadable(error) from error
         return value
-
-    def get_variable_to_shape_map(self) -> dict[str, list[int]]:
-        """Returns the shapes by name."""
-        shapes: dict[str, list[int]] = self._reader.get_variable_to_shape_map()
-        return shapes
-
-    def get_variable_to_dtype_map(self) -> dict[str, tf.DType]:
-        """Returns the types by name."""
-        types: dict[str, tf.DType] = self._reader.get_variable_to_dtype_map()
-        return types
 
 
 def _linked(prefix: str) -> str:

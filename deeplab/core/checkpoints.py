@@ -18,7 +18,7 @@ from absl import logging
 
 from deeplab.core import checkpoint_fit
 from deeplab.core.checkpoint_fit import Entry as Entry
-from deeplab.core.checkpoint_reader import UNREADABLE, Reader
+from deeplab.core.checkpoint_reader import Reader, UnreadableError
 from deeplab.core.checkpoint_reader import files_of as files_of
 from deeplab.core.checkpoint_reader import is_access_failure as is_access_failure
 from deeplab.core.scopes import shortened as shortened
@@ -114,20 +114,7 @@ def open_reader(path: str) -> Reader:
     Raises:
       CheckpointError: if there is none (see `check_path`), or its index cannot be read.
     """
-    path = check_path(path)
-    reader = Reader(path)
-    try:
-        return reader.open()
-    except CheckpointError:
-        raise
-    except UNREADABLE as error:
-        raise CheckpointError(_unreadable_message(path, reader.reason(error))) from error
-
-
-def _unreadable_message(path: str, reason: str) -> str:
-    """Returns the message that the checkpoint at `path` cannot be read, and whether it is damaged."""
-    damaged = '' if is_access_failure(reason) else ': it is damaged'
-    return f"The checkpoint '{path}' cannot be read{damaged} ({reason})"
+    return Reader(check_path(path))
 
 
 def entries(path: str) -> dict[str, Entry]:
@@ -148,14 +135,10 @@ def step_of(path: str) -> int:
     Raises:
       CheckpointError: if it cannot be read.
     """
-    path = check_path(path)
     reader = open_reader(path)
     if reader.has_tensor(GLOBAL_STEP):
-        try:
-            return int(reader.get_tensor(GLOBAL_STEP))
-        except UNREADABLE as error:
-            raise CheckpointError(_unreadable_message(path, reader.reason(error))) from error
-    return max(step_in_name(path), 0)
+        return int(reader.get_tensor(GLOBAL_STEP))
+    return max(step_in_name(check_path(path)), 0)
 
 
 def unreadable(path: str) -> dict[str, str]:
@@ -171,40 +154,25 @@ def unreadable(path: str) -> dict[str, str]:
     for name in sorted(reader.get_variable_to_shape_map()):
         try:
             reader.get_tensor(name)
-        except UNREADABLE as error:
-            reasons[name] = reader.reason(error)
+        except UnreadableError as error:
+            reasons[name] = error.reason
     return reasons
 
 
-def damage(path: str) -> str | None:
-    """Returns why the checkpoint at `path` cannot be used; None if all of it can be read.
+def damage(path: str) -> CheckpointError | None:
+    """Returns why the checkpoint at `path` cannot be used, as an `UnreadableError` if its files exist; None if it can.
 
     Reads every tensor and verifies its checksum.
     """
-    problem = _problem(path)
-    return None if problem is None else problem.text
-
-
-class _Problem(NamedTuple):
-    """Why a checkpoint cannot be used; `is_damage` is false if its files cannot be accessed."""
-
-    text: str
-    is_damage: bool
-
-
-def _problem(path: str) -> _Problem | None:
-    """See `damage`."""
     try:
         reasons = unreadable(path)
     except CheckpointError as error:
-        cause = error.__cause__
-        return _Problem(str(error), cause is not None and not is_access_failure(reason_of(cause)))
+        return error
     if not reasons:
         return None
     reason = next(iter(reasons.values()))
-    is_damage = not is_access_failure(reason)
-    what = 'is damaged' if is_damage else 'cannot be read'
-    return _Problem(f"The checkpoint '{path}' {what} ({shortened(list(reasons))}: {reason})", is_damage)
+    what = 'cannot be read' if is_access_failure(reason) else 'is damaged'
+    return UnreadableError(f"The checkpoint '{path}' {what} ({shortened(list(reasons))}: {reason})", reason)
 
 
 def newest(directory: str) -> str | None:
@@ -247,18 +215,18 @@ def first_whole(directory: str, paths: Sequence[str]) -> str | None:
     """Returns the first of some checkpoints in `directory` that can be read completely; see `newest_whole`."""
     problems = []
     for path in paths:
-        problem = _problem(path)
+        problem = damage(path)
         if problem is None:
             return path
         problems.append(problem)
-        logging.warning('%s. Trying the previous checkpoint.', problem.text)
+        logging.warning('%s. Trying the previous checkpoint.', problem)
     if not problems:
         return None
-    if all(problem.is_damage for problem in problems):
+    if all(isinstance(problem, UnreadableError) and problem.is_damage for problem in problems):
         raise CheckpointError(
             f"All {len(problems)} checkpoints in '{directory}' are damaged. Move them to another folder to start anew"
         )
-    raise CheckpointError(f"None of the {len(problems)} checkpoints in '{directory}' can be used. {problems[0].text}")
+    raise CheckpointError(f"None of the {len(problems)} checkpoints in '{directory}' can be used. {problems[0]}")
 
 
 def _newest_first(directory: str) -> list[str]:
@@ -272,7 +240,7 @@ def listed_in(directory: str) -> list[str]:
     """Returns the existing checkpoints that the state file of `directory` lists, newest first."""
     try:
         state = tf.train.get_checkpoint_state(directory)
-    except UNREADABLE:
+    except (tf.errors.OpError, ValueError, OSError):  # damaged
         state = None
     if state is None:
         return []
@@ -434,13 +402,9 @@ def _values(
     """Returns the checkpoint's values of variables, converted, by their own names."""
     reader = open_reader(path)
     values: dict[str, np.ndarray] = {}
-    try:
-        for variable in variables:
-            value = reader.get_tensor(_name_held(variable, names))
-            convert = (conversions or {}).get(variable.op.name)
-            values[variable.op.name] = value if convert is None else convert(value)
-    except UNREADABLE as error:
-        raise CheckpointError(_unreadable_message(path, reader.reason(error))) from error
+    for variable in variables:
+        name, value = variable.op.name, reader.get_tensor(_name_held(variable, names))
+        values[name] = conversions[name](value) if conversions and name in conversions else value
     return values
 
 

@@ -54,15 +54,10 @@ def _useful_output(operation: tf.Operation) -> tf.Tensor:
 
 
 def _convolution(operation: tf.Operation) -> int:
-    """Each value of the output reads a window of all input channels."""
-    height, width, channels, _ = _shape(operation.inputs[1])  # [kh, kw, in / groups, out]
-    return math.prod(_shape(_useful_output(operation))) * height * width * channels
-
-
-def _depthwise_convolution(operation: tf.Operation) -> int:
-    """Each value of the output reads a window of one input channel."""
-    height, width, _, _ = _shape(operation.inputs[1])  # [kh, kw, in, multiplier]
-    return math.prod(_shape(_useful_output(operation))) * height * width
+    """Each value of the output reads a window of all input channels, of a depthwise convolution of one."""
+    height, width, channels, _ = _shape(operation.inputs[1])  # [kh, kw, in / groups, out or multiplier]
+    read = channels if operation.type == 'Conv2D' else 1
+    return math.prod(_shape(_useful_output(operation))) * height * width * read
 
 
 def _matrix_product(operation: tf.Operation) -> int:
@@ -74,7 +69,7 @@ def _matrix_product(operation: tf.Operation) -> int:
 
 _COUNTED: dict[str, Callable[[tf.Operation], int]] = {
     'Conv2D': _convolution,
-    'DepthwiseConv2dNative': _depthwise_convolution,
+    'DepthwiseConv2dNative': _convolution,
     'MatMul': _matrix_product,
     'BatchMatMul': _matrix_product,
     'BatchMatMulV2': _matrix_product,

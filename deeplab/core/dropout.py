@@ -20,15 +20,11 @@ def is_frozen(place: str, trained_scopes: tuple[str, ...]) -> bool:
 MICRO_BATCHES = 'micro_batches'  # graph collection of the one training.accumulation.MicroBatches
 
 
-def _clone_and_place(name_scope: str) -> tuple[int, str]:
-    """Splits 'clone_1/a/b' into 1 and 'a/b'; the number is 0 without the scope of a clone."""
-    match = re.match(r'clone_(\d+)(/|$)', name_scope)
-    return (int(match.group(1)), name_scope[match.end() :]) if match else (0, name_scope)
-
-
 def _step_seed(name_scope: str) -> tf.Tensor:
     """Returns the seed [2] int64 of a random op at `name_scope` in this step."""
-    clone, place = _clone_and_place(name_scope)
+    # Without the scope of a clone, such as 'clone_1', the clone is 0.
+    match = re.match(r'clone_(\d+)(/|$)', name_scope)
+    clone, place = (int(match.group(1)), name_scope[match.end() :]) if match else (0, name_scope)
     graph_seed, place_seed = initializers.seed_of(place)
     step = tf.compat.v1.train.get_global_step()
     step = tf.constant(0, tf.int64) if step is None else tf.cast(step, tf.int64)

@@ -77,11 +77,6 @@ def _variable(
     return variable
 
 
-def _channels(inputs: tf.Tensor) -> int:
-    """Returns the number of channels of an NHWC tensor."""
-    return int(inputs.shape[-1])
-
-
 @tf_compat.add_arg_scope
 def _finish(
     convolution: convolutions.Convolution,
@@ -128,7 +123,7 @@ def _finish_fake_quantized(
     weights, fold = convolution.weights, None
     if normalize:
         with convolution.norm_scope(norm_beside):
-            fold = batch_norm_fold(convolution, scope=norm_beside or BATCH_NORM_SCOPE)
+            fold = _batch_norm_fold(convolution, scope=norm_beside or BATCH_NORM_SCOPE)
         # [filters] fits to [h, w, c, filters]; the filters of a depthwise kernel are its axis c.
         weights = weights * (tf.reshape(fold.factor, weights.shape[2:]) if convolution.is_depthwise else fold.factor)
     prefix = convolution.prefix
@@ -152,7 +147,7 @@ def _finish_fake_quantized(
 
 def _add_biases(values: tf.Tensor) -> tf.Tensor:
     """Adds the biases of the current variable scope."""
-    biases = _variable('biases', [_channels(values)], initializers.zeros)
+    biases = _variable('biases', [int(values.shape[-1])], initializers.zeros)
     return tf.nn.bias_add(values, compute_types.as_type(biases, values.dtype))
 
 
@@ -226,7 +221,7 @@ def conv2d(
     """
     outer_scope = tf.compat.v1.get_variable_scope()
     with tf.compat.v1.variable_scope(scope, values=[inputs]):
-        shape = [kernel_size, kernel_size, _channels(inputs), filters]
+        shape = [kernel_size, kernel_size, int(inputs.shape[-1]), filters]
         weights = compute_types.as_type(_variable(weights_name, shape, initializer, weight_decay), inputs.dtype)
         expansion = None
         if batch_statistics.is_cheaper_from_input(inputs, filters, kernel_size, stride):
@@ -260,20 +255,9 @@ def depthwise_conv2d(
 ) -> tf.Tensor:
     """Applies a depthwise convolution (one filter for each channel) with batch norm (or biases) and an activation.
 
-    Args:
-      inputs: [n, h, w, c] float.
-      kernel_size: side of the square kernel.
-      scope: variable scope.
-      stride: step between two outputs; 1 where `rate` is greater than 1.
-      rate: atrous rate, one number or one for rows and one for columns.
-      fixed_padding: as in `conv2d`.
-      normalize: as in `conv2d`.
-      activation: as in `conv2d`.
-      initializer: first value of the depthwise weights.
-      weight_decay: as in `conv2d`; 0 by contract for all but the searched networks.
-      native_dilation: whether an atrous convolution may use the kernel that knows dilations (faster on a CPU, has no
-        gradient, does not survive export) instead of space-to-batch.
-      bias: as in `conv2d`.
+    Arguments are as in `conv2d`, with two differences: `rate` may also be one number for rows and one for columns, and
+    `stride` is 1 where it is greater than 1. By contract there is no `weight_decay` but in the searched networks.
+    Native dilation has no gradient and does not survive export.
 
     Returns:
       [n, ceil(h / stride), ceil(w / stride), c], of the type of `inputs`.
@@ -282,7 +266,7 @@ def depthwise_conv2d(
     """
     outer_scope = tf.compat.v1.get_variable_scope()
     with tf.compat.v1.variable_scope(scope, values=[inputs]):
-        shape = [kernel_size, kernel_size, _channels(inputs), 1]
+        shape = [kernel_size, kernel_size, int(inputs.shape[-1]), 1]
         weights = compute_types.as_type(_variable('depthwise_weights', shape, initializer, weight_decay), inputs.dtype)
         padding = 'SAME'
         rates = (rate, rate) if isinstance(rate, int) else rate
@@ -320,19 +304,8 @@ def separable_conv2d(
 ) -> tf.Tensor:
     """Applies a depthwise convolution `SCOPE_depthwise` and a 1x1 convolution `SCOPE_pointwise`, each with batch norm.
 
-    Args:
-      inputs: [n, h, w, c] float.
-      filters: channels of the result.
-      kernel_size: side of the depthwise kernel.
-      scope: beginning of the two variable scopes.
-      stride: step between two outputs.
-      rate: atrous rate of the depthwise part, as in `depthwise_conv2d`.
-      fixed_padding: as in `conv2d`.
-      normalize: as in `conv2d`, for both parts.
-      activation: activation after the second part, and after the first if `depthwise_activation`; None for none.
-      depthwise_activation: whether the activation also stands between the two parts.
-      depthwise_initializer: first value of the depthwise weights.
-      pointwise_initializer: first value of the 1x1 weights.
+    Arguments are as in `depthwise_conv2d` and `conv2d`. The activation follows the second part, and the first one if
+    `depthwise_activation`.
 
     Returns:
       [n, ceil(h / stride), ceil(w / stride), filters], of the type of `inputs`.
@@ -397,7 +370,7 @@ def batch_norm(
     Source: arXiv:1502.03167, algorithms 1 and 2 (the stored variance is the unbiased one).
     """
     with tf.compat.v1.variable_scope(scope, values=[inputs]):
-        gamma, beta, moving_mean, moving_variance, _ = norm = _statistics(_channels(inputs), epsilon)
+        gamma, beta, moving_mean, moving_variance, _ = norm = _statistics(int(inputs.shape[-1]), epsilon)
         if not _uses_batch(is_training, trained_scopes):
             outputs = tf.compat.v1.nn.fused_batch_norm(
                 inputs, gamma, beta, moving_mean, moving_variance, epsilon, is_training=False
@@ -438,7 +411,7 @@ def _register(norm: quantization.Statistics, mean: tf.Tensor, variance: tf.Tenso
 
 
 @tf_compat.add_arg_scope
-def batch_norm_fold(
+def _batch_norm_fold(
     convolution: convolutions.Convolution,
     *,
     decay: float = HEAD_BATCH_NORM_DECAY,
@@ -448,16 +421,9 @@ def batch_norm_fold(
     trained_scopes: tuple[str, ...] = (),
     scope: str = BATCH_NORM_SCOPE,
 ) -> quantization.Fold:
-    """Folds a batch norm into the convolution before it; it has the same variables and updates as `batch_norm`.
+    """Folds a batch norm into the convolution before it; its arguments, variables and updates are as in `batch_norm`.
 
-    Args:
-      convolution: convolution before the batch norm; computed in training mode, to measure the batch's statistics.
-      decay: as in `batch_norm`.
-      forced_decay: as in `batch_norm`.
-      epsilon: as in `batch_norm`.
-      is_training: as in `batch_norm`.
-      trained_scopes: as in `batch_norm`.
-      scope: as in `batch_norm`.
+    In training mode the convolution is also computed, to measure the batch's statistics.
     """
     with tf.compat.v1.variable_scope(scope):
         norm = _statistics(int(convolution.weights.shape[2 if convolution.is_depthwise else 3]), epsilon)
@@ -472,7 +438,7 @@ def batch_norm_fold(
 
 
 _CONVOLUTIONS = [conv2d, depthwise_conv2d, separable_conv2d]
-_BATCH_NORMS = [batch_norm, batch_norm_fold]
+_BATCH_NORMS = [batch_norm, _batch_norm_fold]
 
 
 @contextlib.contextmanager
@@ -500,17 +466,15 @@ def mode_scope(
       fake_quantization: settings of the fake quantization, which needs float32; None for none.
     """
     native = (not is_training) if native_dilation is None else native_dilation
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(slim.arg_scope([conv2d], weight_decay=weight_decay, native_dilation=not is_training))
-        stack.enter_context(slim.arg_scope([depthwise_conv2d], native_dilation=native))
-        stack.enter_context(
-            slim.arg_scope(
-                _BATCH_NORMS, is_training=is_training and fine_tune_batch_norm, forced_decay=batch_norm_decay
-            )
-        )
-        stack.enter_context(slim.arg_scope([dropout.dropout, dropout.drop_path], is_training=is_training))
-        stack.enter_context(slim.arg_scope([compute_types.as_compute_type], compute_type=compute_type))
-        stack.enter_context(slim.arg_scope([_finish, batch_norm, fake_quantized], fake_quantization=fake_quantization))
+    uses_batch = is_training and fine_tune_batch_norm
+    with (
+        slim.arg_scope([conv2d], weight_decay=weight_decay, native_dilation=not is_training),
+        slim.arg_scope([depthwise_conv2d], native_dilation=native),
+        slim.arg_scope(_BATCH_NORMS, is_training=uses_batch, forced_decay=batch_norm_decay),
+        slim.arg_scope([dropout.dropout, dropout.drop_path], is_training=is_training),
+        slim.arg_scope([compute_types.as_compute_type], compute_type=compute_type),
+        slim.arg_scope([_finish, batch_norm, fake_quantized], fake_quantization=fake_quantization),
+    ):
         yield
 
 
@@ -540,22 +504,18 @@ def family_scope(
 
     `decays_depthwise` extends the weight decay of `mode_scope` to depthwise weights.
     """
-    with contextlib.ExitStack() as stack:
-        if decays_depthwise:
-            convolution = slim.current_arg_scope().get(slim.arg_scope_func_key(conv2d), {})
-            weight_decay = convolution.get('weight_decay', 0.0)
-            stack.enter_context(slim.arg_scope([depthwise_conv2d], weight_decay=weight_decay))
-        stack.enter_context(slim.arg_scope(_BATCH_NORMS, decay=batch_norm_decay, epsilon=batch_norm_epsilon))
-        stack.enter_context(slim.arg_scope(_CONVOLUTIONS, activation=activation))
-        stack.enter_context(slim.arg_scope([conv2d], initializer=initializer))
-        stack.enter_context(slim.arg_scope([depthwise_conv2d], initializer=depthwise_initializer))
-        stack.enter_context(
-            slim.arg_scope(
-                [separable_conv2d],
-                depthwise_initializer=depthwise_initializer,
-                pointwise_initializer=pointwise_initializer,
-            )
-        )
+    decay_of_depthwise = {}
+    if decays_depthwise:
+        of_convolutions = slim.current_arg_scope().get(slim.arg_scope_func_key(conv2d), {})
+        decay_of_depthwise['weight_decay'] = of_convolutions.get('weight_decay', 0.0)
+    separable = {'depthwise_initializer': depthwise_initializer, 'pointwise_initializer': pointwise_initializer}
+    with (
+        slim.arg_scope(_BATCH_NORMS, decay=batch_norm_decay, epsilon=batch_norm_epsilon),
+        slim.arg_scope(_CONVOLUTIONS, activation=activation),
+        slim.arg_scope([conv2d], initializer=initializer),
+        slim.arg_scope([depthwise_conv2d], initializer=depthwise_initializer, **decay_of_depthwise),
+        slim.arg_scope([separable_conv2d], **separable),
+    ):
         yield
 
 

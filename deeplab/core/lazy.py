@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import tensorflow as tf
 
     from deeplab.core import dropout, initializers, layers, shapes
+    from deeplab.core.optimizers import _decoupled as decoupled
 else:
 
     class _Lazy:
@@ -27,9 +28,10 @@ else:
             return getattr(importlib.import_module(self._name), name)
 
     tf = _Lazy('tensorflow')
+    decoupled = _Lazy('deeplab.core.optimizers._decoupled')
     dropout = _Lazy('deeplab.core.dropout')
     initializers = _Lazy('deeplab.core.initializers')
     layers = _Lazy('deeplab.core.layers')
     shapes = _Lazy('deeplab.core.shapes')
 
-__all__ = ['dropout', 'initializers', 'layers', 'shapes', 'tf']
+__all__ = ['decoupled', 'dropout', 'initializers', 'layers', 'shapes', 'tf']

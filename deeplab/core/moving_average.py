@@ -69,7 +69,20 @@ class MovingAverages:
         """
         self._decay = decay
         self._global_step = global_step
-        self._pairs = [(variable, _make_average(variable)) for variable in variables]
+        # Variables are not used as initial values because initializers run in no particular order.
+        self._pairs = [
+            (
+                variable,
+                tf.compat.v1.get_variable(
+                    average_name(variable.op.name),
+                    variable.shape,
+                    variable.dtype.base_dtype,
+                    tf.compat.v1.zeros_initializer(),
+                    trainable=False,
+                ),
+            )
+            for variable in variables
+        ]
         starts = [average.assign(variable, read_value=False) for variable, average in self._pairs]
         self.start = tf.group(*starts, name='start_moving_averages')  # sets each average to its variable's value
 
@@ -87,18 +100,6 @@ class MovingAverages:
             tf.raw_ops.ResourceApplyGradientDescent(var=average.handle, alpha=fraction, delta=average - variable)
             for variable, average in self._pairs
         ]
-
-
-def _make_average(variable: tf.Variable) -> tf.Variable:
-    """Creates the average of `variable`, 0 until `MovingAverages.start` has run."""
-    # The variable is not used as initial value because initializers run in no particular order.
-    return tf.compat.v1.get_variable(
-        average_name(variable.op.name),
-        variable.shape,
-        variable.dtype.base_dtype,
-        tf.compat.v1.zeros_initializer(),
-        trainable=False,
-    )
 
 
 def held_by(path: str) -> list[str]:

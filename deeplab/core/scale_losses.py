@@ -65,14 +65,11 @@ def losses_of_scales(
         check_label_weights(options.label_weights, int(logits.shape[-1]))
         with tf.name_scope(f'{scope}_{key}'):
             terms = _terms_of_one_scale(logits, labels, ignore_label, options, global_step)
-            result[key] = ScaleLoss(tf.identity(_weighted_sum(terms, options), 'value'), terms)
+            weighted = [
+                terms[term.name] if term.weight == 1.0 else term.weight * terms[term.name] for term in options.terms
+            ]
+            result[key] = ScaleLoss(tf.identity(summation.in_order(weighted), 'value'), terms)
     return result
-
-
-def _weighted_sum(terms: Mapping[str, tf.Tensor], options: LossOptions) -> tf.Tensor:
-    """Returns the weighted sum of the terms, scalar float32."""
-    weighted = [terms[term.name] if term.weight == 1.0 else term.weight * terms[term.name] for term in options.terms]
-    return summation.in_order(weighted)
 
 
 def _terms_of_one_scale(
@@ -104,7 +101,7 @@ def _terms_of_one_scale(
     return terms
 
 
-def _mean_of_pixels(pixels: PixelLosses, options: LossOptions, global_step: tf.Tensor | None) -> tf.Tensor:
+def _mean_of_pixels(pixels: Losses, options: LossOptions, global_step: tf.Tensor | None) -> tf.Tensor:
     """Returns the mean over all labeled pixels, or over the hardest ones, scalar float32."""
     if options.top_k_percent_pixels == 1.0:
         return mean_of_counted(pixels)
@@ -123,12 +120,12 @@ def check_label_weights(label_weights: Sequence[float] | None, num_classes: int)
         )
 
 
-class PixelLosses(NamedTuple):
-    """The loss of every pixel.
+class Losses(NamedTuple):
+    """The loss of every pixel, or of every class.
 
     Attributes:
-      values: [pixels] float32, weighted; 0 for ignored pixels.
-      counted: [pixels] float32, 1 for labeled pixels, 0 for ignored ones.
+      values: [pixels] or [classes] float32; 0 for ignored pixels, and for classes that do not occur.
+      counted: [pixels] or [classes] float32, 1 for labeled pixels and for classes of labeled pixels, else 0.
     """
 
     values: tf.Tensor
@@ -137,8 +134,8 @@ class PixelLosses(NamedTuple):
 
 def pixel_losses(
     record: Loss, labeled: LabeledLogits, label_weights: Sequence[float] | None = None, **parameters: float
-) -> PixelLosses:
-    """Computes the loss of each pixel.
+) -> Losses:
+    """Computes the loss of each pixel, weighted.
 
     Args:
       record: a loss of pixels.
@@ -152,26 +149,21 @@ def pixel_losses(
     logits = tf.transpose(labeled.logits) if record.of == PIXELS else labeled.logits
     values = record.function(logits, labeled.labels, **parameters)  # [pixels]
     counted = tf.cast(labeled.is_counted, tf.float32)
-    return PixelLosses(values * _pixel_weights(counted, labeled.labels, labeled.classes, label_weights), counted)
-
-
-def _pixel_weights(
-    counted: tf.Tensor, labels: tf.Tensor, classes: int, label_weights: Sequence[float] | None
-) -> tf.Tensor:
-    """Returns the weight of each pixel, [pixels] float32; 0 for ignored pixels."""
-    check_label_weights(label_weights, classes)
+    check_label_weights(label_weights, labeled.classes)
     weights = tuple(label_weights or (1.0,))
-    if len(weights) == 1:
-        return counted if weights[0] == 1.0 else counted * weights[0]
-    return counted * tf.gather(tf.constant(weights, tf.float32), labels)
+    if len(weights) > 1:
+        weight_of_pixels = counted * tf.gather(tf.constant(weights, tf.float32), labeled.labels)
+    else:
+        weight_of_pixels = counted if weights[0] == 1.0 else counted * weights[0]
+    return Losses(values * weight_of_pixels, counted)
 
 
-def mean_of_counted(losses: PixelLosses) -> tf.Tensor:
+def mean_of_counted(losses: Losses) -> tf.Tensor:
     """Returns the sum of the losses divided by the number of labeled pixels, scalar float32; 0 if there are none."""
     return tf.math.divide_no_nan(tf.reduce_sum(losses.values), tf.reduce_sum(losses.counted))
 
 
-def mean_of_hardest(losses: PixelLosses, fraction: tf.Tensor | float) -> tf.Tensor:
+def mean_of_hardest(losses: Losses, fraction: tf.Tensor | float) -> tf.Tensor:
     """Returns the mean of the hardest pixels.
 
     The `int(fraction * pixels)` largest losses are kept, where `pixels` includes ignored ones; their sum is divided by
@@ -222,18 +214,6 @@ class Regions(NamedTuple):
     truth: tf.Tensor
 
 
-class ClassLosses(NamedTuple):
-    """The loss of every class.
-
-    Attributes:
-      values: [classes] float32; 0 for classes that do not occur.
-      occurs: [classes] float32, 1 where the class is the label of a pixel, else 0.
-    """
-
-    values: tf.Tensor
-    occurs: tf.Tensor
-
-
 def regions_of(labeled: LabeledLogits) -> Regions:
     """Returns the regions of a batch."""
     members = tf.where(labeled.is_counted, labeled.labels, -tf.ones_like(labeled.labels))  # one_hot of -1 is all zeros
@@ -245,7 +225,7 @@ def _softmax(scores: tf.Tensor, counted: tf.Tensor) -> tf.Tensor:
     """Returns the softmax of [classes, pixels] over the classes, times `counted`, [pixels].
 
     TensorFlow's own softmax would transpose twice. The exponentials and their sum are computed by the same operations
-    as in `losses/softmax.py`: TensorFlow executes them once if both losses are in the formula.
+    as in `losses/cross_entropy.py`: TensorFlow executes them once if both losses are in the formula.
     """
 
     def softmax(values: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]:
@@ -257,7 +237,7 @@ def _softmax(scores: tf.Tensor, counted: tf.Tensor) -> tf.Tensor:
     return result
 
 
-def class_losses(regions: Regions, function: Callable[..., tf.Tensor], **parameters: float) -> ClassLosses:
+def class_losses(regions: Regions, function: Callable[..., tf.Tensor], **parameters: float) -> Losses:
     """Returns the losses of the classes that have labeled pixels.
 
     Args:
@@ -266,10 +246,10 @@ def class_losses(regions: Regions, function: Callable[..., tf.Tensor], **paramet
       **parameters: parameters of the function.
     """
     occurs = tf.cast(tf.reduce_sum(regions.truth, axis=1) > 0, tf.float32)  # [classes]
-    return ClassLosses(function(*regions, **parameters) * occurs, occurs)
+    return Losses(function(*regions, **parameters) * occurs, occurs)
 
 
-def mean_of_classes(losses: ClassLosses, label_weights: Sequence[float] | None = None) -> tf.Tensor:
+def mean_of_classes(losses: Losses, label_weights: Sequence[float] | None = None) -> tf.Tensor:
     """Returns the mean over the classes that occur, scalar float32; 0 if none does.
 
     Args:
@@ -280,5 +260,5 @@ def mean_of_classes(losses: ClassLosses, label_weights: Sequence[float] | None =
       OptionError: the number of weights is neither 1 nor the number of classes.
     """
     check_label_weights(label_weights, int(losses.values.shape[0]))
-    class_weights = losses.occurs * tf.constant(tuple(label_weights or (1.0,)), tf.float32)
+    class_weights = losses.counted * tf.constant(tuple(label_weights or (1.0,)), tf.float32)
     return tf.math.divide_no_nan(tf.reduce_sum(losses.values * class_weights), tf.reduce_sum(class_weights))

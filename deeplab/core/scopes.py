@@ -9,7 +9,6 @@ from __future__ import annotations
 import collections
 import pathlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any
 
 from deeplab.errors import CheckpointError, OptionError
 from deeplab.files import documents
@@ -104,26 +103,15 @@ def _pairs_of_file(path: pathlib.Path) -> list[tuple[str, str]]:
     except documents.DocumentError as error:
         raise OptionError(f"{given}: the file '{path}' {error}") from None
     pairs = list(pairs.items()) if isinstance(pairs, Mapping) else pairs  # of YAML
-    good = isinstance(pairs, list) and pairs and all(_is_pair_of_texts(pair) for pair in pairs)
-    if not good:
+    are_texts = isinstance(pairs, list) and all(
+        isinstance(pair, tuple) and all(isinstance(name, str) for name in pair) for pair in pairs
+    )
+    if not pairs or not are_texts:
         raise OptionError(
             f"{given}: '{path}' must contain one object with string values, such as "
             '{"old_prefix": "new_prefix"}, with the checkpoint\'s names first'
         )
     return [(old, new) for old, new in pairs]
-
-
-def _is_pair_of_texts(pair: Any) -> bool:
-    return isinstance(pair, tuple) and all(isinstance(name, str) for name in pair)
-
-
-def new_name(name: str, rename_map: RenameMap) -> str:
-    """Returns the new name of `name`, by the entry with the longest matching old prefix."""
-    fitting = [pair for pair in rename_map if name.startswith(pair[0])]
-    if not fitting:
-        return name
-    old, new = max(fitting, key=lambda pair: len(pair[0]))
-    return new + name.removeprefix(old)
 
 
 def rename(names: Iterable[str], rename_map: RenameMap, checkpoint: str) -> dict[str, str]:
@@ -149,7 +137,10 @@ def rename(names: Iterable[str], rename_map: RenameMap, checkpoint: str) -> dict
             )
     renamed: dict[str, str] = {}
     for name in names:
-        new = new_name(name, rename_map)
+        # The entry with the longest matching old prefix renames it.
+        fitting = [pair for pair in rename_map if name.startswith(pair[0])]
+        old, new_start = max(fitting, key=lambda pair: len(pair[0]), default=('', ''))
+        new = new_start + name.removeprefix(old)
         if new in renamed:
             raise CheckpointError(
                 f"{option('RestoreOptions.rename_map')}: '{renamed[new]}' and '{name}' of the checkpoint "

@@ -20,22 +20,18 @@ def add_arg_scope(function: _Function) -> _Function:
     return scoped
 
 
-def has_one_dnn() -> bool:
-    """Returns whether TensorFlow's CPU kernels come from oneDNN (TF_ENABLE_ONEDNN_OPTS, the processor, the build)."""
+def has_native_dilated_depthwise() -> bool:
+    """Returns whether the depthwise kernel that will run takes dilations.
+
+    oneDNN's forward kernel does; whether it runs depends on TF_ENABLE_ONEDNN_OPTS, the processor and the build.
+    TensorFlow's CPU kernel stops with "Unimplemented", and GPU kernels differ, so the answer is no with a visible GPU.
+    """
     try:
         from tensorflow.python.util import _pywrap_util_port
     except ImportError:
         return False
-    return bool(getattr(_pywrap_util_port, 'IsMklEnabled', lambda: False)())
-
-
-def has_native_dilated_depthwise() -> bool:
-    """Returns whether the depthwise kernel that will run takes dilations.
-
-    oneDNN's forward kernel does. TensorFlow's CPU kernel stops with "Unimplemented", and GPU kernels differ, so the
-    answer is no with a visible GPU.
-    """
-    return has_one_dnn() and not tf.config.list_physical_devices('GPU')
+    has_one_dnn = getattr(_pywrap_util_port, 'IsMklEnabled', lambda: False)()
+    return bool(has_one_dnn) and not tf.config.list_physical_devices('GPU')
 
 
 def folded_graph(graph_def: tf.compat.v1.GraphDef, kept: Sequence[str]) -> tf.compat.v1.GraphDef:

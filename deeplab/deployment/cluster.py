@@ -22,11 +22,6 @@ _MASTER, _PS_TASKS = 'CloneOptions.master', 'CloneOptions.num_ps_tasks'
 _PROXIES = ('grpc_proxy', 'https_proxy', 'http_proxy')  # environment variables that gRPC reads, in this order
 
 
-def worker_device(clones: CloneOptions) -> str:
-    """Returns job and task of the machine that computes; empty for a single server, or this process."""
-    return f'/job:worker/task:{clones.task}' if clones.num_ps_tasks else ''
-
-
 def device_filters(clones: CloneOptions) -> tuple[str, ...]:
     """Returns the part of the cluster that a replica's session uses, so that it does not wait for other replicas."""
     return ('/job:ps', f'/job:worker/task:{clones.task}') if clones.num_ps_tasks else ()
@@ -42,7 +37,7 @@ def connect(clones: CloneOptions) -> model_deploy.DeploymentConfig:
     """
     devices = _devices_of(clones.master, device_filters(clones))
     jobs = {match[1] for match in map(re.compile(r'/job:(\w+)/').match, devices) if match}
-    worker = worker_device(clones)
+    worker = f'/job:worker/task:{clones.task}' if clones.num_ps_tasks else ''
     for wanted in [worker] * bool(worker) + [f'/job:ps/task:{number}' for number in range(clones.num_ps_tasks)]:
         job, task = wanted[1:].split('/')
         if not any(f'/{job}/' in name and f'/{task}/' in name for name in devices):

@@ -258,27 +258,23 @@ def optimize_clones(
     Returns:
       the total loss (scalar) and a gradient for each variable that the loss depends on.
     """
-    shares, gradients = [], []
+    clone_losses, gradients = [], []
     for index, (clone, loss) in enumerate(zip(clones, losses, strict=True)):
         with tf.device(clone.device), tf.name_scope(f'{clone.scope}_gradients' if clone.scope else 'gradients'):
-            share = loss / len(clones) if len(clones) > 1 else loss
-            shares.append(share)
-            target = share if index or not regularization_losses else share + _total(regularization_losses)
+            clone_losses.append(loss / len(clones) if len(clones) > 1 else loss)
+            target = clone_losses[-1]
+            if regularization_losses and not index:
+                target += tf.reduce_sum(tf.stack(regularization_losses))
             seed = None if loss_scale is None else [loss_scale]
             gradients.append(
                 tf.gradients(target, list(variables), seed, aggregation_method=summation.GRADIENT_AGGREGATION)
             )
     with tf.device(_CPU):
-        total_loss = _total([*shares, *regularization_losses], 'total_loss')
+        total_loss = tf.reduce_sum(tf.stack([*clone_losses, *regularization_losses]), name='total_loss')
         summed = sum_gradients(gradients, variables)
         if loss_scale is not None:
             summed = [(gradient / loss_scale, variable) for gradient, variable in summed]
         return total_loss, summed
-
-
-def _total(losses: Sequence[tf.Tensor], name: str | None = None) -> tf.Tensor:
-    """Returns the sum of scalars."""
-    return tf.reduce_sum(tf.stack(losses), name=name)
 
 
 def sum_gradients(gradients: Sequence[Sequence[tf.Tensor | None]], variables: Sequence[tf.Variable]) -> list[Gradient]:

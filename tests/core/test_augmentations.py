@@ -16,10 +16,11 @@ from deeplab.core import preprocess_utils
 from deeplab.core.augmentations import blur, colors, cutout, rare_classes, rotation
 from deeplab.errors import OptionError
 from deeplab.options import AugmentOptions
-from deeplab.registry import AUGMENTATIONS, CROP, Augmentation, Parameter
+from deeplab.registry import AUGMENTATIONS, CROP, Augmentation, AugmentContext, Parameter
 
 SQUARE = np.arange(1, 10, dtype=np.uint8).reshape(3, 3, 1)
 MEAN = (10.0, 20.0, 30.0)
+CONTEXT = AugmentContext((40, 50), MEAN, 255)
 
 
 def seed(number):
@@ -182,7 +183,10 @@ def test_blur_spreads_a_point_and_keeps_its_sum():
 def test_no_sigma_is_no_blur_and_a_share_of_images_is_blurred():
     image = random_image()
     np.testing.assert_allclose(blur.gaussian_blur(image, 0.0, 1.5), image, atol=1e-4)
-    changed = [bool((blur.random_blur(image, 2.0, 0.25, seed(i)).numpy() != image).any()) for i in range(80)]
+    changed = [
+        bool((blur.blur_randomly(image, None, seed(i), CONTEXT, 2.0, 0.25)[0].numpy() != image).any())
+        for i in range(80)
+    ]
     assert 8 < sum(changed) < 34
 
 
@@ -193,7 +197,7 @@ def test_cutout_hides_squares_of_image_and_label():
     label = np.ones((40, 50, 1), np.int32)
     tops = set()
     for number in range(30):
-        image, cut = cutout.random_cutout(tripled(7 * label), tf.constant(label), 8, 1, MEAN, 255, seed(number))
+        image, cut = cutout.cut_out_randomly(tripled(7 * label), tf.constant(label), seed(number), CONTEXT, 8, 1)
         hidden = cut.numpy()[..., 0] == 255
         np.testing.assert_array_equal(image, np.where(hidden[..., np.newaxis], MEAN, 7.0))
         rows, columns = np.flatnonzero(hidden.any(axis=1)), np.flatnonzero(hidden.any(axis=0))
@@ -205,14 +209,14 @@ def test_cutout_hides_squares_of_image_and_label():
 
 def test_the_middles_of_cutout_squares_lie_anywhere():
     label = np.zeros((2, 3, 1), np.int32)
-    hidden = [cutout.random_cutout(tripled(label), tf.constant(label), 1, 1, MEAN, 255, seed(n))[1] for n in range(60)]
+    hidden = [cutout.cut_out_randomly(tripled(label), tf.constant(label), seed(n), CONTEXT, 1, 1)[1] for n in range(60)]
     places = {tuple(np.argwhere(each.numpy()[..., 0] == 255)[0].tolist()) for each in hidden}
     assert places == {(row, column) for row in range(2) for column in range(3)}
 
 
 def test_cutout_hides_several():
     label = np.ones((60, 60, 1), np.uint8)
-    _, cut = cutout.random_cutout(tripled(label), tf.constant(label), 5, 6, MEAN, 255, seed(1))
+    _, cut = cutout.cut_out_randomly(tripled(label), tf.constant(label), seed(1), CONTEXT, 5, 6)
     assert 50 < int(tf.reduce_sum(tf.cast(cut == 255, tf.int32))) <= 6 * 25
     assert cut.dtype == tf.uint8
 
@@ -289,8 +293,8 @@ def changes(image, label, number):
     """All augmentations with a seed."""
     yield colors.change_colors(image, *colors.random_color_factors(0.3, 0.3, 0.3, 0.1, seed(number)))
     yield from rotation.rotate(image, label, rotation.random_angle(30, seed(number)), MEAN, 255)
-    yield blur.random_blur(image, 2.0, 0.9, seed(number))
-    yield from cutout.random_cutout(image, label, 3, 2, MEAN, 255, seed(number))
+    yield blur.blur_randomly(image, label, seed(number), CONTEXT, 2.0, 0.9)[0]
+    yield from cutout.cut_out_randomly(image, label, seed(number), CONTEXT, 3, 2)
     yield from rare_classes.rare_class_window(label, preprocess_utils.size_of(label), (2, 3), None, 255, seed(number))
 
 
@@ -304,7 +308,7 @@ def test_equal_seeds_give_equal_results():
 def test_a_label_may_be_missing():
     image = tf.constant(random_image())
     assert rotation.rotate(image, None, 0.1, MEAN, 255)[1] is None
-    assert cutout.random_cutout(image, None, 2, 1, MEAN, 255, seed(0))[1] is None
+    assert cutout.cut_out_randomly(image, None, seed(0), CONTEXT, 2, 1)[1] is None
 
 
 def test_shapes_survive_in_a_graph():

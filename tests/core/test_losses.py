@@ -1,6 +1,6 @@
 """Pixel losses against NumPy twins and values by hand.
 
-Covers core/scale_losses.py, core/losses/softmax.py, core/losses/focal.py.
+Covers core/scale_losses.py, core/losses/cross_entropy.py.
 """
 
 import numpy as np
@@ -114,7 +114,7 @@ def test_mean_of_hardest(share):
 
 
 def test_hardest_by_hand():
-    pixels = scale_losses.PixelLosses(tf.constant([0.0, 4.0, 1.0, 2.0, 0.0]), tf.constant([0.0, 1.0, 1.0, 1.0, 0.0]))
+    pixels = scale_losses.Losses(tf.constant([0.0, 4.0, 1.0, 2.0, 0.0]), tf.constant([0.0, 1.0, 1.0, 1.0, 0.0]))
     assert float(scale_losses.mean_of_hardest(pixels, 0.4)) == 3.0  # 4 and 2
     assert float(scale_losses.mean_of_hardest(pixels, 0.8)) == pytest.approx(7 / 3)  # the fourth kept loss is 0
 

@@ -1,7 +1,6 @@
 """Metrics of a confusion matrix, and of each image.
 
-Covers core/metrics/confusion_matrix.py, core/metrics/image_iou.py, core/metrics/_image_counts.py and
-core/metrics/_figures.py.
+Covers core/metrics/confusion_matrix.py, core/metrics/per_image.py and core/metrics/_image_counts.py.
 """
 
 import numpy as np

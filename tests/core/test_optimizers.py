@@ -1,7 +1,7 @@
 """Each optimizer against its formula in NumPy, inside the gated update.
 
-Covers registry/optimizers.py and core/optimizers/momentum.py, core/optimizers/adam.py, core/optimizers/adamw.py,
-core/optimizers/rmsprop.py, core/optimizers/lars.py, core/optimizers/lamb.py, core/optimizers/_decoupled.py.
+Covers registry/optimizers.py and core/optimizers/coupled.py, core/optimizers/decoupled.py,
+core/optimizers/_decoupled.py.
 """
 
 import dataclasses

@@ -1,6 +1,6 @@
 """Region losses against NumPy twins, laws and finite differences.
 
-Covers core/losses/dice.py, core/losses/jaccard.py, core/losses/lovasz.py, core/losses/tversky.py, core/scale_losses.py.
+Covers core/losses/overlap.py, core/losses/lovasz.py, core/scale_losses.py.
 """
 
 import functools
@@ -80,7 +80,7 @@ def test_against_its_twin(name):
     logits, labels = random_case()
     expected = twin(name, logits, labels)
     found = measured(name, logits, labels)
-    assert found.occurs.numpy().tolist() == [1, 1, 1, 1, 0]
+    assert found.counted.numpy().tolist() == [1, 1, 1, 1, 0]
     np.testing.assert_allclose(found.values[:4], list(expected.values()), rtol=1e-5)
     assert found.values[4] == 0
     assert found.values.shape == (5,)
@@ -200,13 +200,13 @@ def test_half_precision_logits_are_measured_in_float32(name):
 
 
 def test_wrong_number_of_weights():
-    losses = scale_losses.ClassLosses(tf.zeros([4]), tf.ones([4]))
+    losses = scale_losses.Losses(tf.zeros([4]), tf.ones([4]))
     with pytest.raises(OptionError, match='label_weights has 3 weights, but there are 4 classes'):
         scale_losses.mean_of_classes(losses, (1.0, 2.0, 3.0))
 
 
 def test_weights_of_zero_for_all_that_occurs():
-    losses = scale_losses.ClassLosses(tf.constant([0.5, 0.0]), tf.constant([1.0, 0.0]))
+    losses = scale_losses.Losses(tf.constant([0.5, 0.0]), tf.constant([1.0, 0.0]))
     assert float(scale_losses.mean_of_classes(losses, (0.0, 1.0))) == 0.0
 
 

@@ -1,7 +1,6 @@
 """Learning rate schedules against values by hand.
 
-Covers registry/learning_policies.py and core/learning_policies/poly.py, core/learning_policies/cosine.py,
-core/learning_policies/step.py, core/learning_policies/exponential.py.
+Covers registry/learning_policies.py and core/learning_policies/decay.py.
 """
 
 import pytest

@@ -5,12 +5,12 @@ from deeplab.registry import LOSSES
 
 
 def softmax(logits, labels, ignore_label, weights=None, smoothing=0.0):
-    """`PixelLosses` of softmax cross entropy."""
+    """`Losses` of the pixels by softmax cross entropy."""
     return _of_pixels('softmax', logits, labels, ignore_label, weights, label_smoothing=smoothing)
 
 
 def focal(logits, labels, ignore_label, weights=None, smoothing=0.0, gamma=2.0):
-    """`PixelLosses` of the focal loss."""
+    """`Losses` of the pixels by the focal loss."""
     return _of_pixels('focal', logits, labels, ignore_label, weights, label_smoothing=smoothing, focal_gamma=gamma)
 
 
@@ -25,5 +25,5 @@ def regions_of(logits, labels, ignore_label):
 
 
 def regions(name, found, **parameters):
-    """`ClassLosses` of the loss `name` of `Regions`."""
+    """`Losses` of the classes by the loss `name` of `Regions`."""
     return scale_losses.class_losses(found, LOSSES.get(name).function, **parameters)

@@ -21,30 +21,18 @@ def blur_randomly(
     blur_sigma: float,
     blur_probability: float,
 ) -> tuple[tf.Tensor, tf.Tensor | None]:
-    """Blurs a fraction of the images; for arguments and result see `registry.Augmentation`."""
-    return random_blur(image, blur_sigma, blur_probability, seed), label
+    """Blurs a fraction of the images, each with a standard deviation drawn from [0, blur_sigma).
 
-
-def random_blur(image: tf.Tensor, most_sigma: float, probability: float, seed: tf.Tensor) -> tf.Tensor:
-    """Blurs a fraction of the images, each with a standard deviation drawn from [0, most_sigma).
-
-    Args:
-      image: [h, w, channels] float32.
-      most_sigma: largest standard deviation in pixels.
-      probability: fraction of the seeds that blur.
-      seed: two integers.
-
-    Returns:
-      [h, w, channels] float32.
+    For arguments and result see `registry.Augmentation`.
     """
     chance, strength = tf.unstack(tf.random.stateless_uniform([2], seed))
     blurred = tf.cond(
-        chance < probability,
-        lambda: gaussian_blur(image, strength * most_sigma, most_sigma),
+        chance < blur_probability,
+        lambda: gaussian_blur(image, strength * blur_sigma, blur_sigma),
         lambda: tf.identity(image),
     )
     blurred.set_shape(image.shape)
-    return blurred
+    return blurred, label
 
 
 def gaussian_blur(image: tf.Tensor, sigma: tf.Tensor | float, most_sigma: float) -> tf.Tensor:

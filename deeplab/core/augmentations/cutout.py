@@ -20,50 +20,25 @@ def cut_out_randomly(
     cutout_size: int,
     cutout_count: int,
 ) -> tuple[tf.Tensor, tf.Tensor | None]:
-    """Hides random squares of image and label; for arguments and result see `registry.Augmentation`."""
-    return random_cutout(image, label, cutout_size, cutout_count, context.mean_pixel, context.ignore_label, seed)
-
-
-def random_cutout(
-    image: tf.Tensor,
-    label: tf.Tensor | None,
-    size: int,
-    count: int,
-    mean_pixel: Sequence[float],
-    ignore_label: int,
-    seed: tf.Tensor,
-) -> tuple[tf.Tensor, tf.Tensor | None]:
     """Hides squares of an image: their pixels become the mean, their labels are ignored.
 
     The middle of a square is any pixel, so that part of the square may be outside the image. Hidden pixels are excluded
-    from the loss, because a square may hide an object whose class its surroundings do not show.
-
-    Args:
-      image: [h, w, channels] float32.
-      label: [h, w, 1], or None.
-      size: side of a square in pixels.
-      count: number of squares.
-      mean_pixel: one value for each channel.
-      ignore_label: label of hidden pixels.
-      seed: two integers.
-
-    Returns:
-      Image and label (or None), of the shapes and types given.
+    from the loss, because a square may hide an object whose class its surroundings do not show. For arguments and
+    result see `registry.Augmentation`.
 
     Source: arXiv:1708.04552, section 3; arXiv:1906.01916, section 3 (no loss where the image is masked).
     """
     seeds = tf.unstack(tf.random.experimental.stateless_split(seed, 2))
     height, width = preprocess_utils.size_of(image)
-    down, across = (
-        _intervals(side, size, count, side_seed) for side, side_seed in zip((height, width), seeds, strict=True)
-    )  # [count, h], [count, w]
+    down = _intervals(height, cutout_size, cutout_count, seeds[0])  # [count, h]
+    across = _intervals(width, cutout_size, cutout_count, seeds[1])  # [count, w]
     hidden = tf.matmul(down, across, transpose_a=True)[..., tf.newaxis] > 0.0  # [h, w, 1]
     if label is not None:
-        label = tf.where(hidden, tf.cast(ignore_label, label.dtype), label)
+        label = tf.where(hidden, tf.cast(context.ignore_label, label.dtype), label)
     # The same for each channel: choosing among arrays of one shape is much faster than repeating one's values.
-    channels = len(mean_pixel)
-    hidden = tf.matmul(down, tf.repeat(across, channels, axis=1), transpose_a=True) > 0.0  # [h, w * channels]
-    means = tf.tile(tf.constant(mean_pixel, image.dtype), [width])  # [w * channels]
+    across = tf.repeat(across, len(context.mean_pixel), axis=1)
+    hidden = tf.matmul(down, across, transpose_a=True) > 0.0  # [h, w * channels]
+    means = tf.tile(tf.constant(context.mean_pixel, image.dtype), [width])  # [w * channels]
     flat = tf.reshape(image, tf.shape(hidden))
     filled = tf.reshape(tf.where(hidden, tf.zeros_like(flat) + means, flat), tf.shape(image))
     filled.set_shape(image.shape)

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from deeplab.core import activations
 from deeplab.core.densify import densify
 from deeplab.core.lazy import initializers, layers, shapes, tf
+from deeplab.options import ModelOptions
 
 BATCH_NORM_DECAY = 0.997
 BATCH_NORM_EPSILON = 1e-3
@@ -112,15 +113,26 @@ def _inverted_residual(
     return net, depthwise
 
 
+def _multiples_of_8(channels: int, options: ModelOptions) -> int:
+    """Returns `channels` scaled by the depth multiplier, a multiple of 8 for each multiplier."""
+    return round_channels(channels * options.depth_multiplier)
+
+
 def build(
-    images: tf.Tensor, network: Network, output_stride: int, scaled: Callable[[int], int]
+    images: tf.Tensor,
+    options: ModelOptions,
+    *,
+    network: Network,
+    scaled: Callable[[int, ModelOptions], int] = _multiples_of_8,
 ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
     """Builds a network of inverted residuals.
 
+    `use_bounded_activation` is ignored here and affects the heads only.
+
     Args:
       images: [n, h, w, input_channels] float, normalized; the network computes in their type.
+      options: output_stride and depth_multiplier are read, and what `scaled` reads.
       network: its layers.
-      output_stride: ratio of the input's size to the size of the features.
       scaled: function from the channels in `network` to the channels to build.
 
     Returns:
@@ -130,7 +142,7 @@ def build(
     Raises:
       OptionError: the network cannot have that output stride.
     """
-    units = densify([2, *(block.stride for block in network.blocks)], output_stride)
+    units = densify([2, *(block.stride for block in network.blocks)], options.output_stride)
     (first_stride, first_rate), *block_units = units
     end_points = {}
     family = layers.family_scope(
@@ -141,16 +153,16 @@ def build(
         depthwise_initializer=initializers.truncated_normal(0.09),
     )
     with family, tf.compat.v1.variable_scope(network.scope):
-        first = scaled(network.first_filters)
+        first = scaled(network.first_filters, options)
         net = layers.conv2d(images, first, 3, stride=first_stride, rate=first_rate, scope='Conv')  # [n, ., ., first]
         end_points['layer_1'] = net
         for i, (block, (stride, rate)) in enumerate(zip(network.blocks, block_units, strict=True)):
             with tf.compat.v1.variable_scope(f'expanded_conv_{i}' if i else 'expanded_conv'):
-                net, depthwise = _inverted_residual(net, block, scaled(block.filters), stride, rate)
+                net, depthwise = _inverted_residual(net, block, scaled(block.filters, options), stride, rate)
             end_points[f'layer_{i + 2}'] = net
             if depthwise is not None:
                 end_points[f'layer_{i + 2}/depthwise_output'] = depthwise
         if network.last_filters is not None:
-            net = layers.conv2d(net, scaled(network.last_filters), 1, scope='Conv_1')  # [n, ., ., last]
+            net = layers.conv2d(net, scaled(network.last_filters, options), 1, scope='Conv_1')  # [n, ., ., last]
             end_points[f'layer_{len(network.blocks) + 2}'] = net
     return net, end_points

@@ -38,6 +38,22 @@ class Branch(NamedTuple):
 Genotype = tuple[tuple[Branch, Branch], ...]
 
 
+PNASNET_CELL: Genotype = (
+    (Branch(SEPARABLE, 5, PREVIOUS), Branch(MAX_POOL, 3, PREVIOUS)),
+    (Branch(SEPARABLE, 7, INPUT), Branch(MAX_POOL, 3, INPUT)),
+    (Branch(SEPARABLE, 5, INPUT), Branch(SEPARABLE, 3, INPUT)),
+    (Branch(SEPARABLE, 3, FIRST_BLOCK + 2), Branch(MAX_POOL, 3, INPUT)),
+    (Branch(SEPARABLE, 3, PREVIOUS), Branch(IDENTITY, 1, INPUT)),
+)
+HNASNET_CELL: Genotype = (
+    (Branch(ATROUS, 5, PREVIOUS), Branch(SEPARABLE, 3, INPUT)),
+    (Branch(SEPARABLE, 3, PREVIOUS), Branch(ATROUS, 3, INPUT)),
+    (Branch(SEPARABLE, 3, FIRST_BLOCK + 1), Branch(SEPARABLE, 3, PREVIOUS)),
+    (Branch(SEPARABLE, 5, FIRST_BLOCK + 2), Branch(SEPARABLE, 5, FIRST_BLOCK + 0)),
+    (Branch(SEPARABLE, 5, FIRST_BLOCK + 1), Branch(ATROUS, 5, FIRST_BLOCK + 3)),
+)
+
+
 class CellStyle(NamedTuple):
     """Settings that all cells of one network share, and the drop-path keep probability of this one.
 
@@ -79,37 +95,32 @@ def linear_conv2d(
     )
 
 
-def _linear_separable_conv2d(
-    inputs: tf.Tensor, filters: int, kernel_size: int, *, scope: str, norm: str, stride: int
-) -> tf.Tensor:
-    """Builds a depthwise and a 1x1 convolution, which have their weights in `scope`, and the batch norm `norm`."""
-    net = layers.depthwise_conv2d(
-        inputs,
-        kernel_size,
-        scope=scope,
-        stride=stride,
-        fixed_padding=True,
-        normalize=False,
-        bias=False,
-        activation=None,
-    )  # [n, h/s, w/s, c]
-    return layers.conv2d(
-        net, filters, 1, scope=scope, weights_name='pointwise_weights', norm_beside=norm, activation=None
-    )  # [n, h/s, w/s, filters]
-
-
 def _separable(net: tf.Tensor, kernel_size: int, filters: int, stride: int, activation: layers.Activation) -> tf.Tensor:
-    """Builds activation, separable convolution and batch norm, twice; the first one has the stride."""
-    side = f'{kernel_size}x{kernel_size}'
+    """Builds activation, separable convolution and batch norm, twice; the first one has the stride.
+
+    The depthwise and the 1x1 convolution have their weights in one scope.
+    """
     for i in (1, 2):
-        net = _linear_separable_conv2d(
+        scope = f'separable_{kernel_size}x{kernel_size}_{i}'
+        net = layers.depthwise_conv2d(
             activation(net),
-            filters,
             kernel_size,
-            scope=f'separable_{side}_{i}',
-            norm=f'bn_sep_{side}_{i}',
+            scope=scope,
             stride=stride if i == 1 else 1,
-        )
+            fixed_padding=True,
+            normalize=False,
+            bias=False,
+            activation=None,
+        )  # [n, h/s, w/s, c]
+        net = layers.conv2d(
+            net,
+            filters,
+            1,
+            scope=scope,
+            weights_name='pointwise_weights',
+            norm_beside=f'bn_sep_{kernel_size}x{kernel_size}_{i}',
+            activation=None,
+        )  # [n, h/s, w/s, filters]
     return net
 
 
@@ -124,18 +135,13 @@ def _atrous(net: tf.Tensor, kernel_size: int, filters: int, stride: int, activat
     return linear_conv2d(net, filters, kernel_size, scope=f'atrous_{side}', norm=f'bn_atr_{side}', rate=rate)
 
 
-def _identity(net: tf.Tensor, filters: int, stride: int, activation: layers.Activation) -> tf.Tensor:
-    """Returns the features themselves, or a strided 1x1 convolution of them if the cell has a stride."""
-    if stride == 1:
-        return net
-    return linear_conv2d(activation(net), filters, 1, scope='1x1', norm='bn_1', stride=stride)
-
-
 def _branch(net: tf.Tensor, branch: Branch, filters: int, stride: int, style: CellStyle) -> tf.Tensor:
     """Applies one branch to its state [n, h, w, filters]; returns [n, h/s, w/s, filters]."""
     if branch.operation == IDENTITY:
         # The identity path is never dropped, so that the output always depends on the input.
-        return _identity(net, filters, stride, style.activation)
+        if stride == 1:
+            return net
+        return linear_conv2d(style.activation(net), filters, 1, scope='1x1', norm='bn_1', stride=stride)
     if branch.operation == SEPARABLE:
         net = _separable(net, branch.kernel_size, filters, stride, style.activation)
     elif branch.operation == ATROUS:

@@ -12,8 +12,6 @@ import functools
 from deeplab.core import activations
 from deeplab.core.backbones import _inverted_residual as inverted_residual
 from deeplab.core.backbones._inverted_residual import Block
-from deeplab.core.lazy import tf
-from deeplab.options import ModelOptions
 from deeplab.registry import Backbone, register
 
 _fused = functools.partial(Block, fused=True)
@@ -41,28 +39,11 @@ NETWORK = inverted_residual.Network(
 )
 
 
-def build(images: tf.Tensor, options: ModelOptions) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
-    """Builds the network; its channels are multiples of 8 for every depth multiplier, and `divisible_by` is ignored.
-
-    Args:
-      images: [n, h, w, input_channels] float, normalized; the network computes in their type.
-      options: output_stride and depth_multiplier are read.
-
-    Returns:
-      Features and end points, as returned by `inverted_residual.build`.
-    """
-
-    def scaled(channels: int) -> int:
-        return inverted_residual.round_channels(channels * options.depth_multiplier)
-
-    return inverted_residual.build(images, NETWORK, options.output_stride, scaled)
-
-
 register(
     Backbone(
         name='mobilenet_edgetpu',
         summary='MobileNet-EdgeTPU.',
-        build=build,
+        build=functools.partial(inverted_residual.build, network=NETWORK),
         scope=NETWORK.scope,
         output_strides=(4, 8, 16, 32),
         reads=('depth_multiplier',),

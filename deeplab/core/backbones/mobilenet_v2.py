@@ -5,10 +5,11 @@ Source: arXiv:1801.04381, table 2 and figure 4(d).
 
 from __future__ import annotations
 
+import functools
+
 from deeplab.core import activations
 from deeplab.core.backbones import _inverted_residual as inverted_residual
 from deeplab.core.backbones._inverted_residual import Block
-from deeplab.core.lazy import tf
 from deeplab.options import ModelOptions
 from deeplab.registry import Backbone, register
 
@@ -39,27 +40,11 @@ def scaled_channels(channels: int, options: ModelOptions) -> int:
     return inverted_residual.round_channels(channels * options.depth_multiplier, divisor, 8 if full else 1)
 
 
-def build(images: tf.Tensor, options: ModelOptions) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
-    """Builds the network.
-
-    Args:
-      images: [n, h, w, input_channels] float, normalized; the network computes in their type.
-      options: output_stride, depth_multiplier and divisible_by are read.
-
-    Returns:
-      Features [n, h / output_stride, w / output_stride, 320 * depth_multiplier], and end points: `layer_1` (the first
-      convolution) to `layer_18`, and `layer_N/depthwise_output` for each block.
-    """
-    return inverted_residual.build(
-        images, NETWORK, options.output_stride, lambda channels: scaled_channels(channels, options)
-    )
-
-
 register(
     Backbone(
         name='mobilenet_v2',
         summary='MobileNetV2.',
-        build=build,
+        build=functools.partial(inverted_residual.build, network=NETWORK, scaled=scaled_channels),
         scope=NETWORK.scope,
         decoder_end_points={
             4: 'layer_4/depthwise_output',

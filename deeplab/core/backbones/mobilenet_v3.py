@@ -13,8 +13,6 @@ import functools
 from deeplab.core import activations
 from deeplab.core.backbones import _inverted_residual as inverted_residual
 from deeplab.core.backbones._inverted_residual import Block
-from deeplab.core.lazy import tf
-from deeplab.options import ModelOptions
 from deeplab.registry import Backbone, register
 
 SCOPE = 'MobilenetV3'
@@ -71,36 +69,13 @@ SMALL = inverted_residual.Network(
 )
 
 
-def build(
-    images: tf.Tensor, options: ModelOptions, network: inverted_residual.Network
-) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
-    """Builds the network.
-
-    Its channels are multiples of 8 for every depth multiplier. `divisible_by` (which is for MobileNetV2) and
-    `use_bounded_activation` (which is for the heads here) are ignored.
-
-    Args:
-      images: [n, h, w, input_channels] float, normalized; the network computes in their type.
-      options: output_stride and depth_multiplier are read.
-      network: `LARGE` or `SMALL`.
-
-    Returns:
-      Features and end points, as returned by `inverted_residual.build`.
-    """
-
-    def scaled(channels: int) -> int:
-        return inverted_residual.round_channels(channels * options.depth_multiplier)
-
-    return inverted_residual.build(images, network, options.output_stride, scaled)
-
-
 def _register(size: str, network: inverted_residual.Network, skip_layers: tuple[int, int, int]) -> None:
     """Registers one size, with the layers that a decoder may use as skips at strides 4, 8 and 16."""
     register(
         Backbone(
             name=f'mobilenet_v3_{size}_seg',
             summary=f'MobileNetV3 {size}, with half the channels in the last stage.',
-            build=functools.partial(build, network=network),
+            build=functools.partial(inverted_residual.build, network=network),
             scope=SCOPE,
             decoder_end_points={
                 stride: f'layer_{layer}/depthwise_output' for stride, layer in zip((4, 8, 16), skip_layers, strict=True)

@@ -12,21 +12,8 @@ from __future__ import annotations
 import functools
 from typing import NamedTuple
 
-from deeplab.core.backbones._nas_cell import (
-    ATROUS,
-    FIRST_BLOCK,
-    IDENTITY,
-    INPUT,
-    MAX_POOL,
-    PREVIOUS,
-    SEPARABLE,
-    Branch,
-    CellStyle,
-    Genotype,
-    cell,
-    fan_in_uniform,
-    linear_conv2d,
-)
+from deeplab.core.backbones import _nas_cell
+from deeplab.core.backbones._nas_cell import HNASNET_CELL, PNASNET_CELL, CellStyle, Genotype, fan_in_uniform
 from deeplab.core.lazy import layers, shapes, tf
 from deeplab.errors import OptionError
 from deeplab.options import ModelOptions, NasOptions
@@ -60,21 +47,10 @@ class Architecture(NamedTuple):
     stays_down: bool
 
 
-def _block(number: int) -> int:
-    """Returns the number of the state that block `number` of a cell computes."""
-    return FIRST_BLOCK + number
-
-
 PNASNET = Architecture(
     name='nas_pnasnet',
     scope='pnasnet',
-    genotype=(
-        (Branch(SEPARABLE, 5, PREVIOUS), Branch(MAX_POOL, 3, PREVIOUS)),
-        (Branch(SEPARABLE, 7, INPUT), Branch(MAX_POOL, 3, INPUT)),
-        (Branch(SEPARABLE, 5, INPUT), Branch(SEPARABLE, 3, INPUT)),
-        (Branch(SEPARABLE, 3, _block(2)), Branch(MAX_POOL, 3, INPUT)),
-        (Branch(SEPARABLE, 3, PREVIOUS), Branch(IDENTITY, 1, INPUT)),
-    ),
+    genotype=PNASNET_CELL,
     levels=(1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3),
     stays_down=True,
 )
@@ -82,13 +58,7 @@ PNASNET = Architecture(
 HNASNET = Architecture(
     name='nas_hnasnet',
     scope='hnasnet',
-    genotype=(
-        (Branch(ATROUS, 5, PREVIOUS), Branch(SEPARABLE, 3, INPUT)),
-        (Branch(SEPARABLE, 3, PREVIOUS), Branch(ATROUS, 3, INPUT)),
-        (Branch(SEPARABLE, 3, _block(1)), Branch(SEPARABLE, 3, PREVIOUS)),
-        (Branch(SEPARABLE, 5, _block(2)), Branch(SEPARABLE, 5, _block(0))),
-        (Branch(SEPARABLE, 5, _block(1)), Branch(ATROUS, 5, _block(3))),
-    ),
+    genotype=HNASNET_CELL,
     levels=(0, 0, 0, 1, 2, 1, 2, 2, 3, 3, 2, 1),
     stays_down=False,
 )
@@ -159,7 +129,7 @@ def _stem(images: tf.Tensor, activation: layers.Activation) -> tuple[Features, F
     for i, (filters, stride) in enumerate(STEM):
         inputs = activation(net) if i else net
         # [n, h/2 or h/4, w/2 or w/4, filters]
-        net = linear_conv2d(inputs, filters, 3, stride=stride, scope=f'conv{i}', norm=f'conv{i}_bn')
+        net = _nas_cell.linear_conv2d(inputs, filters, 3, stride=stride, scope=f'conv{i}', norm=f'conv{i}_bn')
         current *= stride
         outputs.append(Features(net, current))
     return outputs[-2], outputs[-1]
@@ -179,7 +149,7 @@ def _cells(
             size = [shapes.scaled_size(side, net.stride // wanted) for side in shapes.spatial_size(net.tensor)]
             inputs = Features(shapes.resize_bilinear(net.tensor, size), wanted)  # [n, 2h - 1, 2w - 1, c]
         keep_probability = _keep_probability(options.nas, i, len(levels))
-        output = cell(
+        output = _nas_cell.cell(
             inputs.tensor,
             previous.tensor,
             CellStyle(architecture.genotype, activation, keep_probability),

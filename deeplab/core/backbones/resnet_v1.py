@@ -87,33 +87,24 @@ def _shortcut(inputs: tf.Tensor, filters: int, stride: int) -> tf.Tensor:
     return inputs if stride == 1 else tf.nn.max_pool2d(inputs, 1, stride, 'SAME', name='shortcut')
 
 
-def _lite_unit(inputs: tf.Tensor, unit: Unit) -> tuple[tf.Tensor, tf.Tensor]:
-    """Builds a unit of two 3x3 convolutions; returns its output and its residual."""
-    shortcut = _shortcut(inputs, unit.filters, unit.stride)  # [n, h/s, w/s, filters]
-    net = layers.conv2d(inputs, unit.filters, 3, rate=unit.rate, scope='conv1')  # [n, h, w, filters]
-    residual = layers.conv2d(
+def _unit(inputs: tf.Tensor, unit: Unit, bottleneck: bool) -> tuple[tf.Tensor, tf.Tensor]:
+    """Builds a bottleneck (1x1, 3x3 and 1x1), or else two 3x3 convolutions; returns its output and its residual."""
+    filters = unit.filters * (BOTTLENECK_EXPANSION if bottleneck else 1)
+    shortcut = _shortcut(inputs, filters, unit.stride)  # [n, h/s, w/s, filters]
+    net = layers.conv2d(inputs, unit.filters, 1 if bottleneck else 3, rate=unit.rate, scope='conv1')
+    net = layers.conv2d(
         net,
         unit.filters,
         3,
         stride=unit.stride,
         rate=unit.rate,
         fixed_padding=True,
-        activation=None,
+        activation=tf.nn.relu if bottleneck else None,
         scope='conv2',
-    )  # [n, h/s, w/s, filters]
-    return layers.fake_quantized(tf.nn.relu(shortcut + residual)), residual
-
-
-def _bottleneck_unit(inputs: tf.Tensor, unit: Unit) -> tuple[tf.Tensor, tf.Tensor]:
-    """Builds a unit of 1x1, 3x3 and 1x1 convolutions; returns its output and its residual."""
-    expanded = unit.filters * BOTTLENECK_EXPANSION
-    shortcut = _shortcut(inputs, expanded, unit.stride)  # [n, h/s, w/s, expanded]
-    net = layers.conv2d(inputs, unit.filters, 1, scope='conv1')  # [n, h, w, filters]
-    net = layers.conv2d(
-        net, unit.filters, 3, stride=unit.stride, rate=unit.rate, fixed_padding=True, scope='conv2'
-    )  # [n, h/s, w/s, filters]
-    residual = layers.conv2d(net, expanded, 1, activation=None, scope='conv3')  # [n, h/s, w/s, expanded]
-    return layers.fake_quantized(tf.nn.relu(shortcut + residual)), residual
+    )  # [n, h/s, w/s, unit.filters]
+    if bottleneck:
+        net = layers.conv2d(net, filters, 1, activation=None, scope='conv3')  # [n, h/s, w/s, filters]
+    return layers.fake_quantized(tf.nn.relu(shortcut + net)), net
 
 
 def build(images: tf.Tensor, options: ModelOptions, network: Network) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
@@ -133,11 +124,7 @@ def build(images: tf.Tensor, options: ModelOptions, network: Network) -> tuple[t
     Raises:
       OptionError: `multi_grid` does not have one factor for each unit of the last block.
     """
-    build_unit, kind, last = (
-        (_bottleneck_unit, 'bottleneck_v1', 'conv3')
-        if network.bottleneck
-        else (_lite_unit, 'lite_bottleneck_v1', 'conv2')
-    )
+    kind, last = ('bottleneck_v1', 'conv3') if network.bottleneck else ('lite_bottleneck_v1', 'conv2')
     end_points = {}
     family = layers.family_scope(
         batch_norm_decay=BATCH_NORM_DECAY,
@@ -149,15 +136,17 @@ def build(images: tf.Tensor, options: ModelOptions, network: Network) -> tuple[t
         net = _root(images, network)  # [n, h/4, w/4, .]
         for unit in _units(network, options):
             with tf.compat.v1.variable_scope(f'{unit.scope}/{kind}'):
-                net, residual = build_unit(net, unit)
+                net, residual = _unit(net, unit, network.bottleneck)
             end_points[unit.scope] = net
             end_points[f'{unit.scope}/{kind}/{last}'] = residual
     return net, end_points
 
 
-def _register(layer_count: int, units: tuple[int, int, int, int], bottleneck: bool, skips: dict[int, str]) -> None:
-    """Registers one depth with both roots."""
-    scope = f'resnet_v1_{layer_count}'
+def _register(layer_count: int, units: tuple[int, int, int, int], skip_units: tuple[int, int, int]) -> None:
+    """Registers one depth with both roots; the residuals of `skip_units` of blocks 1 to 3 are the decoder's skips."""
+    scope, bottleneck = f'resnet_v1_{layer_count}', layer_count > 18
+    residual = 'bottleneck_v1/conv3' if bottleneck else 'lite_bottleneck_v1/conv2'
+    skips = {4 << i: f'block{i + 1}/unit_{unit}/{residual}' for i, unit in enumerate(skip_units)}
     # The beta root of ResNet-18 has a quarter of the channels.
     beta_filters = (64, 64, 128) if bottleneck else (16, 16, 32)
     for suffix, root, filters, normalization in (
@@ -179,11 +168,6 @@ def _register(layer_count: int, units: tuple[int, int, int, int], bottleneck: bo
         )
 
 
-def _skips(units: tuple[int, int, int], convolution: str) -> dict[int, str]:
-    """Returns the end points for skips at strides 4, 8 and 16: the residual of unit `units[i]` of block i + 1."""
-    return {4 << i: f'block{i + 1}/unit_{unit}/{convolution}' for i, unit in enumerate(units)}
-
-
-_register(18, (2, 2, 2, 2), bottleneck=False, skips=_skips((1, 1, 1), 'lite_bottleneck_v1/conv2'))
-_register(50, (3, 4, 6, 3), bottleneck=True, skips=_skips((2, 3, 5), 'bottleneck_v1/conv3'))
-_register(101, (3, 4, 23, 3), bottleneck=True, skips=_skips((2, 3, 22), 'bottleneck_v1/conv3'))
+_register(18, (2, 2, 2, 2), skip_units=(1, 1, 1))
+_register(50, (3, 4, 6, 3), skip_units=(2, 3, 5))
+_register(101, (3, 4, 23, 3), skip_units=(2, 3, 22))

@@ -115,13 +115,6 @@ def _module(
     return layers.fake_quantized(tf.add(net, shortcut, name='add')), end_points
 
 
-def _rates(block: Block, rate: int, options: ModelOptions) -> tuple[int, ...]:
-    """Returns the atrous rates of a module's three convolutions."""
-    if not block.multi_grid:
-        return (rate,) * CONVOLUTIONS
-    return tuple(rate * factor for factor in multi_grid_factors(options, CONVOLUTIONS, 'convolutions'))
-
-
 def _stem(images: tf.Tensor, stride: int, options: ModelOptions) -> tf.Tensor:
     """Builds the two convolutions before the first module: [n, h / 2, w / 2, 64]."""
     activation = layers.network_activation(options)
@@ -167,9 +160,12 @@ def build(
         for block in blocks:
             for unit in range(1, block.units + 1):
                 stride, rate = next(units)
+                factors = (1,) * CONVOLUTIONS
+                if block.multi_grid:
+                    factors = multi_grid_factors(options, CONVOLUTIONS, 'convolutions')
                 place = f'{block.scope}/unit_{unit}/xception_module'
                 with tf.compat.v1.variable_scope(place):
-                    net, inner = _module(net, block, stride, _rates(block, rate, options), options)
+                    net, inner = _module(net, block, stride, [rate * factor for factor in factors], options)
                 end_points |= {f'{place}/{name}': value for name, value in inner.items()}
                 end_points[place] = net
     return net, end_points

@@ -68,12 +68,6 @@ def image_pooling(features: tf.Tensor, options: ModelOptions) -> tf.Tensor:
     return shapes.resize_bilinear(pooled, shapes.spatial_size(features))  # [n, h, w, filters]
 
 
-def _atrous_branch(features: tf.Tensor, options: ModelOptions, rate: int, scope: str) -> tf.Tensor:
-    """Builds a 3x3 convolution with one atrous rate: [n, h, w, filters]."""
-    convolve = layers.separable_conv2d if options.aspp.with_separable_conv else layers.conv2d
-    return convolve(features, options.aspp.filters, 3, rate=rate, scope=scope)
-
-
 def build(features: tf.Tensor, options: ModelOptions) -> tf.Tensor:
     """Builds atrous spatial pyramid pooling (ASPP).
 
@@ -88,8 +82,10 @@ def build(features: tf.Tensor, options: ModelOptions) -> tf.Tensor:
     with layers.head_scope(options):
         image_level = image_pooling(features, options) if aspp.image_level_feature else None
         branches = [layers.conv2d(features, aspp.filters, 1, scope=f'{common.ASPP_SCOPE}0')]  # [n, h, w, filters]
+        convolve = layers.separable_conv2d if aspp.with_separable_conv else layers.conv2d
         for i, rate in enumerate(aspp.rates, start=1):
-            branches.append(_atrous_branch(features, options, rate, f'{common.ASPP_SCOPE}{i}'))
+            # [n, h, w, filters]
+            branches.append(convolve(features, aspp.filters, 3, rate=rate, scope=f'{common.ASPP_SCOPE}{i}'))
         if image_level is not None and not aspp.with_squeeze_and_excitation:
             branches.insert(0, image_level)
         merged = tf.concat(branches, axis=3) if len(branches) > 1 else branches[0]  # [n, h, w, filters * branches]

@@ -1,4 +1,4 @@
-"""The training losses: each module registers one (`deeplab.registry.Loss`) and is found without being listed.
+"""The training losses: modules here register records (`deeplab.registry.Loss`) and are found without a list.
 
 Importing them does not import TensorFlow (`core.lazy`).
 """

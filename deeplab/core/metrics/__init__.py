@@ -1,4 +1,4 @@
-"""The evaluation metrics: each module registers one (`deeplab.registry.Metric`) and is found without being listed.
+"""The evaluation metrics: modules here register records (`deeplab.registry.Metric`) and are found without a list.
 
 They need NumPy alone; importing them does not import TensorFlow.
 """

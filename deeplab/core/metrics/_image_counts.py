@@ -17,7 +17,6 @@ RIGHT, OF_LABEL, OF_PREDICTION = range(3)
 
 Counts = npt.NDArray[np.int64]
 Fractions = npt.NDArray[np.float64]
-_FIRST_ROOM = 64  # images
 _PIXELS_OF_BLOCK = 2**14
 
 
@@ -77,20 +76,12 @@ class ImageCounts:
     """The counts of a growing number of images, in 32 bits."""
 
     def __init__(self, num_classes: int) -> None:
-        self._rows = np.empty((0, 3, num_classes), np.uint32)
-        self._number = 0
+        self._batches = [np.empty((0, 3, num_classes), np.uint32)]
 
-    @property
     def rows(self) -> npt.NDArray[np.uint32]:
-        """The counts of all images: [n, 3, classes]."""
-        return self._rows[: self._number]
+        """Returns the counts of all images: [n, 3, classes]."""
+        return np.concatenate(self._batches)
 
     def add(self, counts: npt.NDArray[Any]) -> None:
         """Adds images: [n, 3, classes]."""
-        needed = self._number + len(counts)
-        if needed > len(self._rows):
-            grown = np.empty((max(needed, 2 * len(self._rows), _FIRST_ROOM), *self._rows.shape[1:]), np.uint32)
-            grown[: self._number] = self.rows
-            self._rows = grown
-        self._rows[self._number : needed] = counts
-        self._number = needed
+        self._batches.append(counts.astype(np.uint32))

@@ -1,4 +1,4 @@
-"""Segmentation metrics from a confusion matrix: accuracies, and IoU, precision and Dice of each class.
+"""Segmentation metrics from a confusion matrix: accuracies; IoU, precision and Dice of classes; IoU of categories.
 
 Counts are integers, so the result does not depend on the order of the images, and matrices of parts of a data set
 can be merged. This module needs NumPy alone.
@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from deeplab.core.metrics import _image_counts
-from deeplab.errors import DataError
+from deeplab.errors import DataError, OptionError
 from deeplab.registry import Metric, MetricContext, register
 from deeplab.registry.metrics import CONFUSION_MATRIX, MATRICES, Ids
 
@@ -228,6 +228,35 @@ class Figures:
         return {name: getattr(metrics, name) for name in means} | {f'iou of {name}': iou for name, iou in of_classes}
 
 
+class CategoryIou:
+    """Sums the confusion matrix of categories of classes: confusions within a category are right."""
+
+    def __init__(self, context: MetricContext) -> None:
+        if context.categories is None:
+            raise OptionError(
+                'category_iou needs the category of each class, which this data set does not state. Add `categories` '
+                'to its description, a list with one name for each class.'
+            )
+        self._names = list(dict.fromkeys(context.categories))
+        self._category = np.array([self._names.index(name) for name in context.categories])
+        self._counts = np.zeros((len(self._names),) * 2, np.int64)
+
+    def update(self, labels: Ids, predictions: Ids, *, matrices: Counts) -> None:
+        """Adds a batch of images, see `deeplab.registry.metrics.Accumulator`."""
+        places = self._category[:, None], self._category[None, :]
+        np.add.at(self._counts, places, matrices.sum(axis=0))
+
+    def merge(self, other: CategoryIou) -> None:
+        """Adds the images of `other`."""
+        self._counts += other._counts
+
+    def result(self) -> dict[str, float | None]:
+        """Returns the mean, and the IoU of each category by its name; None for one that occurs nowhere."""
+        ious = _image_counts.class_iou(_image_counts.of_matrices(self._counts[None]))[0]
+        by_name = dict(zip(self._names, _image_counts.to_numbers(ious), strict=True))
+        return {'mean': _image_counts.mean_number(ious)} | by_name
+
+
 register(
     Metric(
         name=CONFUSION_MATRIX,
@@ -235,5 +264,14 @@ register(
         create=Figures,
         inputs=(MATRICES,),
         source='arXiv:1411.4038, section 5',
+    )
+)
+register(
+    Metric(
+        name='category_iou',
+        summary='IoU of the categories of classes, such as the categories of Cityscapes.',
+        create=CategoryIou,
+        inputs=(MATRICES,),
+        source='arXiv:1604.01685, section 3.2',
     )
 )

@@ -37,7 +37,7 @@ class Intervals:
 
     def merge(self, other: Intervals) -> None:
         """Adds the images of `other`."""
-        self._counts.add(other._counts.rows)
+        self._counts.add(other._counts.rows())
         self._ends = None
 
     def result(self) -> dict[str, float | None]:
@@ -54,10 +54,11 @@ class Intervals:
     def _intervals(self) -> tuple[Fractions, Fractions]:
         """Returns the intervals of mIoU, [2], and of the classes, [2, classes]; they do not depend on the order."""
         if self._ends is None:
-            rows = self._counts.rows.reshape(len(self._counts.rows), 3 * self._classes)
+            counts = self._counts.rows()
+            rows = counts.reshape(len(counts), 3 * self._classes)
             ious = resampled_iou(rows[_sorted(rows)], self._samples, np.random.default_rng(self._seed))
             ends = percentiles(np.concatenate([_image_counts.mean_of_known(ious)[:, None], ious], axis=1))
-            ends = of_several_images(ends, [len(rows), *_image_counts.images_of(self._counts.rows)])
+            ends = of_several_images(ends, [len(rows), *_image_counts.images_of(counts)])
             self._ends = ends[:, 0], ends[:, 1:]
         return self._ends
 

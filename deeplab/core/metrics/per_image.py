@@ -1,9 +1,10 @@
-"""A table of the images, as CSV: size, accuracy, mIoU, the IoU of each class and its fraction of the pixels."""
+"""Figures of each image: mean IoU over the images, and a table of the images as CSV."""
 
 from __future__ import annotations
 
 import csv
 import io
+import math
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -14,6 +15,32 @@ from deeplab.registry.metrics import MATRICES, NAMES, SIZES, Ids
 
 FILE = 'per_image.csv'
 _FORMULA_STARTS = ('=', '+', '-', '@', '\t', '\r', '\n')  # spreadsheets evaluate cells that begin so
+
+
+class ImageIou:
+    """Collects the mIoU of each image, in which every image weighs the same, whatever its number of labeled pixels.
+
+    The mIoU of an image follows from its own confusion matrix: the mean over the classes that occur in its labels or
+    predictions. An image without a labeled pixel is excluded.
+    """
+
+    def __init__(self, context: MetricContext) -> None:
+        self._of_images: list[float] = []
+
+    def update(self, labels: Ids, predictions: Ids, *, matrices: _image_counts.Counts) -> None:
+        """Adds a batch of images, see `deeplab.registry.metrics.Accumulator`."""
+        counts = _image_counts.of_matrices(matrices)
+        has_labels = counts[:, _image_counts.OF_LABEL].any(axis=1)
+        self._of_images += _image_counts.mean_of_known(_image_counts.class_iou(counts[has_labels])).tolist()
+
+    def merge(self, other: ImageIou) -> None:
+        """Adds the images of `other`."""
+        self._of_images += other._of_images
+
+    def result(self) -> dict[str, float | None]:
+        """Returns the mean, which does not depend on the order of the images, and the lowest mIoU."""
+        mean = math.fsum(self._of_images) / len(self._of_images) if self._of_images else None
+        return {'mean': mean, 'lowest': min(self._of_images, default=None)}
 
 
 class PerImage:
@@ -41,7 +68,7 @@ class PerImage:
 
     def merge(self, other: PerImage) -> None:
         """Adds the images of `other`."""
-        self._counts.add(other._counts.rows)
+        self._counts.add(other._counts.rows())
         self._names += other._names
         self._sizes += other._sizes
 
@@ -63,7 +90,7 @@ class PerImage:
         return [*columns, *(f'iou {name}' for name in names), *(f'pixels {name}' for name in names)]
 
     def _lines(self) -> Iterator[list[object]]:
-        for name, size, counts in zip(self._names, self._sizes, self._counts.rows.astype(np.int64), strict=True):
+        for name, size, counts in zip(self._names, self._sizes, self._counts.rows().astype(np.int64), strict=True):
             right, of_label = counts[_image_counts.RIGHT], counts[_image_counts.OF_LABEL]
             total = of_label.sum()
             ious = _image_counts.class_iou(counts)
@@ -78,6 +105,14 @@ def _safe(text: str) -> str:
     return f"'{text}" if text.lstrip(' ').startswith(_FORMULA_STARTS) else text
 
 
+register(
+    Metric(
+        name='image_iou',
+        summary='Mean IoU of each image: mean over the images, and lowest.',
+        create=ImageIou,
+        inputs=(MATRICES,),
+    )
+)
 register(
     Metric(
         name='per_image',

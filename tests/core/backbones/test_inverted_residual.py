@@ -1,5 +1,7 @@
 """Inverted residual blocks of the MobileNets. Covers core/backbones/_inverted_residual.py."""
 
+import types
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -23,7 +25,8 @@ def build(blocks, output_stride, images=None, **others):
     images = tf.zeros([1, 33, 33, 3]) if images is None else images
     reuse = tf.compat.v1.variable_scope(tf.compat.v1.get_variable_scope(), reuse=tf.compat.v1.AUTO_REUSE)
     with layers.mode_scope(is_training=False, fine_tune_batch_norm=False), reuse:
-        return inverted_residual.build(images, network, output_stride, lambda channels: channels)
+        options = types.SimpleNamespace(output_stride=output_stride)  # of any stride
+        return inverted_residual.build(images, options, network=network, scaled=lambda channels, _: channels)
 
 
 def weights():

@@ -1,14 +1,11 @@
-"""Boundary IoU and boundary F-score against loops over pixels, and on images made by hand.
-
-Covers core/metrics/boundary_iou.py, core/metrics/boundary_f.py and core/metrics/_morphology.py.
-"""
+"""Boundary IoU and boundary F-score against loops over pixels, and on images made by hand."""
 
 import math
 
 import numpy as np
 import pytest
 
-from deeplab.core.metrics import _morphology
+from deeplab.core.metrics import boundaries
 from tests.helpers import metric_batches
 
 SIZES = [(11, 14), (9, 16), (1, 1), (16, 5)]
@@ -121,18 +118,18 @@ def test_an_ignored_band_is_no_boundary_itself():
     ids = np.zeros((9, 9), np.uint8)
     known = np.ones((9, 9), bool)
     known[4] = False
-    near = _morphology.near_boundary(ids, known, 1)
+    near = boundaries.near_boundary(ids, known, 1)
     assert not near[1:-1, 1:-1][known[1:-1, 1:-1]].any()
     assert near[0].all() and near[:, 0].all()
-    assert not _morphology.contours(ids, known).any()
+    assert not boundaries.contours(ids, known).any()
     ids[5:] = 1  # another class beyond the band: within two pixels, but not beside it
-    assert _morphology.near_boundary(ids, known, 2)[3, 2:-2].all()
-    assert not _morphology.contours(ids, known).any()
+    assert boundaries.near_boundary(ids, known, 2)[3, 2:-2].all()
+    assert not boundaries.contours(ids, known).any()
 
 
 def test_widths_follow_the_diagonal():
-    assert _morphology.boundary_width(0.02, 360, 480) == 12
-    assert _morphology.boundary_width(0.02, 3, 4) == 1
+    assert boundaries.boundary_width(0.02, 360, 480) == 12
+    assert boundaries.boundary_width(0.02, 3, 4) == 1
 
 
 @pytest.mark.parametrize('radius', [0, 1, 1.5, 2.9, 30])
@@ -141,7 +138,7 @@ def test_disks(radius):
     bits[2, 3], bits[12, 8] = 5, 512
     y, x = np.mgrid[:13, :9]
     expected = 5 * (np.hypot(y - 2, x - 3) <= radius) | 512 * (np.hypot(y - 12, x - 8) <= radius)
-    np.testing.assert_array_equal(_morphology.within_disk(bits, radius), expected)
+    np.testing.assert_array_equal(boundaries.within_disk(bits, radius), expected)
 
 
 def test_more_classes_than_bits():

@@ -1,4 +1,4 @@
-"""IoU of categories of classes."""
+"""IoU of categories of classes. Covers core/metrics/confusion_matrix.py."""
 
 import numpy as np
 import pytest
