@@ -141,8 +141,12 @@ def test_help_names_the_backbones_of_plugins(network, capsys):
     assert '--[no]use_context_head\n      Use the head context instead of ASPP. Default: false.' in text
 
 
-def test_network_flags_of_plugins_are_taken_from_the_run(network, tmp_path):
+@pytest.mark.parametrize('is_old', [False, True])
+def test_network_flags_of_plugins_are_taken_from_the_run(network, tmp_path, is_old):
     run = {'command': [*TRAIN, network, *NETWORK], 'folder': str(tmp_path)}
+    if not is_old:
+        trained = cli.options_of('train', run['command'])
+        run |= {'command': ['--not_read'], 'given': trained.given, 'plugins': trained.plugins}
     (tmp_path / 'run.json').write_text(json.dumps({'format': 1, 'runs': [run]}))
     words = [network, '--checkpoint_path=model.ckpt-1', '--export_path=e', '--num_classes=3']
     options = cli.options_of('export_model', words).model
@@ -159,9 +163,16 @@ def test_a_parameter_with_the_name_of_a_flag(network, tmp_path, capsys):
         assert all(part in error for part in ("'pebble.py'", '--base_learning_rate', 'is a flag of'))
 
 
-def test_files_beside_a_checkpoint_import_nothing(mine, tmp_path):
+@pytest.mark.parametrize(
+    'run',
+    [
+        {'command': [*TRAIN, '--plugins=mine.py', '--loss=mine']},
+        {'command': ['--not_read'], 'given': {'LossOptions.mine_rate': 1.0}, 'plugins': ['mine.py']},
+    ],
+)
+def test_files_beside_a_checkpoint_import_nothing(mine, tmp_path, run):
     """A checkpoint may come from anywhere."""
-    run = {'command': [*TRAIN, '--plugins=mine.py', '--loss=mine'], 'folder': str(tmp_path)}
+    run['folder'] = str(tmp_path)
     (tmp_path / 'run.json').write_text(json.dumps({'format': 1, 'runs': [run]}))
     words = ['--checkpoint_dir=.', '--eval_logdir=e', '--dataset_dir=r', '--dataset=camvid']
     values = cli.parse_flags(cli.find_program('eval'), words)

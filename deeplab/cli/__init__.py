@@ -16,34 +16,21 @@ options class, whose fields are its flags.
 
 from deeplab.cli import programs  # noqa: F401 (fills the table of programs)
 from deeplab.cli.help import HELP_WIDTH, program_help
-from deeplab.cli.log_flags import start_logging
 from deeplab.cli.parse import options_of, parse_flags
-from deeplab.cli.program import PROGRAMS, Program, find_program, owners_of
-from deeplab.cli.run import ERROR_STATUS, INTERRUPTED_STATUS, USAGE_STATUS, main, run_program
-from deeplab.cli.to_options import PREVIEW_FILE, eval_options, export_options, train_options, vis_options
+from deeplab.cli.program import PROGRAMS, find_program
+from deeplab.cli.run import ERROR_STATUS, USAGE_STATUS, main, run_program
 from deeplab.cli.values import Values
-from deeplab.overview import HELP_WORDS
 
 __all__ = [
     'ERROR_STATUS',
     'HELP_WIDTH',
-    'HELP_WORDS',
-    'INTERRUPTED_STATUS',
-    'PREVIEW_FILE',
     'PROGRAMS',
-    'Program',
     'USAGE_STATUS',
     'Values',
-    'eval_options',
-    'export_options',
     'find_program',
     'main',
     'options_of',
-    'owners_of',
     'parse_flags',
     'program_help',
     'run_program',
-    'start_logging',
-    'train_options',
-    'vis_options',
 ]

@@ -17,6 +17,7 @@ _KEEP_ASPECT_RATIO = Flag(
     'keep_aspect_ratio', 'boolean', True, 'Accepted for compatibility with old command lines; it has no effect.'
 )
 RESIZE = (of(ResizeOptions), _KEEP_ASPECT_RATIO)
+RESIZE_FLAGS = {flag.name: flag.fields[0] for flag in of(ResizeOptions)()}  # with the fields that they set
 DEFAULT_CROP = ['513', '513']  # of the original's programs; a network of unknown size has None in the options
 # Ends of the meaning of the crop size.
 _OF_LARGER_IMAGES = {

@@ -6,7 +6,6 @@ Importing this module does not load TensorFlow.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from typing import Any
 
 from absl import logging
@@ -35,7 +34,7 @@ def announce(program_options: Any) -> None:
         )
 
 
-def awaited(program: Program, words: Sequence[str], values: Values, program_options: Any) -> Any:
+def awaited(program: Program, values: Values, program_options: Any) -> Any:
     """Waits for the first checkpoint where there is no run.json yet, and takes network flags from the one that comes.
 
     Without it, eval and vis would run the network of the defaults if they were started before the training, and that
@@ -43,8 +42,7 @@ def awaited(program: Program, words: Sequence[str], values: Values, program_opti
 
     Args:
       program: the program.
-      words: its command line.
-      values: of its flags, as they are without that run.json.
+      values: the values of its flags, as they are without that run.json.
       program_options: its options, as they are without that run.json.
 
     Returns:
@@ -69,7 +67,7 @@ def awaited(program: Program, words: Sequence[str], values: Values, program_opti
     waiting.for_first(folder, program_options.wait)
     if run_manifests.beside(folder) is None:
         return program_options
-    anew = parse_flags(program, words)
+    anew = parse_flags(program, values.words)
     log_notes(
         [note for note in anew.notes if note not in values.notes],
         [warning for warning in anew.warnings if warning not in values.warnings],

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from deeplab import options
 from deeplab.cli.values import Values
 from deeplab.cli.words import Flag
-from deeplab.options.fields import Declaration, declarations, qualified, without_none
+from deeplab.options.fields import Declaration, Options, declarations, qualified, without_none
 from deeplab.options.parameters import parameters_of, registries_of
 from deeplab.registry import Parameter, Registry
 
@@ -106,7 +106,7 @@ def _synonyms(field: str) -> tuple[str, ...]:
     inherited = tuple(
         f'{other}.{name}'
         for other, candidate in _OPTIONS.items()
-        if (issubclass(candidate, kind) or issubclass(kind, candidate)) and name in _fields(candidate)
+        if (issubclass(candidate, kind) or issubclass(kind, candidate)) and name in _types(candidate)
     )
     return (*inherited, *_with_flag_of().get(field, ()))
 
@@ -125,13 +125,14 @@ def _with_flag_of() -> dict[str, list[str]]:
 def filled(kind: type[T], values: Values, **given: Any) -> T:
     """Returns an options object of a class, with its fields copied from the flags that are linked to them.
 
+    Options in it are filled as well.
+
     Args:
       kind: the options class.
       values: the values of a command line.
       **given: fields that are not plain copies of a flag. A field with neither keeps its default.
     """
     plain: type = kind
-    types = _types(plain)
     settings = {}
     for name, parameter in parameters_of(kind).items():
         flag = values.flag_names.get(f'{kind.__name__}.{name}')
@@ -139,15 +140,21 @@ def filled(kind: type[T], values: Values, **given: Any) -> T:
             settings[name] = (values.numbers(flag) or ()) if parameter.is_list else values[flag]
     if settings:
         given['settings'] = settings
-    for name in _fields(plain):
+    for name, type_ in _types(plain).items():
         flag = values.flag_names.get(f'{kind.__name__}.{name}')
-        if name not in given and flag is not None:
-            given[name] = _converted(values, flag, types[name])
+        if name in given:
+            continue
+        if flag is not None:
+            given[name] = _converted(values, flag, type_, declarations(plain).get(name))
+        elif isinstance(type_, type) and issubclass(type_, Options):
+            given[name] = filled(type_, values)
     return kind(**given)
 
 
-def _converted(values: Values, flag: str, kind: Any) -> Any:
+def _converted(values: Values, flag: str, kind: Any, declaration: Declaration | None) -> Any:
     """Returns the value of `flag`, converted to the type of its field."""
+    if declaration is not None and declaration.is_unset(values[flag], values.given(flag)):
+        return None
     is_optional = type(None) in typing.get_args(kind)
     plain = without_none(kind)
     if typing.get_origin(plain) is tuple:
@@ -164,7 +171,7 @@ def _converted(values: Values, flag: str, kind: Any) -> Any:
 def _split(field: str) -> tuple[type, str]:
     """Returns the class and the name in 'Class.field'."""
     kind, _, name = field.partition('.')
-    if kind not in _OPTIONS or name not in {*_fields(_OPTIONS[kind]), *parameters_of(_OPTIONS[kind])}:
+    if kind not in _OPTIONS or name not in {*_types(_OPTIONS[kind]), *parameters_of(_OPTIONS[kind])}:
         raise AttributeError(f'deeplab.options has no {field}')
     return _OPTIONS[kind], name
 
@@ -172,10 +179,5 @@ def _split(field: str) -> tuple[type, str]:
 @functools.cache
 def _types(kind: type) -> dict[str, Any]:
     """Returns the types of the fields of an options class by name."""
-    return typing.get_type_hints(kind)
-
-
-@functools.cache
-def _fields(kind: type) -> dict[str, dataclasses.Field[Any]]:
-    """Returns the fields of an options class by name."""
-    return {field.name: field for field in dataclasses.fields(kind)}
+    types = typing.get_type_hints(kind)
+    return {field.name: types[field.name] for field in dataclasses.fields(kind)}

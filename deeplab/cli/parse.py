@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from absl import flags  # noqa: TID251 (flags are allowed in this package)
 
-from deeplab import names, wording
-from deeplab.cli import early, log_files, plugin_flags, recipes, run_flags
+from deeplab import common, names, wording
+from deeplab.cli import early, log_files, plugin_flags, recipes
+from deeplab.cli.data_flags import RESIZE_FLAGS
 from deeplab.cli.network_flags import HEAD, NETWORK
 from deeplab.cli.program import Program, find_program, names_in_messages, owners_of, with_flags
 from deeplab.cli.repeat import seen_from_here
 from deeplab.cli.values import Values
-from deeplab.cli.words import UsageError, read_words, with_named, without_undefined
+from deeplab.cli.words import UsageError, as_text, check_value, read_words, without_undefined
 from deeplab.datasets import description_file, descriptor
 from deeplab.errors import UserError
 from deeplab.files import run_manifests, storage
@@ -21,7 +23,7 @@ from deeplab.names import shown
 from deeplab.zoo import catalog
 
 _CHECKPOINTS = ('checkpoint_dir', 'checkpoint_path')
-_RESIZE = ('min_resize_value', 'max_resize_value', 'resize_factor')
+_NOT_OF_NETWORK = ('preset', 'batch_norm_decay')  # the flags of a preset are given; the decay is of training alone
 
 
 def parse_flags(program: Program, words: Sequence[str]) -> Values:
@@ -42,11 +44,7 @@ def parse_flags(program: Program, words: Sequence[str]) -> Values:
     program.check_flags()
     known, flag_names = program.flags, program.flag_names  # both are made anew whenever they are read
     wording.add_flag_names(flag_names)  # flags of plugins included
-    if program.positional:
-        words = with_named(words, known, program.positional)
-    values = Values(words, known, flag_names)
-    for name, text in read_words(words, program.name, known, owners_of):
-        values.parse(name, text)
+    values = Values(read_words(words, program.name, known, owners_of, program.positional), known, flag_names)
     log_files.level_of(values['stderrthreshold'])
     is_dataset_given = 'dataset' in values and values.given('dataset')
     if 'preset' in values and values['preset']:
@@ -79,48 +77,83 @@ def _apply_run(values: Values) -> None:
     if beside is None:
         return
     file, run = beside
-    command = run['command']
-    folder = run.get('folder') or ''
-    missing = plugin_flags.missing(command, folder, values.words)
+    given, plugins = run.get('given'), run.get('plugins')
+    if plugins is None:
+        plugins = plugin_flags.named_in(run['command'])
+    missing = plugin_flags.missing(plugins, _folder_of(run), values.words)
     if missing:  # they are not imported: the file may come from anywhere
         values.notes.append(
             f'The training in {file} used --plugins={",".join(missing)}. If you trust these files, pass the flag here '
             'too: what they define is unknown without it.'
         )
     try:
-        # A recipe may set other flags in this version than in the version of the training, which noted them.
-        explicit = recipes.without(plugin_flags.without(command))
-        trained = parse_flags(find_program('train'), [*explicit, *(run.get('recipe_flags') or ())])
+        given = _given_in_command(run) if given is None else given
+        trained = {**_network_of_run(given, run, values), **_facts_of_data(file, run, values)}
     except UserError as error:
         if not missing:  # else the flags of the plugins are unknown, as the note above explains
             values.notes.append(f'The flags in {file} cannot be used: {error}')
         return
-    _warn_of_resizing(file, trained, values)
-    names = [flag.name for group in (NETWORK, HEAD) for flag in group.flags if trained.given(flag.name)]
-    network_flags = {name: trained[name] for name in names if name not in ('preset', 'batch_norm_decay')}
-    if network_flags.get('dense_prediction_cell_json'):
-        cell = network_flags['dense_prediction_cell_json']
-        network_flags['dense_prediction_cell_json'] = seen_from_here('dense_prediction_cell_json', cell, folder)
-    network_flags |= run_flags.facts_of_data(run)
-    if 'image_bits' in values.known:
-        network_flags |= run_flags.bits_of_data(file, run)
-    taken = []
-    for name, value in network_flags.items():
-        if name in values and not values.given(name) and values[name] != value:
-            values.assume(name, value)
-            shown = ','.join(str(part) for part in value) if isinstance(value, (list, tuple)) else value
-            taken.append(f'--{name}={str(shown).lower() if isinstance(shown, bool) else shown}')
+    _warn_of_resizing(file, given, values)
+    taken = [name for name, value in trained.items() if not values.given(name) and values[name] != value]
+    for name in taken:
+        values.assume(name, trained[name])
     if taken:
-        values.notes.append(f'Flags from {file}, as they are not given: {" ".join(taken)}')
+        shown = ' '.join(f'--{name}={as_text(trained[name])}' for name in taken)
+        values.notes.append(f'Flags from {file}, as they are not given: {shown}')
 
 
-def _warn_of_resizing(file: str, trained: Values, values: Values) -> None:
+def given_fields(values: Values) -> dict[str, Any]:
+    """Returns the values of the flags that are given, by the option fields that they set: `given` in run.json."""
+    return {field: values[name] for name, flag in values.known.items() if values.given(name) for field in flag.fields}
+
+
+def _given_in_command(run: run_manifests.Run) -> dict[str, Any]:
+    """Returns `given` of a run of an older version, whose run.json has the command line alone."""
+    # A recipe may set other flags in this version than in the version of the training, which noted them.
+    words = [word for word in run['command'] if not word.startswith(('--plugins=', '--recipe='))]
+    return given_fields(parse_flags(find_program('train'), [*words, *(run.get('recipe_flags') or ())]))
+
+
+def _network_of_run(given: Mapping[str, Any], run: run_manifests.Run, values: Values) -> dict[str, Any]:
+    """Returns the values of network flags in a run.json, by name; raises `UsageError` for what does not exist here."""
+    unknown = given.keys() - find_program('train').flag_names.keys()
+    if unknown:
+        raise UsageError(f'There is no option {min(unknown)}.')
+    network = {}
+    for flag in (flag for group in (NETWORK, HEAD) for flag in group.flags):
+        if flag.name not in _NOT_OF_NETWORK and flag.name in values and not given.keys().isdisjoint(flag.fields):
+            text = seen_from_here(flag.name, as_text(given[flag.fields[0]]), _folder_of(run))
+            check_value(flag, text)
+            network[flag.name] = flag.parsed(text)
+    return network
+
+
+def _facts_of_data(file: str, run: run_manifests.Run, values: Values) -> dict[str, int]:
+    """Returns the numbers of classes, channels and bits of a run's data set, by the names of flags of export_model."""
+    facts = {
+        'num_classes': run_manifests.option_of(run, 'model', 'outputs_to_num_classes', common.OUTPUT_TYPE),
+        'image_channels': run_manifests.option_of(run, 'model', 'input_channels'),
+    }
+    dataset = descriptor.trusted_name_in_run(file, run) if 'image_bits' in values else None
+    if dataset is not None:
+        with contextlib.suppress(UserError):  # which is reported where the data set is needed
+            facts['image_bits'] = descriptor.load(dataset).image_bits
+    return {name: value for name, value in facts.items() if name in values and isinstance(value, int)}
+
+
+def _folder_of(run: run_manifests.Run) -> str:
+    """Returns the folder in which a run was started; empty if it is not known."""
+    return str(run.get('folder') or '')
+
+
+def _warn_of_resizing(file: str, given: Mapping[str, Any], values: Values) -> None:
     """Warns if the training resized images, and eval or vis is not to do so."""
-    if not {'eval_logdir', 'vis_logdir'} & values.known.keys() or any(values.given(name) for name in _RESIZE):
+    if not {'eval_logdir', 'vis_logdir'} & values.known.keys() or any(values.given(name) for name in RESIZE_FLAGS):
         return
-    if given := [f'--{name}={trained[name]}' for name in _RESIZE if trained[name] is not None]:
+    resized = [f'--{name}={given[field]}' for name, field in RESIZE_FLAGS.items() if given.get(field) is not None]
+    if resized:
         values.warnings.append(
-            f'The training in {file} resized images: {" ".join(given)}. Without these flags, images are predicted at '
+            f'The training in {file} resized images: {" ".join(resized)}. Without these flags, images are predicted at '
             'another scale here.'
         )
 

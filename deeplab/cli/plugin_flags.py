@@ -21,12 +21,8 @@ _PLUGINS = Flag(
 EVERY_PROGRAM = (Group('Plugins', (_PLUGINS,)), LOG)
 
 
-def named_in(words: Sequence[str], folder: str = '') -> list[str]:
+def named_in(words: Sequence[str]) -> list[str]:
     """Returns the plugins that a command line names, in order.
-
-    Args:
-      words: the command line without the program's name.
-      folder: folder in which it was given, if not the current one; the files are then returned with their paths.
 
     Raises:
       UsageError: --plugins has no value.
@@ -35,8 +31,7 @@ def named_in(words: Sequence[str], folder: str = '') -> list[str]:
     if values and values[-1].startswith('-'):  # the next flag: plugins are read before the other flags are known
         raise UsageError(f'--{_PLUGINS.name} has no value: write --{_PLUGINS.name}=FILE.py.')
     names = [name.strip() for value in values[-1:] for name in value.split(',')]
-    names = [os.path.expanduser(name) for name in names if name]
-    return [str(user_modules.find(name, folder) or name) for name in names] if folder else names
+    return [os.path.expanduser(name) for name in names if name]
 
 
 def load(words: Sequence[str]) -> None:
@@ -59,12 +54,12 @@ def missing(trained: Sequence[str], folder: str, words: Sequence[str]) -> list[s
     """Returns the plugins of a training that a command line does not name.
 
     Args:
-      trained: the command line of the training.
-      folder: folder in which it was given.
-      words: the other command line.
+      trained: the plugins as they were named.
+      folder: folder in which they were named.
+      words: the command line.
     """
-    given = {os.path.realpath(name) for name in named_in(words, os.getcwd())}
-    return [name for name in named_in(trained, folder) if os.path.realpath(name) not in given]
+    given = set(map(os.path.realpath, _seen_from_here(named_in(words), os.getcwd())))
+    return [name for name in _seen_from_here(trained, folder) if os.path.realpath(name) not in given]
 
 
 def repeated(words: Sequence[str], folder: str) -> list[str]:
@@ -74,8 +69,13 @@ def repeated(words: Sequence[str], folder: str) -> list[str]:
       words: the command line.
       folder: folder in which it was given, if not the current one.
     """
-    named = named_in(words, folder)
+    named = _seen_from_here(named_in(words), folder)
     return [f'--{_PLUGINS.name}={",".join(named)}'] if named else []
+
+
+def _seen_from_here(names: Sequence[str], folder: str) -> list[str]:
+    """Returns plugins that were named in another folder, files with their paths; the names as they are without one."""
+    return [str(user_modules.find(name, folder) or name) if folder else name for name in names]
 
 
 def without(words: Sequence[str]) -> list[str]:

@@ -32,7 +32,6 @@ from deeplab.cli.report_flags import compare_options, report_groups, report_opti
 from deeplab.cli.to_options import (
     benchmark_options,
     checkpoint_options,
-    download_options,
     eval_options,
     export_options,
     networks_options,
@@ -345,7 +344,7 @@ _DOWNLOAD = Program(
     module='deeplab.programs.download',
     example='mobilenetv2_coco_voc_trainaug',
     groups=(Group('Download', (of(options.DownloadOptions), of(options.FetchOptions))), *EVERY_PROGRAM),
-    to_options=download_options,
+    to_options=plain_options(options.DownloadOptions),
     positional='name',
 )
 NETWORKS = Program(

@@ -6,10 +6,9 @@ import dataclasses
 import itertools
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from deeplab.cli.values import Values
-from deeplab.cli.words import Flag, UsageError
+from deeplab.cli.words import Flag, UsageError, as_text
 from deeplab.registry import BACKBONES
 from deeplab.wording import did_you_mean
 
@@ -183,17 +182,7 @@ def _is_changed(flag: str, values: Values, texts: Mapping[str, str | None]) -> b
     """
     if not values.given(flag):
         return flag in texts and texts[flag] is None
-    return _text(values[flag]) != texts.get(flag, _text(values.default(flag)))
-
-
-def _text(value: Any) -> str:
-    """Returns the value of a flag as the texts of recipes have it."""
-    return (','.join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)).lower()
-
-
-def without(words: Sequence[str]) -> list[str]:
-    """Returns the words of a recorded command line, whose flags have the form --NAME=VALUE, without --recipe."""
-    return [word for word in words if not word.startswith(f'--{RECIPE.name}=')]
+    return as_text(values[flag]) != texts.get(flag, as_text(values.default(flag)))
 
 
 def are_listed_by(words: Sequence[str]) -> bool:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
 
 from deeplab import options
-from deeplab.cli.data_flags import data_group
+from deeplab.cli.data_flags import RESIZE_FLAGS, data_group
 from deeplab.cli.inference_flags import PREDICTION, WINDOWS, engine_group
 from deeplab.cli.links import filled, of
 from deeplab.cli.network_flags import HEAD, NETWORK
@@ -18,16 +17,19 @@ from deeplab.cli.program import find_program
 from deeplab.cli.repeat import seen_from_here
 from deeplab.cli.to_options import given_network
 from deeplab.cli.values import Values
-from deeplab.cli.words import Flag, Group, UsageError, normalized
+from deeplab.cli.words import Flag, Group, UsageError, as_text
 from deeplab.files import run_manifests
 
 _OWN = ('run', 'output', 'images', 'metrics_dir')
 # Flags with which a report may have images of other sizes than a validation.
-_OTHER_SIZES = frozenset(
-    ('dataset_dir', 'eval_split', 'min_resize_value', 'max_resize_value', 'resize_factor')
-    + ('window', 'window_stride', 'whole_pixels')
-)
-_RESIZE = {'min_resize_value': 'min_value', 'max_resize_value': 'max_value', 'resize_factor': 'factor'}
+_OTHER_SIZES = frozenset(('dataset_dir', 'eval_split', *RESIZE_FLAGS, 'window', 'window_stride', 'whole_pixels'))
+# Where the options of a training have the records that it validated on, by flags of eval.
+_IN_MANIFEST = {
+    'dataset_dir': ('dataset', 'directory'),
+    'dataset': ('dataset', 'name'),
+    'eval_split': ('validation', 'split'),
+    **{flag: ('resize', field.partition('.')[2]) for flag, field in RESIZE_FLAGS.items()},
+}
 
 
 def report_groups(runs: str, output: str) -> tuple[Group, ...]:
@@ -100,59 +102,51 @@ def compare_options(values: Values) -> options.ReportOptions:
 
 
 def _options(values: Values, program: str) -> options.ReportOptions:
-    paths = values.texts('run')
-    given = dict(normalized(values.words, values.known))
-    return filled(
-        options.ReportOptions,
-        values,
-        runs=tuple(_run(path, values, given, _crop_of_validations(paths, given)) for path in paths),
-        command=('deeplab', program, *values.words),
-    )
+    given = dict(values.line)
+    manifests = {path: run_manifests.beside(path) for path in values.texts('run')}
+    # Figures of validations are found again in the size that all runs set for them, unless images have other sizes.
+    sizes = {_crop_of_validations(beside[1]) if beside else '' for beside in manifests.values()}
+    crop = {'eval_crop_size': sizes.pop()} if len(sizes) == 1 and _OTHER_SIZES.isdisjoint(given) else {}
+    runs = []
+    for path in values.texts('run'):
+        beside = manifests[path]
+        trained = {**_from_manifest(beside[1]), **crop} if beside else {}
+        runs.append(_run(path, values, {name: value for name, value in trained.items() if value and name not in given}))
+    return filled(options.ReportOptions, values, runs=tuple(runs), command=('deeplab', program, *values.words))
 
 
-def _crop_of_validations(paths: Sequence[str], given: Mapping[str, str]) -> dict[str, str]:
-    """Returns the flag of the crop size that all runs set for their validations, whose figures are found again so.
-
-    Returns:
-      Nothing if they differ, or if the command line may select images of other sizes.
-    """
-    sizes = set()
-    for path in paths:
-        beside = run_manifests.beside(path)
-        trained = _mapping(beside[1].get('options')) if beside else {}
-        crop_size = _mapping(trained.get('validation')).get('crop_size')
-        is_size = isinstance(crop_size, list) and len(crop_size) == 2
-        sizes.add(','.join(map(str, crop_size or ())) if is_size else None)
-    crop = sizes.pop() if len(sizes) == 1 else None
-    return {'eval_crop_size': crop} if crop and _OTHER_SIZES.isdisjoint(given) else {}
+def _from_manifest(run: run_manifests.Run) -> dict[str, str]:
+    """Returns the flags of eval for the records that a training validated on; empty texts for what it does not name."""
+    folder = str(run.get('folder') or '')
+    values = {name: run_manifests.option_of(run, *place) for name, place in _IN_MANIFEST.items()}
+    return {name: seen_from_here(name, str(value or ''), folder) for name, value in values.items()}
 
 
-def _run(path: str, values: Values, given: Mapping[str, str], crop: Mapping[str, str]) -> options.ReportedRun:
-    """Returns a run with its evaluation: as the command line says, otherwise as its run.json and with `crop`."""
-    beside = run_manifests.beside(path)
-    taken = {**_from_manifest(beside[1]), **crop} if beside else {}
-    flags = {name: value for name, value in taken.items() if name not in given}
-    directory = values.path('dataset_dir') or flags.get('dataset_dir')
+def _crop_of_validations(run: run_manifests.Run) -> str:
+    """Returns the crop size that a training set for its validations, as a flag has it; empty if it set none."""
+    size = run_manifests.option_of(run, 'validation', 'crop_size')
+    return as_text(size) if isinstance(size, list) and len(size) == 2 else ''
+
+
+def _run(path: str, values: Values, taken: Mapping[str, str]) -> options.ReportedRun:
+    """Returns a run with its evaluation: as the command line says, otherwise as the flags `taken` from its run.json."""
+    directory = values.path('dataset_dir') or taken.get('dataset_dir')
     if not directory:
         return options.ReportedRun(
             path, no_records=f'--dataset_dir is not given, and {path} has no run.json that names the records.'
         )
-    if 'dataset_dir' not in given and not os.path.isdir(directory):
+    if not values['dataset_dir'] and not os.path.isdir(directory):
         return options.ReportedRun(
             path, no_records=f"The records of run.json, in '{directory}', do not exist here; give --dataset_dir."
         )
-    network = None if beside else given_network(values)
-    return options.ReportedRun(path, _evaluation(path, flags, values), network=network)
+    network = None if run_manifests.beside(path) else given_network(values)
+    return options.ReportedRun(path, _evaluation(path, taken, values), network=network)
 
 
 def _evaluation(path: str, flags: Mapping[str, str], values: Values) -> options.EvalOptions:
     """Returns the options of eval for one run, and adds its notes to the program's notes."""
     flags_of_eval = find_program('eval').flags
-    words = [
-        f'--{name}={value}'
-        for name, value in normalized(values.words, values.known)
-        if name in flags_of_eval and name not in _OWN
-    ]
+    words = [f'--{name}={value}' for name, value in values.line if name in flags_of_eval and name not in _OWN]
     more = [f'--{name}={value}' for name, value in flags.items()]
     parsed = parse_flags(find_program('eval'), [f'--checkpoint_dir={path}', '--eval_logdir=.', *more, *words])
     values.notes.extend(note for note in parsed.notes if note not in values.notes)
@@ -160,22 +154,3 @@ def _evaluation(path: str, flags: Mapping[str, str], values: Values) -> options.
     if parsed.given('eval_crop_size'):
         return made
     return dataclasses.replace(made, model=dataclasses.replace(made.model, crop_size=None))  # the size of the images
-
-
-def _from_manifest(run: Mapping[str, Any]) -> dict[str, str]:
-    """Returns the flags of eval for the records that a training validated on, as far as it names them."""
-    folder, trained = str(run.get('folder') or ''), _mapping(run.get('options'))
-    dataset, validation, resize = (_mapping(trained.get(name)) for name in ('dataset', 'validation', 'resize'))
-    found: dict[str, Any] = {
-        'dataset_dir': dataset.get('directory'),
-        'dataset': dataset.get('name'),
-        'eval_split': validation.get('split'),
-        **{flag: resize.get(field) for flag, field in _RESIZE.items()},
-    }
-    texts = {name: str(value) for name, value in found.items() if value not in (None, '')}
-    return {name: seen_from_here(name, value, folder) for name, value in texts.items()}
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    """Returns an object of a run manifest; empty for anything else, as the file may come from anywhere."""
-    return value if isinstance(value, Mapping) else {}

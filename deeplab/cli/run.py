@@ -80,10 +80,10 @@ def _dispatch(words: Sequence[str]) -> int:
             early.limit_threads(values)
         except UserError as error:
             return _fail(f'deeplab {program.name}', error, USAGE_STATUS)
-        return _run(program, rest, values, program_options)
+        return _run(program, values, program_options)
 
 
-def _run(program: Program, words: Sequence[str], values: Values, program_options: Any) -> int:
+def _run(program: Program, values: Values, program_options: Any) -> int:
     """Runs `program` with the options of a command line and prints its report; returns the exit status."""
     try:
         start_logging(values)
@@ -95,7 +95,7 @@ def _run(program: Program, words: Sequence[str], values: Values, program_options
         _require_known_schemes(values)
         start.begin_to_run()
         with interrupts.raised():
-            program_options = late_run.awaited(program, words, values, program_options)
+            program_options = late_run.awaited(program, values, program_options)
             result = run(program_options, run_program) if program.runs_others else run(program_options)
     except UserError as error:
         if isinstance(error, OutputError) and error.report:

@@ -11,14 +11,15 @@ from typing import Any
 
 from deeplab import common, names, options
 from deeplab.cli import plugin_flags
+from deeplab.cli.data_flags import RESIZE_FLAGS
 from deeplab.cli.links import filled
 from deeplab.cli.network_flags import HEAD, NETWORK
-from deeplab.cli.parse import parse_flags
+from deeplab.cli.parse import given_fields, parse_flags
 from deeplab.cli.program import find_program
 from deeplab.cli.tool_flags import CLASSES
 from deeplab.cli.training_flags import LABEL_WEIGHTS
 from deeplab.cli.values import Values
-from deeplab.cli.words import UsageError, normalized
+from deeplab.cli.words import UsageError
 from deeplab.datasets import descriptor
 from deeplab.zoo import catalog
 
@@ -44,11 +45,7 @@ def _model_options(values: Values, num_classes: int, **given: Any) -> options.Mo
         values,
         outputs_to_num_classes={common.OUTPUT_TYPE: num_classes},
         dense_prediction_cell_json=values.path('dense_prediction_cell_json'),
-        batch_norm_decay=values.if_given('batch_norm_decay'),
-        quantize_delay_step=values['quantize_delay_step'] if values['quantize_delay_step'] >= 0 else None,
-        aspp=filled(options.AsppOptions, values),
         decoder=decoder,
-        nas=filled(options.NasOptions, values),
         **given,
     )
 
@@ -67,25 +64,6 @@ def _engine_options(values: Values) -> options.EngineOptions:
     return dataclasses.replace(engine, threads=values['num_threads'])
 
 
-def _wait_options(values: Values, rounds_flag: str) -> options.WaitOptions:
-    return filled(options.WaitOptions, values, max_rounds=values.above_zero(rounds_flag))
-
-
-def _optimizer_options(values: Values) -> options.OptimizerOptions:
-    schedule = filled(options.LearningRateOptions, values)
-    return filled(options.OptimizerOptions, values, learning_rate=schedule)
-
-
-def _restore_options(values: Values) -> options.RestoreOptions:
-    # checkpoint does not have the flag: it always shows what is missing.
-    has_missing = 'ignore_missing_vars' in values
-    return filled(
-        options.RestoreOptions,
-        values,
-        ignore_missing_vars=values.if_given('ignore_missing_vars') if has_missing else None,
-    )
-
-
 def _loss_options(values: Values) -> options.LossOptions:
     label_weights = values.numbers('label_weights')
     is_auto = bool(label_weights) and label_weights[0] == LABEL_WEIGHTS.word
@@ -96,9 +74,8 @@ def _loss_options(values: Values) -> options.LossOptions:
 
 def _command(values: Values) -> tuple[str, ...]:
     """The line, what it repeats included, as flags that give the same again."""
-    flags = find_program('train').flags
-    read = normalized(values.words, flags)  # preview has more flags than train
-    return tuple(f'--{name}={value}' for name, value in read if name in flags and name != 'from')
+    flags = find_program('train').flags  # preview has more
+    return tuple(f'--{name}={value}' for name, value in values.line if name in flags and name != 'from')
 
 
 def train_options(values: Values) -> options.TrainOptions:
@@ -107,18 +84,12 @@ def train_options(values: Values) -> options.TrainOptions:
         options.TrainOptions,
         values,
         model=model_of_dataset(values),
-        dataset=filled(options.DatasetOptions, values),
-        resize=filled(options.ResizeOptions, values),
-        augment=filled(options.AugmentOptions, values),
-        optimizer=_optimizer_options(values),
         loss=_loss_options(values),
-        clones=filled(options.CloneOptions, values),
         validation=filled(options.ValidationOptions, values, split=values['eval_split'] or None),
-        restore=_restore_options(values),
-        save_interval_secs=values['save_interval_secs'] or None,
-        save_summaries_secs=values['save_summaries_secs'] or None,
         command=_command(values),
         recipe_flags=tuple(values.recipe_flags),
+        given=given_fields(values),
+        plugins=tuple(plugin_flags.named_in(values.words)),
     )
 
 
@@ -128,12 +99,10 @@ def eval_options(values: Values) -> options.EvalOptions:
         options.EvalOptions,
         values,
         model=model_of_dataset(values),
-        dataset=filled(options.DatasetOptions, values),
-        resize=filled(options.ResizeOptions, values),
-        prediction=filled(options.PredictionOptions, values),
-        wait=_wait_options(values, 'max_number_of_evaluations'),
         # The flag of the original is no repeated one; the last occurrence is its value.
-        further_checkpoint_dirs=tuple(map(os.path.expanduser, values.occurrences('checkpoint_dir')[:-1])),
+        further_checkpoint_dirs=tuple(
+            os.path.expanduser(text) for name, text in values.line if name == 'checkpoint_dir'
+        )[:-1],
         fits_crop_size=not values.given('eval_crop_size'),
         engine=_engine_options(values),
         windows=_window_options(values),
@@ -161,12 +130,7 @@ def vis_options(values: Values) -> options.VisOptions:
         values,
         model=model,
         windows=windows,
-        dataset=filled(options.DatasetOptions, values),
-        resize=filled(options.ResizeOptions, values),
-        prediction=filled(options.PredictionOptions, values),
-        wait=_wait_options(values, 'max_number_of_iterations'),
         engine=_engine_options(values),
-        colormap_type=values.if_given('colormap_type'),
         save=_saved(values),
     )
 
@@ -190,10 +154,7 @@ def export_options(values: Values) -> options.ExportOptions:
         options.ExportOptions,
         values,
         model=_model_options(values, values['num_classes']),
-        resize=filled(options.ResizeOptions, values),
-        prediction=filled(options.PredictionOptions, values),
         formats=tuple(part.strip() for text in values.texts('format') for part in text.split(',') if part.strip()),
-        conversion=filled(options.ConversionOptions, values),
         proof=filled(options.ProofOptions, values, dataset=values.path('dataset')),
     )
 
@@ -201,11 +162,6 @@ def export_options(values: Values) -> options.ExportOptions:
 def plain_options(kind: type) -> Callable[[Values], Any]:
     """Returns a function that creates the options class `kind`, whose fields are all plain copies of flags."""
     return functools.partial(filled, kind)
-
-
-def download_options(values: Values) -> options.DownloadOptions:
-    """Returns the options of download."""
-    return filled(options.DownloadOptions, values, fetch=filled(options.FetchOptions, values))
 
 
 def preview_options(values: Values) -> options.PreviewOptions:
@@ -256,7 +212,6 @@ def networks_options(values: Values) -> options.NetworksOptions:
         model=_model_of_classes(values),
         variants=variant and (variant,),
         output_strides=(stride,) if stride else (16, 8),
-        prediction=filled(options.PredictionOptions, values),
     )
 
 
@@ -279,23 +234,19 @@ def given_network(values: Values) -> dict[str, Any]:
 
 def predict_options(values: Values) -> options.PredictOptions:
     """Returns the options of predict."""
-    resizes = any(values.given(flag) for flag in ('min_resize_value', 'max_resize_value', 'resize_factor'))
+    resizes = any(values.given(flag) for flag in RESIZE_FLAGS)
     predictor = filled(
         options.PredictorOptions,
         values,
         resize=filled(options.ResizeOptions, values) if resizes else None,
-        prediction=filled(options.PredictionOptions, values),
         execution=_engine_options(values),
-        windows=filled(options.WindowOptions, values),
         dataset=values.path('dataset'),
     )
-    fetch = filled(options.FetchOptions, values)
     return filled(
         options.PredictOptions,
         values,
         predictor=predictor,
         network=given_network(values),
-        fetch=fetch,
         save=_saved(values),
     )
 
@@ -337,7 +288,6 @@ def checkpoint_options(values: Values) -> options.CheckpointOptions:
         against=_model_of_classes(values) if is_asked else None,
         takes_classes=takes_classes,
         last_layer_scopes=options.OptimizerOptions(last_layers_contain_logits_only=only_logits).last_layer_scopes,
-        restore=_restore_options(values),
         presets=_preset_networks(),
     )
 

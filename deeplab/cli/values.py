@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -14,7 +13,7 @@ class Values:
     """The values of the flags of one command line.
 
     Attributes:
-      words: the command line without the program's name.
+      line: names and texts of the flags on the command line, in order.
       known: the program's flags by name.
       flag_names: the names of those flags by the option fields that they set.
       recipe_flags: what --recipe has set, as --NAME=VALUE.
@@ -22,8 +21,10 @@ class Values:
       warnings: warnings to log then.
     """
 
-    def __init__(self, words: Sequence[str], known: Mapping[str, Flag], flag_names: Mapping[str, str]) -> None:
-        self.words = tuple(words)
+    def __init__(
+        self, line: Sequence[tuple[str, str]], known: Mapping[str, Flag], flag_names: Mapping[str, str]
+    ) -> None:
+        self.line = tuple(line)
         self.known = known
         self.flag_names = flag_names
         self.recipe_flags: list[str] = []
@@ -31,6 +32,13 @@ class Values:
         self.warnings: list[str] = []
         self._values: dict[str, Any] = {}  # without the flags that have their defaults
         self._given: set[str] = set()
+        for name, text in line:
+            self.parse(name, text)
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The command line without the program's name, each flag in the form --NAME=VALUE."""
+        return tuple(f'--{name}={text}' for name, text in self.line)
 
     def __getitem__(self, name: str) -> Any:
         return self._values[name] if name in self._values else self.default(name)
@@ -85,16 +93,6 @@ class Values:
             )
         return size
 
-    def occurrences(self, name: str) -> list[str]:
-        """Returns the texts that a flag has on the command line, in order; it may be given several times."""
-        texts = []
-        words = [*self.words, '']
-        for word, next_word in itertools.pairwise(words):
-            given, equals, text = word.lstrip('-').partition('=')
-            if word.startswith('-') and given == name:
-                texts.append(text if equals else next_word)
-        return texts
-
     def names(self, name: str) -> tuple[str, ...]:
         """Returns the names in a comma-separated list; none if it is empty or not set."""
         return tuple(part.strip() for part in (self[name] or '').split(',') if part.strip())
@@ -103,7 +101,3 @@ class Values:
         """Returns the values of a repeated flag of strings; in paths, `~` is expanded."""
         texts = self[name] or ()
         return tuple(os.path.expanduser(text) for text in texts) if self.known[name].is_path else tuple(texts)
-
-    def above_zero(self, name: str) -> Any:
-        """Returns a number, or None if it is 0 or less, which means "not set"."""
-        return self[name] if self[name] > 0 else None

@@ -13,7 +13,7 @@ from deeplab.cli.parse import parse_flags
 from deeplab.cli.program import find_program
 from deeplab.cli.to_options import model_of_dataset
 from deeplab.cli.values import Values
-from deeplab.cli.words import Group, UsageError, normalized
+from deeplab.cli.words import Group, UsageError
 from deeplab.zoo import catalog
 
 _STRIDE = 'output_stride'
@@ -25,9 +25,8 @@ def verify_options(values: Values) -> options.VerifyOptions:
     Raises:
       UsageError: nothing is published for the split.
     """
-    given = normalized(values.words, values.known)
     rows = _published(values)
-    has_stride = any(name == _STRIDE for name, _ in given)
+    has_stride = any(name == _STRIDE for name, _ in values.line)
     chosen = [row for row in rows if row.split == values['eval_split']]
     if has_stride:
         chosen = [row for row in chosen if row.output_stride == values[_STRIDE]]
@@ -41,10 +40,8 @@ def verify_options(values: Values) -> options.VerifyOptions:
     return filled(
         options.VerifyOptions,
         values,
-        cases=tuple(_case(row, values, given) for row in chosen),
-        dataset=filled(options.DatasetOptions, values),
+        cases=tuple(_case(row, values) for row in chosen),
         preset=values['preset'],
-        fetch=filled(options.FetchOptions, values),
         fits_crop_size=not values.given('eval_crop_size'),
         other_predictions=tuple(options.PredictionOptions(row.scales, row.flips) for row in rows),
     )
@@ -62,16 +59,16 @@ def _published(values: Values) -> list[catalog.Published]:
     return [dataclasses.replace(row, split=catalog.split_of(preset, row.split)) if preset else row for row in rows]
 
 
-def _case(row: catalog.Published, values: Values, given: list[tuple[str, str]]) -> options.VerifyCase:
+def _case(row: catalog.Published, values: Values) -> options.VerifyCase:
     """Returns the settings of one published evaluation, and those without the flags that override the preset."""
     case = _settings(row, values.words)
     flags = (*NETWORK.flags, *HEAD.flags, *Group('Sizes', RESIZE).flags)
     names = {flag.name for flag in flags} | {'eval_crop_size'}
-    overrides = tuple(f'--{name}={text}' for name, text in given if name in names - {'preset', _STRIDE})
+    overrides = tuple(f'--{name}={text}' for name, text in values.line if name in names - {'preset', _STRIDE})
     if not values['preset'] or not overrides:
         return case
     kept = ('preset', 'plugins', 'dataset', 'dataset_dir', 'published')
-    published = _settings(row, [f'--{name}={text}' for name, text in given if name in kept])
+    published = _settings(row, [f'--{name}={text}' for name, text in values.line if name in kept])
     return case if published == case else dataclasses.replace(case, as_published=published, overrides=overrides)
 
 

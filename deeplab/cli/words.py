@@ -130,7 +130,11 @@ def parse_number(text: Any, number: type) -> Any:
 
 
 def read_words(
-    words: Sequence[str], program: str, known: Mapping[str, Flag], owners: Callable[[str], Sequence[str]]
+    words: Sequence[str],
+    program: str,
+    known: Mapping[str, Flag],
+    owners: Callable[[str], Sequence[str]],
+    positional: str = '',
 ) -> list[tuple[str, str]]:
     """Returns the names and the texts of the flags on a command line, in order.
 
@@ -139,42 +143,25 @@ def read_words(
       program: the program's name.
       known: the program's flags by name.
       owners: returns the programs that have a flag of a given name.
+      positional: the flag whose value the first word that is no flag is, as FILE in `deeplab checkpoint FILE`; all such
+        words are, if it is a 'repeated string'. Empty for none.
 
     Raises:
       UsageError: for the first syntax error; without one, for all unknown flags; without these, for the first value.
         The message has the fix.
     """
     read = list(_read_words(words, known))
+    if positional:
+        places = [i for i, word in enumerate(read) if word.flag is None and not word.text.startswith('-')]
+        for i in places if known[positional].kind == 'repeated string' else places[:1]:
+            read[i] = _Word(read[i].text, known[positional], read[i].text)
     _refuse_unknown(read, program, known, owners)
     repeats = any(word.flag is not None and word.flag.name == 'from' for word in read)
     for word in read:
         if word.flag is not None and word.value is not None:
-            _check_value(word.flag, word.value, repeats)
+            check_value(word.flag, word.value, repeats)
     _refuse_mixed(read, known)
     return [(word.flag.name, word.value or '') for word in read if word.flag is not None]
-
-
-def with_named(words: Sequence[str], known: Mapping[str, Flag], name: str) -> list[str]:
-    """Returns the words with the first positional one, such as FILE in `deeplab checkpoint FILE`, as --NAME=FILE.
-
-    All positional words are values of a flag of kind 'repeated string'.
-
-    Args:
-      words: the command line without the program's name.
-      known: the program's flags by name.
-      name: the flag whose value the positional word is.
-    """
-    named = False
-    result = []
-    for word in _read_words(words, known):
-        if word.flag is not None:
-            result.append(f'--{word.flag.name}={word.value}')
-        elif not word.text.startswith('-') and (not named or known[name].kind == 'repeated string'):
-            result.append(f'--{name}={word.text}')
-            named = True
-        else:
-            result.append(word.text)
-    return result
 
 
 def without_undefined(words: Sequence[str], known: Mapping[str, Flag]) -> list[str]:
@@ -297,7 +284,14 @@ def _next_value(flag: Flag, rest: list[str], known: Mapping[str, Flag]) -> str:
     return rest.pop(0)
 
 
-def _check_value(flag: Flag, value: str, repeats: bool) -> None:
+def as_text(value: Any) -> str:
+    """Returns the value of a flag as it is written on a command line."""
+    if isinstance(value, (list, tuple)):
+        return ','.join(map(str, value))
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def check_value(flag: Flag, value: str, repeats: bool = False) -> None:
     """Raises `UsageError` unless `flag` accepts `value`; `repeats`: whether --from is given, too."""
     shown = f'--{flag.name}={value}'
     nullable = flag.kind != 'string' or flag.name in ('tf_initial_checkpoint', 'dense_prediction_cell_json')

@@ -12,7 +12,7 @@ import numpy as np
 from absl import logging
 
 from deeplab.errors import OptionError, UserError
-from deeplab.files import documents, storage, user_modules
+from deeplab.files import documents, run_manifests, storage, user_modules
 from deeplab.options.rules import MOST_CLASSES, require_classes
 from deeplab.registry.datasets import DATASETS, Dataset
 from deeplab.wording import did_you_mean, option
@@ -356,7 +356,7 @@ def classes_of(dataset: str | None, count: int | None, is_required: bool = False
 
 def name_in_run(run: Mapping[str, Any]) -> str | None:
     """Returns the data set of a run.json as its command line had it: the name of a data set, a module or a file."""
-    name = ((run.get('options') or {}).get('dataset') or {}).get('name')
+    name = run_manifests.option_of(run, 'dataset', 'name')
     return name if isinstance(name, str) else None
 
 

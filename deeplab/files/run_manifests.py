@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import pathlib
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from deeplab.files import documents
@@ -31,8 +32,14 @@ def parse(text: str) -> list[Run]:
 
 
 def _is_run(value: Any) -> bool:
-    """Returns whether a value of a file is a run: an object with a command and, in most files, the first step."""
-    return isinstance(value, dict) and 'command' in value and isinstance(value.get('first_step', 0), int)
+    """Returns whether a value of a file is a run: an object with a command and, in most files, further keys."""
+    return (
+        isinstance(value, dict)
+        and 'command' in value
+        and isinstance(value.get('first_step', 0), int)
+        and isinstance(value.get('given'), dict | None)
+        and isinstance(value.get('plugins', []), list)
+    )
 
 
 def runs_in(folder: str) -> list[Run]:
@@ -47,6 +54,17 @@ def newest_in(folder: str) -> Run | None:
     """Reads the newest run of the run manifest in `folder`; None if there is none that can be read."""
     runs = runs_in(folder)
     return runs[-1] if runs else None
+
+
+def option_of(run: Mapping[str, Any], *names: str) -> Any:
+    """Returns a value of the options of a run, such as `option_of(run, 'dataset', 'name')`; None if it has none.
+
+    A file may come from anywhere: what it has may be of any type.
+    """
+    value = run.get('options')
+    for name in names:
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return value
 
 
 def is_own_name(path: str) -> bool:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from absl import logging
 
 from deeplab.core import moving_average
@@ -75,6 +72,5 @@ class WeightsChoice:
 
 def decay_of(run: run_manifests.Run) -> float | None:
     """Returns the decay of the moving averages that a run of a run.json keeps; None for no averages."""
-    trained = run.get('options')
-    decay: Any = trained.get('moving_average_decay') if isinstance(trained, Mapping) else None
+    decay = run_manifests.option_of(run, 'moving_average_decay')
     return decay if isinstance(decay, float) else None

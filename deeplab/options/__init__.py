@@ -11,13 +11,7 @@ is used.
 
 from deeplab.options.benchmark import BenchmarkOptions
 from deeplab.options.builders import (
-    CAMVID_CLASSES,
-    CITYSCAPES_ANNOTATIONS,
-    COCO_CLASSES,
-    COCO_MASKS,
-    COCO_STUFF_CLASSES,
     MAPILLARY_VERSIONS,
-    UNLABELED,
     BuildAde20kOptions,
     BuildCamvidOptions,
     BuildCityscapesOptions,
@@ -29,20 +23,11 @@ from deeplab.options.builders import (
     BuildVocOptions,
     RemoveColormapOptions,
 )
-from deeplab.options.data import IMAGE_BITS, IMAGE_FORMATS, LABEL_FORMATS, AugmentOptions, DatasetOptions, ResizeOptions
+from deeplab.options.data import IMAGE_FORMATS, AugmentOptions, DatasetOptions, ResizeOptions
 from deeplab.options.doctor import DoctorOptions
-from deeplab.options.export import (
-    INPUT_TYPES,
-    OUTPUTS,
-    ConversionOptions,
-    ConvertOptions,
-    ExportOptions,
-    ProofOptions,
-    Target,
-)
+from deeplab.options.export import OUTPUTS, ConversionOptions, ConvertOptions, ExportOptions, ProofOptions, Target
 from deeplab.options.inference import (
     AUTO_ENGINE,
-    COLORMAP_TYPES,
     DEFAULT_ENGINE,
     SUBMISSIONS,
     VIS_SAVED,
@@ -54,21 +39,12 @@ from deeplab.options.inference import (
     WindowOptions,
 )
 from deeplab.options.loss import LossOptions, LossTerm, auto_label_weights_option, parse_loss
-from deeplab.options.machines import JOBS, CloneOptions, ServerOptions
-from deeplab.options.network import MERGE_METHODS, OUTPUT_STRIDES, AsppOptions, DecoderOptions, ModelOptions, NasOptions
-from deeplab.options.optimization import SLOW_START_BURNIN_TYPES, LearningRateOptions, OptimizerOptions
-from deeplab.options.panoptic import PANOPTIC_METRICS, CocoFormatOptions
+from deeplab.options.machines import CloneOptions, ServerOptions
+from deeplab.options.network import AsppOptions, DecoderOptions, ModelOptions, NasOptions
+from deeplab.options.optimization import LearningRateOptions, OptimizerOptions
+from deeplab.options.panoptic import CocoFormatOptions
 from deeplab.options.prediction import LEGENDS, SAVED, PredictOptions, PredictorOptions
 from deeplab.options.reports import ReportedRun, ReportOptions
-from deeplab.options.rules import (
-    check_size,
-    require,
-    require_choice,
-    require_not_negative,
-    require_positive,
-    require_seed,
-    require_share,
-)
 from deeplab.options.tools import (
     CheckpointOptions,
     DemoOptions,
@@ -80,8 +56,7 @@ from deeplab.options.tools import (
     VerifyCase,
     VerifyOptions,
 )
-from deeplab.options.training import ON_NAN, PreviewOptions, RestoreOptions, TrainOptions, ValidationOptions
-from deeplab.registry import PRECISIONS
+from deeplab.options.training import PreviewOptions, RestoreOptions, TrainOptions, ValidationOptions
 
 __all__ = [
     'AUTO_ENGINE',
@@ -98,15 +73,8 @@ __all__ = [
     'BuildMapillaryOptions',
     'BuildVocOptions',
     'BuilderOptions',
-    'CAMVID_CLASSES',
-    'CITYSCAPES_ANNOTATIONS',
-    'COCO_CLASSES',
-    'COCO_MASKS',
-    'COCO_STUFF_CLASSES',
     'MAPILLARY_VERSIONS',
-    'COLORMAP_TYPES',
     'SUBMISSIONS',
-    'UNLABELED',
     'VIS_SAVED',
     'CheckpointOptions',
     'CloneOptions',
@@ -122,26 +90,17 @@ __all__ = [
     'EvalOptions',
     'ExportOptions',
     'FetchOptions',
-    'IMAGE_BITS',
     'IMAGE_FORMATS',
-    'INPUT_TYPES',
-    'JOBS',
-    'LABEL_FORMATS',
     'LEGENDS',
     'LearningRateOptions',
     'ListDatasetsOptions',
     'LossOptions',
     'LossTerm',
-    'MERGE_METHODS',
     'ModelOptions',
     'NasOptions',
     'NetworksOptions',
-    'ON_NAN',
     'OUTPUTS',
-    'OUTPUT_STRIDES',
     'OptimizerOptions',
-    'PANOPTIC_METRICS',
-    'PRECISIONS',
     'PredictOptions',
     'PredictionOptions',
     'PredictorOptions',
@@ -154,7 +113,6 @@ __all__ = [
     'ResizeOptions',
     'RestoreOptions',
     'SAVED',
-    'SLOW_START_BURNIN_TYPES',
     'ServerOptions',
     'Target',
     'TrainOptions',
@@ -164,13 +122,6 @@ __all__ = [
     'VisOptions',
     'WaitOptions',
     'WindowOptions',
-    'check_size',
     'auto_label_weights_option',
     'parse_loss',
-    'require',
-    'require_choice',
-    'require_not_negative',
-    'require_positive',
-    'require_seed',
-    'require_share',
 ]

@@ -70,8 +70,7 @@ class BenchmarkOptions(Options):
     def __post_init__(self) -> None:
         super().__post_init__()
         for name in ('batch_sizes', 'threads', 'training_batch_sizes', 'batch'):
-            sizes = getattr(self, name)
-            require(all(size > 0 for size in sizes), f'BenchmarkOptions.{name}', sizes, 'each must be 1 or more')
+            self._require(all(size > 0 for size in getattr(self, name)), name, 'each must be 1 or more')
         self._require_used()
 
     def _require_used(self) -> None:
@@ -86,6 +85,5 @@ class BenchmarkOptions(Options):
         else:
             rule, others = f'it applies to {exports} only', {'size': 'image_size', 'batch': 'batch_sizes'}
         for name, other in others.items():
-            value = getattr(self, name)
             fix = f'Set {option(f"BenchmarkOptions.{other}")} instead' if other else 'Omit it'
-            require(value == getattr(BenchmarkOptions, name), f'BenchmarkOptions.{name}', value, f'{rule}. {fix}')
+            self._require(getattr(self, name) == getattr(BenchmarkOptions, name), name, f'{rule}. {fix}')

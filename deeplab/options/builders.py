@@ -8,7 +8,7 @@ import re
 from deeplab.errors import OptionError
 from deeplab.options.data import IMAGE_FORMATS, LABEL_FORMATS
 from deeplab.options.fields import Options, declared
-from deeplab.options.rules import require, require_classes
+from deeplab.options.rules import require_classes
 from deeplab.wording import option
 
 CITYSCAPES_ANNOTATIONS = ('fine', 'coarse')
@@ -56,6 +56,7 @@ class BuilderOptions(Options):
     ignore_label: int = declared(
         255,
         'Id of the pixels that are excluded from loss and metrics; always allowed in masks.',
+        range='[0, 255]',
     )
     seed: int = declared(0, 'Seed of all random choices. Two runs with the same seed give the same result.')
 
@@ -63,9 +64,6 @@ class BuilderOptions(Options):
         super().__post_init__()
         if self.num_classes is not None:
             require_classes(option('BuilderOptions.num_classes', self.num_classes), self.num_classes)
-        require(
-            0 <= self.ignore_label <= 255, 'BuilderOptions.ignore_label', self.ignore_label, 'it must be from 0 to 255'
-        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -143,9 +141,8 @@ class BuildAde20kOptions(BuilderOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.class_map is not None and self.full_release_root is None:
-            needed = f'it needs {option("BuildAde20kOptions.full_release_root")}'
-            require(False, 'BuildAde20kOptions.class_map', self.class_map, needed)
+        needed = f'it needs {option("BuildAde20kOptions.full_release_root")}'
+        self._require(self.class_map is None or self.full_release_root is not None, 'class_map', needed)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -172,6 +169,7 @@ class BuildFolderOptions(BuilderOptions):
         None,
         'Share of the images in the split val; the others are train. Not set: the folders train, val and test of the '
         'images, or 0.1 if there are none.',
+        range='[0, 1)',
     )
     group_pattern: str | None = declared(
         None,
@@ -220,9 +218,6 @@ class BuildFolderOptions(BuilderOptions):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._require_one_source()
-        if self.val_fraction is not None:
-            allowed = 'it must be 0 or more, and less than 1'
-            require(0 <= self.val_fraction < 1, 'BuildFolderOptions.val_fraction', self.val_fraction, allowed)
         by_list = option('BuildFolderOptions.list_folder', self.list_folder)
         for name in ('val_fraction', 'group_pattern'):
             if self.list_folder and (value := getattr(self, name)) is not None:
@@ -232,8 +227,7 @@ class BuildFolderOptions(BuilderOptions):
             try:
                 re.compile(self.group_pattern)
             except re.error as error:
-                allowed = f'it is not a regular expression: {error}'
-                require(False, 'BuildFolderOptions.group_pattern', self.group_pattern, allowed)
+                self._require(False, 'group_pattern', f'it is not a regular expression: {error}')
 
     def _require_one_source(self) -> None:
         """Raises `OptionError` if options of masks and of annotations are mixed."""
@@ -308,7 +302,7 @@ class BuildCocoOptions(BuilderOptions):
         super().__post_init__()
         if self.masks == 'instances' and self.classes == 'stuff':
             masks = option('BuildCocoOptions.masks', self.masks)
-            require(False, 'BuildCocoOptions.classes', self.classes, f'{masks} has things alone')
+            self._require(False, 'classes', f'{masks} has things alone')
 
 
 @dataclasses.dataclass(frozen=True)

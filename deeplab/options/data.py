@@ -7,7 +7,6 @@ import dataclasses
 from deeplab.errors import OptionError
 from deeplab.options.fields import Options, declared
 from deeplab.options.parameters import OptionsWithSettings, Settings
-from deeplab.options.rules import require
 from deeplab.registry.augmentations import AUGMENTATIONS, CROP, Augmentation
 from deeplab.registry.datasets import DATASETS
 from deeplab.wording import option
@@ -69,10 +68,9 @@ class ResizeOptions(Options):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.min_value is not None and self.max_value is not None:
-            require(
+            self._require(
                 self.min_value <= self.max_value,
-                'ResizeOptions.min_value',
-                self.min_value,
+                'min_value',
                 f'it must be at most {option("ResizeOptions.max_value", self.max_value)}',
             )
 
@@ -99,10 +97,9 @@ class AugmentOptions(OptionsWithSettings, registries=(AUGMENTATIONS,)):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require(
+        self._require(
             self.min_scale_factor <= self.max_scale_factor,
-            'AugmentOptions.min_scale_factor',
-            self.min_scale_factor,
+            'min_scale_factor',
             f'it must be at most {option("AugmentOptions.max_scale_factor", self.max_scale_factor)}',
         )
         crops = [record for record in self.active if record.stage == CROP]

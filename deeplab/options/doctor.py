@@ -6,7 +6,7 @@ import dataclasses
 
 from deeplab.files import storage
 from deeplab.options.fields import Options, declared
-from deeplab.options.rules import require, require_classes
+from deeplab.options.rules import require_classes
 from deeplab.wording import option
 
 
@@ -30,6 +30,7 @@ class DoctorOptions(Options):
     ignore_label: int | None = declared(
         None,
         'Id of the pixels that are excluded. Not set: as in the data set, or 255.',
+        range='[0, 255]',
     )
     train_split: str = declared('train', 'The split to train on.')
     eval_split: str = declared('val', 'The split to evaluate on.')
@@ -77,15 +78,13 @@ class DoctorOptions(Options):
     def __post_init__(self) -> None:
         super().__post_init__()
         for name in ('image_folder', 'mask_folder', 'list_folder', 'output', 'html', 'fix', 'colors'):
-            value = getattr(self, name)
             rule = f'it must be on a local disk; only records ({option("DoctorOptions.data")}) may be elsewhere'
-            require(value is None or not storage.is_remote(value), f'DoctorOptions.{name}', value, rule)
+            self._require(not storage.is_remote(getattr(self, name) or ''), name, rule)
         if self.num_classes is not None:
             require_classes(option('DoctorOptions.num_classes', self.num_classes), self.num_classes)
-        is_id = self.ignore_label is None or 0 <= self.ignore_label <= 255
-        require(is_id, 'DoctorOptions.ignore_label', self.ignore_label, 'it must be from 0 to 255')
-        needed = f'it needs {option("DoctorOptions.fix")}'
-        require(not self.ignore_other_ids or self.fix is not None, 'DoctorOptions.ignore_other_ids', True, needed)
-        knows = self.dataset is not None or self.num_classes is not None
-        needed = f'it needs {option("DoctorOptions.num_classes")} or {option("DoctorOptions.dataset")}'
-        require(not self.ignore_other_ids or knows, 'DoctorOptions.ignore_other_ids', True, needed)
+        if self.ignore_other_ids:
+            needed = f'it needs {option("DoctorOptions.fix")}'
+            self._require(self.fix is not None, 'ignore_other_ids', needed)
+            knows = self.dataset is not None or self.num_classes is not None
+            needed = f'it needs {option("DoctorOptions.num_classes")} or {option("DoctorOptions.dataset")}'
+            self._require(knows, 'ignore_other_ids', needed)

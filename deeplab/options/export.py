@@ -11,7 +11,7 @@ from deeplab.options.fields import Options, declared
 from deeplab.options.inference import USE_MOVING_AVERAGE, PredictionOptions
 from deeplab.options.network import ModelOptions
 from deeplab.options.parameters import OptionsWithSettings, Settings, require_applicable
-from deeplab.options.rules import require, require_choice, require_not_negative
+from deeplab.options.rules import require, require_choice
 from deeplab.registry import EXPORT_FORMATS
 from deeplab.wording import option
 
@@ -109,30 +109,17 @@ class ProofOptions(Options):
     max_miou_loss: float | None = declared(
         None,
         'Largest loss of mean IoU, 0 to 1, on {verify_split}; an export that loses more is not written. Not set: any.',
+        range='[0, inf)',
     )
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.max_miou_loss is not None:
-            require_not_negative('ProofOptions.max_miou_loss', self.max_miou_loss)
-            require(
-                self.verify_split is not None,
-                'ProofOptions.max_miou_loss',
-                self.max_miou_loss,
-                f'the mean IoU is measured on {option("ProofOptions.verify_split")}. Set it, too',
-            )
+            needed = f'the mean IoU is measured on {option("ProofOptions.verify_split")}. Set it, too'
+            self._require(self.verify_split is not None, 'max_miou_loss', needed)
         if self.verify_split is not None:
-            _require_records('ProofOptions.verify_split', self.verify_split, self)
-
-
-def _require_records(field: str, value: Any, proof: ProofOptions) -> None:
-    """Raises `OptionError` if a split is named, but no folder of records."""
-    require(
-        proof.dataset_dir is not None,
-        field,
-        value,
-        f'its records are unknown. Set {option("ProofOptions.dataset_dir")} to their folder',
-    )
+            needed = f'its records are unknown. Set {option("ProofOptions.dataset_dir")} to their folder'
+            self._require(self.dataset_dir is not None, 'verify_split', needed)
 
 
 def _formats_meaning() -> str:
@@ -204,28 +191,22 @@ class ExportOptions(OptionsWithSettings, registries=(EXPORT_FORMATS,)):
         require_applicable(self, EXPORT_FORMATS, tuple(target.format for target in targets))
         for target in targets:
             self._check_variant(target)
-        require(len(set(targets)) == len(targets), _FORMATS, self.formats, 'each one may be named once only')
-        require(self.image_bits in IMAGE_BITS, 'ExportOptions.image_bits', self.image_bits, 'it must be 8 or 16')
-        require(
-            self.model.crop_size is not None,
-            'ModelOptions.crop_size',
-            None,
-            'an export needs height and width, such as 513,513',
-        )
+        self._require(len(set(targets)) == len(targets), 'formats', 'each one may be named once only')
+        self._require(self.image_bits in IMAGE_BITS, 'image_bits', 'it must be 8 or 16')
+        has_size = self.model.crop_size is not None
+        self.model._require(has_size, 'crop_size', 'an export needs height and width, such as 513,513')
         self._require_read_conversion()
         if self._has_portable:
             self._check_portable()
-        require(
+        self.proof._require(
             self.proof.verify_split is None or bool(self.formats) or self._has_portable,
-            'ProofOptions.verify_split',
-            self.proof.verify_split,
+            'verify_split',
             f'only exports that {option(_FORMATS)} names are evaluated. Set {option(_FORMATS, targets[0].format)}',
         )
         self._require_ending(targets)
-        require(
+        self.proof._require(
             self.proof.verify_split is None or self.resize == ResizeOptions(),
-            'ProofOptions.verify_split',
-            self.proof.verify_split,
+            'verify_split',
             f'the export resizes images itself ({option("ResizeOptions.min_value")}). Omit one of both, and evaluate '
             'the export with eval',
         )
@@ -258,13 +239,9 @@ class ExportOptions(OptionsWithSettings, registries=(EXPORT_FORMATS,)):
         chosen = {target.format for target in self.targets}
         for names, readers in ((_OF_PORTABLE, portable), (_OF_SERVED, (_SERVED,))):
             for name in names:
-                value = getattr(self.conversion, name)
-                require(
-                    value == getattr(ConversionOptions, name) or not chosen.isdisjoint(readers),
-                    f'ConversionOptions.{name}',
-                    value,
-                    f'it applies to {", ".join(readers)} only. Omit it, or set {option(_FORMATS)}={readers[-1]}',
-                )
+                is_default = getattr(self.conversion, name) == getattr(ConversionOptions, name)
+                rule = f'it applies to {", ".join(readers)} only. Omit it, or set {option(_FORMATS)}={readers[-1]}'
+                self.conversion._require(is_default or not chosen.isdisjoint(readers), name, rule)
 
     def _check_variant(self, target: Target) -> None:
         """Raises `OptionError` unless a format has the variant and what it needs."""
@@ -299,12 +276,8 @@ class ExportOptions(OptionsWithSettings, registries=(EXPORT_FORMATS,)):
                 f'and saved_model only: other formats take images of the size of the network. Omit them, and resize '
                 'images before they reach the network.'
             )
-        require(
-            self.image_bits == 8 or self.conversion.input_type != 'uint8',
-            'ConversionOptions.input_type',
-            self.conversion.input_type,
-            f'images have {self.image_bits} bits ({option("ExportOptions.image_bits")}). Use float32',
-        )
+        rule = f'images have {self.image_bits} bits ({option("ExportOptions.image_bits")}). Use float32'
+        self.conversion._require(self.image_bits == 8 or self.conversion.input_type != 'uint8', 'input_type', rule)
 
     @property
     def targets(self) -> tuple[Target, ...]:

@@ -16,7 +16,8 @@ import typing
 from collections.abc import Callable
 from typing import Any
 
-from deeplab.options.rules import check_size
+from deeplab.options.rules import check_size, require
+from deeplab.registry import interval
 from deeplab.registry.records import check_allowed
 
 _KINDS = {
@@ -52,6 +53,7 @@ class Declaration:
       word: a word that the flag accepts instead of numbers; None for none.
       is_path: whether the value is a path.
       with_flag_of: 'Class.field' of the option whose flag sets this field, too; empty for none.
+      unset: numbers of the flag that mean "not set", such as '(-inf, 0)'; empty for none.
     """
 
     name: str
@@ -67,6 +69,7 @@ class Declaration:
     word: str | None
     is_path: bool
     with_flag_of: str
+    unset: str
 
     @property
     def allowed(self) -> tuple[str, ...]:
@@ -77,6 +80,16 @@ class Declaration:
     def text(self) -> str:
         """The meaning."""
         return self.meaning() if callable(self.meaning) else self.meaning
+
+    def is_unset(self, value: Any, is_given: bool) -> bool:
+        """Returns whether a value of the flag means None, as the default of the flag does if the field's is None.
+
+        Args:
+          value: the value.
+          is_given: whether the flag is given.
+        """
+        is_default = self.default is None and not is_given and value == self.flag_default
+        return is_default or bool(self.unset and interval.parse(self.unset).has(value))
 
     def check(self, value: Any, field: str) -> None:
         """Raises `OptionError` unless `value` is allowed.
@@ -111,7 +124,7 @@ def declared(
       flag: name of the flag; empty for the field's name, None for no flag.
       kind: kind of the flag, if it does not follow from the type of the field.
       flag_default: default of the flag, if it is not the field's.
-      **more: further attributes of `Declaration`: range, choices, word, is_path, with_flag_of.
+      **more: further attributes of `Declaration`: range, choices, word, is_path, with_flag_of, unset.
     """
     facts = {'meaning': meaning, 'flag': flag, 'kind': kind, 'flag_default': flag_default, **more}
     return dataclasses.field(default=default, metadata={'declaration': facts})
@@ -136,6 +149,7 @@ def _declaration(field: dataclasses.Field[Any], annotation: Any) -> Declaration:
         'word': None,
         'is_path': False,
         'with_flag_of': '',
+        'unset': '',
         **field.metadata['declaration'],
     }
     plain = without_none(annotation)
@@ -196,3 +210,7 @@ class Options:
             value = getattr(self, name)
             if value is not None:
                 declaration.check(value, f'{kind.__name__}.{name}')
+
+    def _require(self, condition: bool, name: str, allowed: str) -> None:
+        """Raises `OptionError` for the field `name` unless `condition` holds; `allowed` as for `rules.require`."""
+        require(condition, f'{type(self).__name__}.{name}', getattr(self, name), allowed)

@@ -10,7 +10,7 @@ from deeplab.options.data import DatasetOptions, ResizeOptions
 from deeplab.options.fields import Options, declared
 from deeplab.options.network import ModelOptions
 from deeplab.options.parameters import OptionsWithSettings, Settings, require_applicable
-from deeplab.options.rules import require, require_choice
+from deeplab.options.rules import require_choice
 from deeplab.registry import CONFUSION_MATRIX, ENGINES, METRICS, PRECISIONS
 from deeplab.wording import did_you_mean, option
 
@@ -23,6 +23,7 @@ USE_MOVING_AVERAGE = (
     'Use the exponential moving averages (EMA) of the weights, which training with '
     '{TrainOptions.moving_average_decay} keeps. Not set: yes if the run.json of the training names a decay.'
 )
+OVERLAY_ALPHA = 'Opacity of the colors of overlays, 0 to 1. If given, overlays are written.'
 AUTO_ENGINE = 'auto'  # the fastest of the installed engines
 
 
@@ -43,7 +44,7 @@ class PredictionOptions(Options):
     def __post_init__(self) -> None:
         super().__post_init__()
         good = bool(self.scales) and all(0 < scale < float('inf') for scale in self.scales)
-        require(good, 'PredictionOptions.scales', self.scales, 'give at least one scale, each greater than 0')
+        self._require(good, 'scales', 'give at least one scale, each greater than 0')
 
     @property
     def is_single_scale(self) -> bool:
@@ -73,10 +74,9 @@ class WindowOptions(Options):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.window is not None and self.window_stride is not None:
-            require(
+            self._require(
                 all(step <= side for step, side in zip(self.window_stride, self.window, strict=True)),
-                'WindowOptions.window_stride',
-                self.window_stride,
+                'window_stride',
                 f'windows would leave gaps; give at most {option("WindowOptions.window", self.window)}',
             )
 
@@ -109,24 +109,15 @@ def _check_engine(field: str, master: str, engine: EngineOptions, windows: Windo
 
     In eval and vis, TensorFlow shares its threads with the input pipeline.
     """
-    require(
-        engine.threads is None or engine.engine != DEFAULT_ENGINE,
-        'EngineOptions.threads',
-        engine.threads,
-        f'it is for other engines than {DEFAULT_ENGINE}. Omit it, or use another {option("EngineOptions.engine")}',
-    )
-    require(
-        not master or engine == EngineOptions(),
-        'EngineOptions.engine' if engine.engine != DEFAULT_ENGINE else 'EngineOptions.precision',
-        engine.engine if engine.engine != DEFAULT_ENGINE else engine.precision,
-        f'a server of TensorFlow ({option(field, master)}) computes with TensorFlow in float32. Omit one of the two',
-    )
-    require(
-        not master or windows is None,
-        'WindowOptions.window',
-        None if windows is None else windows.window,
-        f'a server of TensorFlow ({option(field, master)}) takes images of one size. Omit one of the two',
-    )
+    is_usual = engine.engine == DEFAULT_ENGINE
+    another = f'Omit it, or use another {option("EngineOptions.engine")}'
+    rule = f'it is for other engines than {DEFAULT_ENGINE}. {another}'
+    engine._require(engine.threads is None or not is_usual, 'threads', rule)
+    server = f'a server of TensorFlow ({option(field, master)})'
+    rule = f'{server} computes with TensorFlow in float32. Omit one of the two'
+    engine._require(not master or engine == EngineOptions(), 'precision' if is_usual else 'engine', rule)
+    if windows is not None:
+        windows._require(not master, 'window', f'{server} takes images of one size. Omit one of the two')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -145,6 +136,7 @@ class WaitOptions(Options):
         'Number of checkpoints to evaluate; 0: wait for new ones forever.',
         flag='max_number_of_evaluations',
         flag_default=0,
+        unset='(-inf, 0]',
     )
     timeout_secs: float | None = declared(
         None,
@@ -283,7 +275,7 @@ class VisOptions(Options):
         '(outlines of the segments on the image), confidence (probability of the class, gray), errors (wrong pixels; '
         'needs masks), legend (names and colors of the classes, in all images and in each). Not set: none.',
     )
-    overlay_alpha: float = declared(0.5, 'Opacity of the colors of overlays, 0 to 1. If given, overlays are written.')
+    overlay_alpha: float = declared(0.5, OVERLAY_ALPHA, range='[0, 1]')
     submission: str | None = declared(
         None,
         'Also write the archive that this evaluation server asks for: voc (PASCAL VOC 2012, .tar.gz) or cityscapes '
@@ -297,17 +289,13 @@ class VisOptions(Options):
         _check_engine('VisOptions.master', self.master, self.engine, self.windows)
         for kind in self.save:
             require_choice('VisOptions.save', kind, VIS_SAVED)
-        good = 0 <= self.overlay_alpha <= 1
-        require(good, 'VisOptions.overlay_alpha', self.overlay_alpha, 'it must be in the range 0 to 1')
-        if self.submission is not None:
-            require_choice('VisOptions.submission', self.submission, SUBMISSIONS)
-            require(
-                (self.resize.min_value is None) == (self.resize.max_value is None),
-                'VisOptions.submission',
-                self.submission,
-                'predictions must have the sizes of the images, so set both bounds of the resizing '
-                f'({option("ResizeOptions.min_value")}, {option("ResizeOptions.max_value")}) or neither',
-            )
+        has_one_bound = (self.resize.min_value is None) != (self.resize.max_value is None)
+        self._require(
+            self.submission is None or not has_one_bound,
+            'submission',
+            'predictions must have the sizes of the images, so set both bounds of the resizing '
+            f'({option("ResizeOptions.min_value")}, {option("ResizeOptions.max_value")}) or neither',
+        )
 
     @property
     def needs_labels(self) -> bool:

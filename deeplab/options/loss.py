@@ -47,18 +47,10 @@ def parse_loss(formula: str) -> tuple[LossTerm, ...]:
             weight = float(weight_text) if star else 1.0
         except ValueError:
             weight = math.nan
-        require(
-            0.0 < weight < math.inf,
-            'LossOptions.formula',
-            formula,
-            f"the weight '{weight_text}' of {name} must be a number greater than 0, such as 0.5*{name}",
-        )
-        require(
-            name not in (term.name for term in terms),
-            'LossOptions.formula',
-            formula,
-            f'{name} appears twice; add its weights',
-        )
+        rule = f"the weight '{weight_text}' of {name} must be a number greater than 0, such as 0.5*{name}"
+        require(0.0 < weight < math.inf, 'LossOptions.formula', formula, rule)
+        is_new = name not in (term.name for term in terms)
+        require(is_new, 'LossOptions.formula', formula, f'{name} appears twice; add its weights')
         terms.append(LossTerm(name, weight))
     return tuple(terms)
 
@@ -126,28 +118,24 @@ class LossOptions(OptionsWithSettings, registries=(LOSSES,)):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require(
+        self._require(
             all(weight >= 0 for weight in self.label_weights or ()) and any(self.label_weights or (1.0,)),
-            'LossOptions.label_weights',
-            self.label_weights,
+            'label_weights',
             'weights must be 0 or more, and at least one of them greater than 0',
         )
-        require(
+        self._require(
             not (self.auto_label_weights and self.label_weights),
-            'LossOptions.label_weights',
-            self.label_weights,
+            'label_weights',
             f'give either numbers or {auto_label_weights_option()}',
         )
-        require(
+        self._require(
             self.auto_label_weights or self.label_weights_power == 1.0,
-            'LossOptions.label_weights_power',
-            self.label_weights_power,
+            'label_weights_power',
             f'it applies to {auto_label_weights_option()} only. Omit it, or add that',
         )
-        require(
+        self._require(
             self.upsample_logits or self.stride == 1,
-            'LossOptions.stride',
-            self.stride,
+            'stride',
             f'{option("LossOptions.upsample_logits", False)} already leaves pixels out. Omit one of them',
         )
         self._require_terms()
@@ -155,16 +143,14 @@ class LossOptions(OptionsWithSettings, registries=(LOSSES,)):
     def _require_terms(self) -> None:
         """Raises `OptionError` for an invalid formula, and for a setting that applies to none of its terms."""
         names = {term.name for term in self.terms}
-        changed = {name: (value, LOSSES.readers(name)) for name, value in dict(self.settings).items()}
+        changed = {name: LOSSES.readers(name) for name in dict(self.settings)}
         if self.top_k_percent_pixels != 1.0:
-            of_pixels = tuple(record.name for record in LOSSES.records() if record.is_of_pixels)
-            changed['top_k_percent_pixels'] = self.top_k_percent_pixels, of_pixels
-        for name, (value, readers) in changed.items():
+            changed['top_k_percent_pixels'] = tuple(each.name for each in LOSSES.records() if each.is_of_pixels)
+        for name, readers in changed.items():
             loss = option('LossOptions.formula', self.formula)
-            require(
+            self._require(
                 not names.isdisjoint(readers),
-                f'LossOptions.{name}',
-                value,
+                name,
                 f'it applies to {" and ".join(readers)} only, which {loss} does not contain. Omit it, or add '
                 f'{" or ".join(readers)} to {option("LossOptions.formula")}',
             )

@@ -7,7 +7,6 @@ import re
 
 from deeplab.errors import OptionError
 from deeplab.options.fields import Options, declared
-from deeplab.options.rules import require
 from deeplab.wording import option
 
 JOBS = ('ps', 'worker')
@@ -53,30 +52,26 @@ class CloneOptions(Options):
         """Raises `OptionError` for an incomplete or inconsistent cluster of machines."""
         last = self.num_replicas - 1
         replicas = option('CloneOptions.num_replicas', self.num_replicas)
-        require(
+        self._require(
             0 <= self.task <= last,
-            'CloneOptions.task',
-            self.task,
+            'task',
             f'with {replicas} it must be ' + (f'from 0 to {last}' if last else '0'),
         )
-        require(
+        self._require(
             not self.master
             or (self.master.startswith('grpc://') and _split(self.master[len('grpc://') :]) is not None),
-            'CloneOptions.master',
-            self.master,
+            'master',
             f'it must be the address of a running server, grpc://HOST:PORT, with a port from 1 to {_LAST_PORT}',
         )
-        require(
+        self._require(
             self.num_replicas == 1 or self.num_ps_tasks > 0,
-            'CloneOptions.num_replicas',
-            self.num_replicas,
+            'num_replicas',
             'machines that train together need parameter servers to share the weights; set '
             f'{option("CloneOptions.num_ps_tasks")}',
         )
-        require(
+        self._require(
             self.num_ps_tasks == 0 or bool(self.master),
-            'CloneOptions.num_ps_tasks',
-            self.num_ps_tasks,
+            'num_ps_tasks',
             'parameter servers are reached through the server of this machine; set '
             f'{option("CloneOptions.master", "grpc://HOST:PORT")}',
         )
@@ -106,10 +101,9 @@ class ServerOptions(Options):
         hosts = self.ps_hosts if self.job_name == 'ps' else self.worker_hosts
         if not hosts:
             raise OptionError(f'{option(field)} is empty: give HOST:PORT of each {self.job_name}.')
-        require(
+        self._require(
             0 <= self.task < len(hosts),
-            'ServerOptions.task',
-            self.task,
+            'task',
             f'{option(field)} has the servers 0 to {len(hosts) - 1}',
         )
         self._require_addresses()
@@ -118,17 +112,16 @@ class ServerOptions(Options):
         """Raises `OptionError` for an address that is none, or that two servers have."""
         servers: dict[tuple[str, int], str] = {}  # job and task, by address
         for name, job in (('worker_hosts', 'worker'), ('ps_hosts', 'ps')):
-            field, addresses = f'ServerOptions.{name}', getattr(self, name)
-            for task, address in enumerate(addresses):
+            for task, address in enumerate(getattr(self, name)):
                 place = _split(address)
                 allowed = (
                     f'each address must be HOST:PORT, with a port from 1 to {_LAST_PORT}; separate several by commas'
                 )
-                require(place is not None, field, addresses, allowed)
+                self._require(place is not None, name, allowed)
                 assert place is not None
                 other = servers.setdefault(place, f'{job} {task}')
                 allowed = f'{address} is the address of {other}, too; give each server its own'
-                require(other == f'{job} {task}', field, addresses, allowed)
+                self._require(other == f'{job} {task}', name, allowed)
 
     @property
     def address(self) -> str:

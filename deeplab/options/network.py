@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Mapping
 
 from deeplab import common
@@ -57,10 +58,9 @@ class AsppOptions(Options):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require(
+        self._require(
             all(rate > 0 for rate in self.rates),
-            'AsppOptions.rates',
-            self.rates,
+            'rates',
             f'each rate must be 1 or more; omit {option("AsppOptions.rates")} for no atrous branches',
         )
 
@@ -100,21 +100,12 @@ class DecoderOptions(Options):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        strides = self.output_strides
-        field = 'DecoderOptions.output_strides'
-        require(all(s > 0 for s in strides), field, strides, 'strides must be positive integers, such as 4 or 8,4')
-        require(
-            all(a > b for a, b in zip(strides, strides[1:], strict=False)),
-            field,
-            strides,
-            'several strides must descend, such as 8,4',
-        )
-        require(
-            not (self.output_is_logits and not strides),
-            'DecoderOptions.output_is_logits',
-            True,
-            f'it needs a decoder; also set {option(field)}',
-        )
+        strides, field = self.output_strides, 'output_strides'
+        self._require(all(s > 0 for s in strides), field, 'strides must be positive integers, such as 4 or 8,4')
+        descend = all(a > b for a, b in itertools.pairwise(strides))
+        self._require(descend, field, 'several strides must descend, such as 8,4')
+        needed = f'it needs a decoder; also set {option("DecoderOptions.output_strides")}'
+        self._require(bool(strides) or not self.output_is_logits, 'output_is_logits', needed)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -151,13 +142,7 @@ class NasOptions(Options):
 
 
 @dataclasses.dataclass(frozen=True)
-class ModelOptions(
-    OptionsWithSettings,
-    registries=(
-        BACKBONES,
-        HEADS,
-    ),
-):
+class ModelOptions(OptionsWithSettings, registries=(BACKBONES, HEADS)):
     """One network: backbone, head, decoder and logits.
 
     `settings` has the parameters of all backbones and heads.
@@ -197,6 +182,7 @@ class ModelOptions(
     image_pyramid: tuple[float, ...] | None = declared(
         None,
         'Scales of the input that the network processes. Not set: 1.0.',
+        range='(0, inf)',
     )
     merge_method: str = declared(
         'max',
@@ -224,12 +210,14 @@ class ModelOptions(
         'Decay of the moving averages of every batch norm. If not given, each part keeps its own (0.9997, MobileNets '
         '0.997, ResNets 0.95). Small data sets and short runs need less, such as 0.99.',
         flag_default=0.9997,
+        range='[0, 1)',
     )
     quantize_delay_step: int | None = declared(
         None,
         'Step from which training imitates 8-bit arithmetic (see docs/quantization.md); the other programs build the '
         '8-bit network for 0 or more. Negative: never.',
         flag_default=-1,
+        unset='(-inf, 0)',
     )
     quantize_per_channel: bool = declared(
         False,
@@ -255,37 +243,21 @@ class ModelOptions(
                 classes,
                 f"output '{output}' needs at least one class",
             )
-        require(
+        self._require(
             self.output_stride in OUTPUT_STRIDES,
-            'ModelOptions.output_stride',
-            self.output_stride,
+            'output_stride',
             f'it must be one of {", ".join(str(stride) for stride in OUTPUT_STRIDES)}',
         )
-        require(
-            all(scale > 0 for scale in self.image_pyramid or ()),
-            'ModelOptions.image_pyramid',
-            self.image_pyramid,
-            'scales must be greater than 0',
-        )
-        require(
+        self._require(
             self.logits_kernel_size == 1 or not self.aspp.with_batch_norm,
-            'ModelOptions.logits_kernel_size',
-            self.logits_kernel_size,
+            'logits_kernel_size',
             f'it must be 1 with {option("AsppOptions.with_batch_norm", True)}',
         )
-        require(
+        self._require(
             not self.quantize_per_channel or self.quantize_delay_step is not None,
-            'ModelOptions.quantize_per_channel',
-            True,
+            'quantize_per_channel',
             f'it is about 8-bit weights; also set {option("ModelOptions.quantize_delay_step", 0)}, or omit it',
         )
-        if self.batch_norm_decay is not None:
-            require(
-                0.0 <= self.batch_norm_decay < 1.0,
-                'ModelOptions.batch_norm_decay',
-                self.batch_norm_decay,
-                'it must be 0 or more and less than 1',
-            )
 
     @property
     def num_classes(self) -> int:

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from deeplab import common
 from deeplab.options.fields import declared
 from deeplab.options.parameters import OptionsWithSettings, Settings
-from deeplab.options.rules import require
 from deeplab.registry.learning_policies import LEARNING_POLICIES
 from deeplab.registry.networks import HEADS
 from deeplab.registry.optimizers import OPTIMIZERS
@@ -117,13 +116,9 @@ class OptimizerOptions(OptionsWithSettings, registries=(OPTIMIZERS,)):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        norm, field = self.clip_gradient_norm, 'OptimizerOptions.clip_gradient_norm'
-        require(
-            norm is None or 0.0 < norm < math.inf,
-            field,
-            norm,
-            f'it must be greater than 0, such as 1; omit {option(field)} for no clipping',
-        )
+        norm, field = self.clip_gradient_norm, 'clip_gradient_norm'
+        omit = f'omit {option(f"OptimizerOptions.{field}")} for no clipping'
+        self._require(norm is None or 0.0 < norm < math.inf, field, f'it must be greater than 0, such as 1; {omit}')
 
     @property
     def decouples_weight_decay(self) -> bool:

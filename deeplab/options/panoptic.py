@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 
 from deeplab.options.fields import Options, declared
-from deeplab.options.rules import require
 
 PANOPTIC_METRICS = ('pq', 'pc')
 
@@ -54,5 +53,4 @@ class CocoFormatOptions(Options):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        field = 'CocoFormatOptions.num_workers'
-        require(self.num_workers >= -1, field, self.num_workers, 'it must be -1 (one process per core), 0 or more')
+        self._require(self.num_workers >= -1, 'num_workers', 'it must be -1 (one process per core), 0 or more')

@@ -9,8 +9,14 @@ from typing import Any
 from deeplab.errors import OptionError
 from deeplab.options.data import ResizeOptions
 from deeplab.options.fields import Options, declared
-from deeplab.options.inference import USE_MOVING_AVERAGE, EngineOptions, PredictionOptions, WindowOptions
-from deeplab.options.rules import require, require_choice
+from deeplab.options.inference import (
+    OVERLAY_ALPHA,
+    USE_MOVING_AVERAGE,
+    EngineOptions,
+    PredictionOptions,
+    WindowOptions,
+)
+from deeplab.options.rules import require_choice
 from deeplab.options.tools import FetchOptions
 from deeplab.wording import option
 
@@ -64,7 +70,7 @@ class PredictorOptions(Options):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require(not isinstance(self.classes, str), 'PredictorOptions.classes', self.classes, 'give a tuple of names')
+        self._require(not isinstance(self.classes, str), 'classes', 'give a tuple of names')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -107,7 +113,7 @@ class PredictOptions(Options):
         'overlay (colors over the image, JPEG), confidence (probability of the class, gray PNG), probabilities '
         '([height, width, classes], NPY).',
     )
-    overlay_alpha: float = declared(0.5, 'Opacity of the colors of overlays, 0 to 1. If given, overlays are written.')
+    overlay_alpha: float = declared(0.5, OVERLAY_ALPHA, range='[0, 1]')
     overlay_legend: str | None = declared(
         None,
         'Draw a legend beside overlays: of the classes that are present in the image, with their shares, or of all '
@@ -121,11 +127,9 @@ class PredictOptions(Options):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require(bool(self.save), 'PredictOptions.save', self.save, f'name some of {", ".join(SAVED)}')
+        self._require(bool(self.save), 'save', f'name some of {", ".join(SAVED)}')
         for kind in self.save:
             require_choice('PredictOptions.save', kind, SAVED)
-        good = 0 <= self.overlay_alpha <= 1
-        require(good, 'PredictOptions.overlay_alpha', self.overlay_alpha, 'it must be in the range 0 to 1')
         for field, value in ((_CHECKPOINT_DIR, self.checkpoint_dir), (_PRESET, self.preset)):
             if value is not None and self.export_path is not None:
                 raise OptionError(f'Give either {option(field)} or {option(_EXPORT_PATH)}, not both.')

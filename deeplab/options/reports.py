@@ -8,7 +8,6 @@ from typing import Any
 
 from deeplab.options.fields import Options, declared
 from deeplab.options.inference import EvalOptions
-from deeplab.options.rules import require
 
 MOST_IMAGES = 500
 
@@ -56,18 +55,14 @@ class ReportOptions(Options):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require(
+        self._require(
             not self.path.lower().endswith('.json'),
-            'ReportOptions.path',
-            self.path,
+            'path',
             'it names the page, whose figures are written beside it, with .json. Give a path that ends in .html',
         )
-        require(
-            self.images <= MOST_IMAGES, 'ReportOptions.images', self.images, f'a page has at most {MOST_IMAGES} images'
-        )
-        require(
+        self._require(self.images <= MOST_IMAGES, 'images', f'a page has at most {MOST_IMAGES} images')
+        self._require(
             len(self.metrics_dirs) in (0, len(self.runs)),
-            'ReportOptions.metrics_dirs',
-            self.metrics_dirs,
+            'metrics_dirs',
             f'give one folder for each of the {len(self.runs)} runs',
         )

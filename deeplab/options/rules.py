@@ -55,21 +55,6 @@ def require_choice(field: str, value: str, choices: Sequence[str]) -> None:
         require(False, field, value, one_of(str(value), choices))
 
 
-def require_positive(field: str, value: float) -> None:
-    """Raises `OptionError` unless `value` is greater than 0."""
-    require(value > 0, field, value, 'it must be greater than 0')
-
-
-def require_not_negative(field: str, value: float) -> None:
-    """Raises `OptionError` if `value` is negative."""
-    require(value >= 0, field, value, 'it must be 0 or more')
-
-
-def require_share(field: str, value: float) -> None:
-    """Raises `OptionError` unless `value` is greater than 0 and at most 1."""
-    require(0.0 < value <= 1.0, field, value, 'it must be greater than 0 and at most 1')
-
-
 def require_seed(field: str, seed: int, least: int = -(2**63)) -> None:
     """Raises `OptionError` unless `seed` is an integer of 64 bits that is not less than `least`."""
     require(least <= seed < 2**63, field, seed, f'it must be an integer from {least} to {2**63 - 1}')

@@ -11,7 +11,7 @@ from deeplab.options.data import DatasetOptions, ResizeOptions
 from deeplab.options.fields import Options, declared
 from deeplab.options.inference import PredictionOptions
 from deeplab.options.network import ModelOptions
-from deeplab.options.rules import require, require_seed
+from deeplab.options.rules import require_seed
 from deeplab.options.training import RestoreOptions
 from deeplab.wording import option
 
@@ -104,12 +104,8 @@ class NetworksOptions(Options):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require(
-            self.model.crop_size is not None,
-            'ModelOptions.crop_size',
-            None,
-            'multiply-adds are counted for a crop size, such as 513,513',
-        )
+        needed = 'multiply-adds are counted for a crop size, such as 513,513'
+        self.model._require(self.model.crop_size is not None, 'crop_size', needed)
 
 
 @dataclasses.dataclass(frozen=True)

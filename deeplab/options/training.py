@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
+from typing import Any
 
 from deeplab.errors import OptionError
 from deeplab.options.data import AugmentOptions, DatasetOptions, ResizeOptions
@@ -11,11 +13,7 @@ from deeplab.options.loss import LossOptions
 from deeplab.options.machines import CloneOptions
 from deeplab.options.network import ModelOptions
 from deeplab.options.optimization import OptimizerOptions
-from deeplab.options.rules import (
-    require,
-    require_positive,
-    require_seed,
-)
+from deeplab.options.rules import require_seed
 from deeplab.registry import PRECISIONS
 from deeplab.wording import option
 
@@ -92,8 +90,8 @@ class ValidationOptions(Options):
                 given, missing = option('ValidationOptions.every', self.every), split
             raise OptionError(f'{given} has no effect without {missing}: set or omit both.')
         needs = f'it applies to validation during training; also set {split} and {every}'
-        require(self.is_on or self.crop_size is None, 'ValidationOptions.crop_size', self.crop_size, needs)
-        require(self.is_on or self.early_stop is None, 'ValidationOptions.early_stop', self.early_stop, needs)
+        self._require(self.is_on or self.crop_size is None, 'crop_size', needs)
+        self._require(self.is_on or self.early_stop is None, 'early_stop', needs)
 
     @property
     def is_on(self) -> bool:
@@ -108,6 +106,8 @@ class TrainOptions(Options):
     Attributes (those whose name is not sufficient):
       command: the flags, for the run manifest; they do not affect training.
       recipe_flags: what the recipe among them sets, as --NAME=VALUE, for the run manifest.
+      given: values of the flags that they, a preset or a recipe set, by 'Class.field', for the run manifest.
+      plugins: the plugins that they name, for the run manifest.
     """
 
     model: ModelOptions
@@ -152,12 +152,14 @@ class TrainOptions(Options):
         1200,
         'Seconds between two checkpoints; 0: only the first and the last.',
         range='[0, inf)',
+        unset='[0, 0]',
         kind='integer',
     )
     save_summaries_secs: float | None = declared(
         600,
         'Seconds between two TensorBoard summaries; 0: none.',
         range='[0, inf)',
+        unset='[0, 0]',
         kind='integer',
     )
     save_summaries_images: bool = declared(False, 'Include images, labels and predictions in the summaries.')
@@ -183,6 +185,7 @@ class TrainOptions(Options):
         1,
         'Gradient accumulation: process the batch of a step in this many equal micro-batches and apply their mean '
         'gradient once, if the whole batch does not fit into memory. Batch norms see one micro-batch at a time.',
+        range='(0, inf)',
     )
     on_nan: str = declared(
         'stop',
@@ -192,6 +195,8 @@ class TrainOptions(Options):
     )
     command: tuple[str, ...] = dataclasses.field(default=(), compare=False)
     recipe_flags: tuple[str, ...] = dataclasses.field(default=(), compare=False)
+    given: Mapping[str, Any] | None = dataclasses.field(default=None, compare=False)
+    plugins: tuple[str, ...] = dataclasses.field(default=(), compare=False)
     repeats: str | None = declared(
         None,
         'Repeat the run of this run manifest (run.json in its {train_logdir}) with the same flags. Flags given on '
@@ -204,18 +209,14 @@ class TrainOptions(Options):
     def __post_init__(self) -> None:
         super().__post_init__()
         require_seed('TrainOptions.seed', self.seed)
-        decay, field = self.moving_average_decay, 'TrainOptions.moving_average_decay'
-        require(
-            decay is None or 0.0 < decay < 1.0,
-            field,
-            decay,
-            f'it must be greater than 0 and less than 1, such as 0.99; omit {option(field)} for no moving averages',
-        )
+        decay, field = self.moving_average_decay, 'moving_average_decay'
+        rule = 'it must be greater than 0 and less than 1, such as 0.99'
+        omit = f'omit {option(f"TrainOptions.{field}")} for no moving averages'
+        self._require(decay is None or 0.0 < decay < 1.0, field, f'{rule}; {omit}')
         clones = self.clones.num_clones
-        require(
+        self._require(
             self.batch_size % clones == 0,
-            'TrainOptions.batch_size',
-            self.batch_size,
+            'batch_size',
             f'{option("CloneOptions.num_clones", clones)} must divide it; set a multiple of {clones}',
         )
         self._require_quantizable()
@@ -226,31 +227,22 @@ class TrainOptions(Options):
 
     def _require_quantizable(self) -> None:
         """Raises `OptionError` if 8-bit training has more than one clone, or computes in less than float32."""
-        step, field = self.model.quantize_delay_step, 'ModelOptions.quantize_delay_step'
-        clones = self.clones.num_clones
-        require(
-            step is None or clones == 1,
-            field,
-            step,
-            f'ranges of 8 bits are measured in one clone; omit {option("CloneOptions.num_clones", clones)}',
-        )
-        require(
-            step is None or self.precision == 'float32',
-            field,
-            step,
-            f'8 bits are imitated in float32; omit {option("TrainOptions.precision", self.precision)}',
-        )
+        if self.model.quantize_delay_step is None:
+            return
+        clones, precision = self.clones.num_clones, self.precision
+        rule = f'ranges of 8 bits are measured in one clone; omit {option("CloneOptions.num_clones", clones)}'
+        self.model._require(clones == 1, 'quantize_delay_step', rule)
+        rule = f'8 bits are imitated in float32; omit {option("TrainOptions.precision", precision)}'
+        self.model._require(precision == 'float32', 'quantize_delay_step', rule)
 
     def _require_micro_batches(self) -> None:
         """Raises `OptionError` unless the images of a step can be split into equal micro-batches, on one machine."""
-        steps, clones, field = self.accumulation_steps, self.clones.num_clones, 'TrainOptions.accumulation_steps'
-        require_positive(field, steps)
+        steps, clones = self.accumulation_steps, self.clones.num_clones
         # Another machine would change the weights between two micro-batches and add to the same sums; and the batches
         # that are fed to a server are batches of whole steps.
-        require(
+        self._require(
             steps == 1 or not self.clones.master,
-            field,
-            steps,
+            'accumulation_steps',
             f'gradients cannot be accumulated over several machines. Omit it, or {option("CloneOptions.master")}',
         )
         images = self.batch_size // clones
@@ -258,25 +250,19 @@ class TrainOptions(Options):
         batch = option('TrainOptions.batch_size', self.batch_size)
         if clones > 1:
             batch += f' with {option("CloneOptions.num_clones", clones)}'
-        require(
+        self._require(
             images % steps == 0,
-            field,
-            steps,
+            'accumulation_steps',
             f'micro-batches must have equal sizes, and {batch} can be split into {good} only. Set one of these, or '
             f'{option("TrainOptions.batch_size")} to a multiple of {clones * steps}',
         )
 
     def _require_initial_checkpoint(self) -> None:
         """Raises `OptionError` for an option about the initial checkpoint if there is none."""
-        for name in ('exclude_scopes', 'rename_map'):
-            value = getattr(self.restore, name)
-            require(
-                not value or self.initial_checkpoint is not None,
-                f'RestoreOptions.{name}',
-                value,
-                f'it applies to the initial checkpoint; also set {option("TrainOptions.initial_checkpoint")}, or omit '
-                'it',
-            )
+        initial = option('TrainOptions.initial_checkpoint')
+        for name in ('exclude_scopes', 'rename_map') if self.initial_checkpoint is None else ():
+            rule = f'it applies to the initial checkpoint; also set {initial}, or omit it'
+            self.restore._require(not getattr(self.restore, name), name, rule)
 
     @property
     def clone_batch_size(self) -> int:
@@ -295,17 +281,15 @@ class PreviewOptions(Options):
 
     train: TrainOptions
     path: str
-    images: int = declared(4, 'Number of records to draw with each augmentation.', flag='preview_images')
-    samples: int = declared(8, 'Number of augmented samples to draw.', flag='preview_samples')
+    images: int = declared(
+        4, 'Number of records to draw with each augmentation.', flag='preview_images', range='[1, 64]'
+    )
+    samples: int = declared(8, 'Number of augmented samples to draw.', flag='preview_samples', range='[1, 64]')
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require(
+        self._require(
             self.path.lower().endswith('.png'),
-            'PreviewOptions.path',
-            self.path,
+            'path',
             'the sheet is a PNG file; give a folder, or a name that ends in .png',
         )
-        for name in ('images', 'samples'):
-            value = getattr(self, name)
-            require(1 <= value <= 64, f'PreviewOptions.{name}', value, 'it must be from 1 to 64')

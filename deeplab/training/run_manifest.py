@@ -97,6 +97,8 @@ def describe(
         'command': list(options.command),
         'command_line': shlex.join(['deeplab', 'train', *options.command]) if options.command else None,
         'recipe_flags': list(options.recipe_flags),
+        'given': options.given,
+        'plugins': list(options.plugins),
         'folder': os.getcwd(),
         'first_step': first_step,
         'seed': options.seed,
@@ -130,7 +132,7 @@ def write(directory: str, run: Run) -> None:
 def options_as_json(options: TrainOptions) -> dict[str, Any]:
     """Returns all fields of the options, defaults included, as JSON values, without those about the command line."""
     fields = parameters.as_dict(options)
-    for name in ('command', 'recipe_flags', 'repeats'):
+    for name in ('command', 'recipe_flags', 'given', 'plugins', 'repeats'):
         fields.pop(name)
     values: dict[str, Any] = json.loads(json.dumps(fields, default=_plain))
     return values

@@ -1,6 +1,6 @@
 """Network flags that eval, vis and export take from the run.json beside a checkpoint.
 
-Covers cli/late_run.py.
+Covers cli/parse.py and cli/late_run.py.
 """
 
 import json
@@ -9,12 +9,20 @@ import pytest
 
 from deeplab import cli
 from deeplab.cli import late_run, to_options
+from deeplab.cli.parse import given_fields
 from deeplab.datasets import segmentation_dataset
 from deeplab.errors import DataError
 from deeplab.evaluation import waiting
 
 TRAIN = ['--train_logdir=log', '--dataset_dir=records', '--depth_multiplier=0.5', '--atrous_rates=6']
 TRAIN += ['--atrous_rates=12', '--decoder_output_stride=4', '--quantize_delay_step=7', '--quantize_per_channel']
+FORM = {}
+
+
+@pytest.fixture(autouse=True, params=['data', 'command line'])
+def form(request, monkeypatch):
+    """How a run.json states what was given: as data or, from older versions, by the command line alone."""
+    monkeypatch.setitem(FORM, 'is_data', request.param == 'data')
 
 
 @pytest.fixture
@@ -28,6 +36,10 @@ def write_run(folder, command, **facts):
     model = {'outputs_to_num_classes': {'semantic': 8}, 'input_channels': 4}
     options = {'model': model, 'dataset': {'name': 'pascal_voc_seg'}}
     run = {'command': command, 'folder': str(folder.parent), 'options': options, **facts}
+    if FORM['is_data']:
+        set_words = [word for word in [*command, *(facts.get('recipe_flags') or ())] if not word.startswith('--recipe')]
+        given = given_fields(cli.parse_flags(cli.find_program('train'), set_words))
+        run |= {'command': ['--not_read'], 'given': given, 'plugins': []}
     (folder / 'run.json').write_text(json.dumps({'format': 1, 'runs': [run]}))
     return folder
 
@@ -178,21 +190,40 @@ def test_a_data_set_that_is_assumed_is_named_with_the_flag(logdir, tmp_path, nam
     assert not any('is assumed' in note for note in parsed('eval', logdir, '--dataset=pascal_voc_seg').notes)
 
 
-@pytest.mark.parametrize('text', ['nonsense', '{}', '{"runs": [{"command": ["--no_such_flag=1"]}]}'])
-def test_a_manifest_that_cannot_be_used_is_passed_over(logdir, text):
+@pytest.mark.parametrize('text', ['nonsense', '{}', '{"runs": [{"command": [], "given": []}]}'])
+def test_a_manifest_that_cannot_be_read_is_passed_over(logdir, text):
     (logdir / 'run.json').write_text(text)
     assert parsed('eval', logdir)['depth_multiplier'] == 1.0
+
+
+@pytest.mark.parametrize(
+    ('run', 'reason'),
+    [
+        ({'command': ['--no_such_flag=1']}, 'Unknown flag --no_such_flag'),
+        ({'given': {'ModelOptions.no_such': 1}}, 'There is no option ModelOptions.no_such'),
+        ({'given': {'ModelOptions.depth_multiplier': [1, 2]}}, '--depth_multiplier=1,2 is not allowed'),
+        ({'given': {'ModelOptions.depth_multiplier': None}}, '--depth_multiplier=None is not allowed'),
+        ({'given': {'AsppOptions.rates': {'6': 12}}}, "--atrous_rates={'6': 12} is not allowed"),
+    ],
+)
+def test_what_cannot_be_used_is_said(logdir, run, reason):
+    network = {'AsppOptions.filters': 64}
+    if 'given' in run:
+        run = {'command': [], 'given': network | run['given']}
+    (logdir / 'run.json').write_text(json.dumps({'runs': [run]}))
+    values = parsed('eval', logdir)
+    assert (values['depth_multiplier'], values['aspp_convs_filters']) == (1.0, 256)
+    assert any(f'The flags in {logdir}/run.json cannot be used: {reason}' in note for note in values.notes)
 
 
 @pytest.mark.parametrize('program', ['eval', 'vis'])
 def test_a_program_that_is_started_before_the_training_takes_its_flags(program, tmp_path, monkeypatch, caplog):
     folder = tmp_path / 'log'
     values = parsed(program, folder, '--output_stride=8', '--timeout_secs=30')
-    words = ['--dataset_dir=records', f'--{program}_logdir=x', f'--checkpoint_dir={folder}', '--output_stride=8']
     made = cli.find_program(program).to_options(values)
     assert made.model.depth_multiplier == 1.0
     with pytest.raises(DataError):  # records that do not exist are no reason to wait
-        late_run.awaited(cli.find_program(program), words, values, made)
+        late_run.awaited(cli.find_program(program), values, made)
     monkeypatch.setattr(segmentation_dataset, 'get_dataset', lambda *arguments: None)
 
     def begin(directory, wait):
@@ -202,11 +233,11 @@ def test_a_program_that_is_started_before_the_training_takes_its_flags(program, 
 
     monkeypatch.setattr(waiting, 'for_first', begin)
     with caplog.at_level('INFO'):
-        found = late_run.awaited(cli.find_program(program), words, values, made)
+        found = late_run.awaited(cli.find_program(program), values, made)
     assert (found.model.depth_multiplier, found.model.output_stride) == (0.5, 8)
     assert f'{folder}/run.json' in caplog.text and '--depth_multiplier=0.5' in caplog.text
     monkeypatch.setattr(waiting, 'for_first', None)
-    assert late_run.awaited(cli.find_program(program), words, values, found) is found  # it was there at the start
+    assert late_run.awaited(cli.find_program(program), values, found) is found  # it was there at the start
 
 
 @pytest.mark.parametrize('program', ['eval', 'vis'])

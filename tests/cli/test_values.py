@@ -9,7 +9,7 @@ import pytest
 
 from deeplab import cli
 from deeplab.cli.values import Values
-from deeplab.cli.words import Flag, with_named
+from deeplab.cli.words import Flag, read_words
 from deeplab.errors import OptionError
 
 TRAIN = ['--train_logdir=logs', '--dataset_dir=records']
@@ -119,11 +119,10 @@ def test_numbers_of_a_repeated_flag_may_also_stand_in_one():
 
 def test_all_positional_words_are_values_of_a_repeated_flag_of_strings():
     paths = Flag('path', 'repeated string', None, 'Paths.', is_path=True)
-    given = with_named(['a,b', '--path=c', '~/d', '--x'], {'path': paths}, 'path')
-    assert given == ['--path=a,b', '--path=c', '--path=~/d', '--x']
-    values = Values(given, {'path': paths}, {})
-    for word in given[:3]:
-        values.parse('path', word.removeprefix('--path='))
+    line = read_words(['a,b', '--path=c', '~/d'], 'look', {'path': paths}, lambda name: [], 'path')
+    assert line == [('path', 'a,b'), ('path', 'c'), ('path', '~/d')]
+    values = Values(line, {'path': paths}, {})
+    assert values.words == ('--path=a,b', '--path=c', '--path=~/d')
     assert values.texts('path') == ('a,b', 'c', os.path.expanduser('~/d'))
 
 

@@ -69,6 +69,9 @@ def test_what_it_says(data, tmp_path, monkeypatch):
     assert cli.options_of('train', run['command']) == chosen
     assert (run['seed'], run['first_step'], run['folder']) == (5, 0, os.getcwd())
     assert run['options']['model']['aspp']['rates'] == [6, 12]
+    rates, image_level, seed = 'AsppOptions.rates', 'AsppOptions.image_level_feature', 'TrainOptions.seed'
+    assert {rates: [6, 12], image_level: False, seed: 5}.items() <= run['given'].items()
+    assert 'ModelOptions.output_stride' not in run['given'] and run['plugins'] == []
     assert run['options']['optimizer']['weight_decay'] == 4e-5
     assert run['options']['model']['outputs_to_num_classes'] == {'semantic': 3}
     assert run['versions'].keys() >= {'deeplab', 'python', 'tensorflow', 'numpy'}
@@ -82,7 +85,8 @@ def test_what_it_says(data, tmp_path, monkeypatch):
 def test_every_field_of_the_options_is_in_it(data, tmp_path):
     chosen = training_setup.options(data, tmp_path)
     found = run_manifest.options_as_json(chosen)
-    assert found.keys() == {field.name for field in dataclasses.fields(chosen)} - {'command', 'recipe_flags', 'repeats'}
+    of_command_line = {'command', 'recipe_flags', 'given', 'plugins', 'repeats'}
+    assert found.keys() == {field.name for field in dataclasses.fields(chosen)} - of_command_line
     assert json.loads(json.dumps(found)) == found
 
 
