@@ -31,7 +31,7 @@ _CODES = 256  # colors that are told apart
 FEWEST_IMAGES = 20  # that show how classes look
 _PRIOR = 4.0  # cells that the mean over all colors counts as
 _FEWEST_CELLS = 5  # of each of the two classes
-_LEAST_GAIN = 1.0  # mean logarithm by which exchanged labels are more probable
+_LEAST_LOG_GAIN = 1.0  # mean logarithm by which exchanged labels are more probable
 
 
 def check(data: Data) -> Iterator[Finding]:
@@ -52,17 +52,17 @@ def check(data: Data) -> Iterator[Finding]:
 
 def common_shift(facts: Facts) -> tuple[int, int] | None:
     """Returns rows and columns by which all masks of a split are to be moved; None if they lie well."""
-    if not facts.maps:
+    if not facts.shifts:
         return None
-    (factor, reach), maps = max(facts.maps.items(), key=lambda item: item[1].images)
-    if maps.images < _FEWEST_IMAGES:
+    (factor, reach), sums = max(facts.shifts.items(), key=lambda item: item[1].images)
+    if sums.images < _FEWEST_IMAGES:
         return None
-    gains = maps.gains / maps.images
+    gains = sums.gains / sums.images
     row, column = (int(place) for place in np.unravel_index(gains.argmax(), gains.shape))
     gain = float(gains[row, column])
-    variance = max(float(maps.squares[row, column]) / maps.images - gain**2, 1e-6)
+    variance = max(float(sums.squares[row, column]) / sums.images - gain**2, 1e-6)
     height = (gain - float(gains.mean())) / max(float(gains.std()), 1e-6)
-    is_sure = gain >= _LEAST_T * np.sqrt(variance / maps.images) and height >= _LEAST_HEIGHT
+    is_sure = gain >= _LEAST_T * np.sqrt(variance / sums.images) and height >= _LEAST_HEIGHT
     if max(abs(row - reach), abs(column - reach)) < _LEAST_STEPS or gain < _LEAST_GAIN or not is_sure:
         return None
     return (row - reach) * factor, (column - reach) * factor
@@ -113,16 +113,13 @@ def _exchanged(data: Data) -> Iterator[Finding]:
     descriptor = data.descriptor
     cases = []
     for split, facts in data.splits.items():
-        images = facts.images[:_MOST_IMAGES]
-        kept = [image.cells for image in images]
+        kept = [image.cells for image in facts.images[:_MOST_IMAGES]]
         for exchange in exchanged(kept, descriptor.num_classes, descriptor.ignore_label):
-            image = images[exchange.place]
+            image = facts.images[exchange.place]
             text = f'{image.name}: {data.class_text(exchange.one)} and {data.class_text(exchange.other)}'
             cases.append((split, Case(text, image.number)))
-    if cases:
-        said = agreeing(len(cases), 'seem to have two classes exchanged, judging by the colors in other images')
-        what = f'{counted(len(cases), "image")} {said}.'
-        yield data.finding('exchanged', '', what, cases=cases)
+    said = 'seem to have two classes exchanged, judging by the colors in other images'
+    yield from data.of_images('exchanged', '', cases, said)
 
 
 class Exchange(NamedTuple):
@@ -189,6 +186,6 @@ def _exchange(place: int, codes: np.ndarray, labels: np.ndarray, table: np.ndarr
     means = np.where(both, means, -np.inf)
     np.fill_diagonal(means, -np.inf)
     one, other = np.unravel_index(means.argmax(), means.shape)
-    if means[one, other] < _LEAST_GAIN:
+    if means[one, other] < _LEAST_LOG_GAIN:
         return None
     return Exchange(place, int(present[one]), int(present[other]), float(means[one, other]))

@@ -153,11 +153,6 @@ def _count(held: Shapes, pattern: str) -> int:
     return len({match.group(1) for name in held if (match := re.match(pattern, name))})
 
 
-def _last(held: Shapes, name: str, default: int) -> int:
-    """Returns the output channels of a convolution."""
-    return held[name][-1] if name in held else default
-
-
 def aspp_of(held: Shapes) -> AsppOptions:
     """Identifies the atrous spatial pyramid pooling (ASPP)."""
     has_head = f'{common.ASPP_SCOPE}0/weights' in held
@@ -167,7 +162,7 @@ def aspp_of(held: Shapes) -> AsppOptions:
     branches = max(separable, plain) if has_head else max(kernels - 1, 0) and kernels
     return AsppOptions(
         rates=tuple(_SOME_RATES[i] if i < len(_SOME_RATES) else 6 * (i + 1) for i in range(branches)),
-        filters=_last(held, f'{common.ASPP_SCOPE}0/weights', AsppOptions().filters),
+        filters=held.get(f'{common.ASPP_SCOPE}0/weights', (AsppOptions().filters,))[-1],
         image_level_feature=f'{common.IMAGE_POOLING_SCOPE}/weights' in held or not has_head,
         with_batch_norm=has_head or _is_cell(held),
         with_concat_projection=f'{common.CONCAT_PROJECTION_SCOPE}/weights' in held or not has_head,
@@ -180,11 +175,6 @@ def _is_cell(held: Shapes) -> bool:
     return any(name.startswith(f'{common.META_ARCHITECTURE_SCOPE}/') for name in held)
 
 
-def _stride_of_skip(channels: int, skips: Mapping[int, int], below: int) -> int | None:
-    """Returns the largest stride less than `below` whose skip connection has that many channels."""
-    return max((stride for stride, of_skip in skips.items() if of_skip == channels and stride < below), default=None)
-
-
 def decoder_of(held: Shapes, skips: Mapping[int, int]) -> DecoderOptions:
     """Identifies the decoder.
 
@@ -195,10 +185,10 @@ def decoder_of(held: Shapes, skips: Mapping[int, int]) -> DecoderOptions:
     scope = common.DECODER_SCOPE
     strides: list[int] = []
     for stage in range(_count(held, rf'{scope}/feature_projection0(_\d+|)/')):
-        weights = held.get(f'{scope}/feature_projection0{f"_{stage}" if stage else ""}/weights', (1, 1, 0, 0))
-        stride = _stride_of_skip(weights[2], skips, strides[-1] if strides else 1 << 30)
-        if stride is not None:
-            strides.append(stride)
+        channels = held.get(f'{scope}/feature_projection0{f"_{stage}" if stage else ""}/weights', (1, 1, 0, 0))[2]
+        below = min(strides, default=1 << 30)  # each stage has a smaller stride than the stage before it
+        if fitting := [stride for stride in skips if skips[stride] == channels and stride < below]:
+            strides.append(max(fitting))
     if not strides:
         return DecoderOptions()
     kinds = {
@@ -222,12 +212,9 @@ def outputs_of(held: Shapes) -> dict[str, int]:
     logits = {match.group(1): held[name][-1] for name in held if (match := re.match(pattern, name))}
     # Without a head there are several logits, OUTPUT, OUTPUT_1 and so on, which are summed.
     outputs = {name: classes for name, classes in logits.items() if name.rpartition('_')[0] not in logits}
-    decoder = decoder_of(held, {4: _last_but_one(held)})
+    skip_channels = held.get(f'{common.DECODER_SCOPE}/feature_projection0/weights', (1, 1, 0, 0))[2]
+    decoder = decoder_of(held, {4: skip_channels})
     return outputs or ({common.OUTPUT_TYPE: decoder.filters} if decoder.output_is_logits else {})
-
-
-def _last_but_one(held: Shapes) -> int:
-    return held.get(f'{common.DECODER_SCOPE}/feature_projection0/weights', (1, 1, 0, 0))[2]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -237,16 +224,22 @@ class Deduced:
     Attributes:
       options: the network; rates are examples, as many as there are branches.
       outputs: number of classes by output; empty for a backbone alone.
-      branches: number of atrous branches.
       fit: comparison of the checkpoint with this network.
-      is_backbone: whether the checkpoint has only a backbone.
     """
 
     options: ModelOptions
     outputs: dict[str, int]
-    branches: int
     fit: Fit
-    is_backbone: bool
+
+    @property
+    def branches(self) -> int:
+        """Number of atrous branches."""
+        return len(self.options.aspp.rates)
+
+    @property
+    def is_backbone(self) -> bool:
+        """Whether the checkpoint has only a backbone."""
+        return not self.outputs
 
 
 def deduce(held: Shapes) -> Deduced | None:
@@ -263,12 +256,12 @@ def deduce(held: Shapes) -> Deduced | None:
     changes |= {'dense_prediction_cell_json': dense_prediction_cell.PUBLISHED_CELL} if _is_cell(held) else {}
     options = dataclasses.replace(backbone.options, **changes, **_quantization_of(everything))
     if not outputs:
-        return Deduced(backbone.options, {}, 0, compare(held, backbone.shapes), True)
+        return Deduced(backbone.options, {}, compare(held, backbone.shapes))
     try:
         fit = compare(everything, network_shapes(options))
     except OptionError:  # the identified options are invalid together
         fit = compare(held, backbone.shapes)
-    return Deduced(options, outputs, len(aspp.rates), fit, False)
+    return Deduced(options, outputs, fit)
 
 
 def _quantization_of(held: Shapes) -> dict[str, Any]:

@@ -27,7 +27,6 @@ class Rule:
       example: a way in which data comes to break it.
       fix: instruction without a full stop; '' where each finding has its own.
       repair: change in a repaired copy; '' if none.
-      of_samples: whether it is about images one by one.
       builds_again: whether the fix changes files, from which records are then built again.
       solved_by_builders: whether builders of records deal with it, so that it is a finding in records only.
     """
@@ -39,7 +38,6 @@ class Rule:
     example: str
     fix: str = ''
     repair: str = ''
-    of_samples: bool = True
     builds_again: bool = True
     solved_by_builders: bool = False
 
@@ -57,7 +55,6 @@ _OF_FILES = (
         'the shards of a split are not complete',
         'a copy was interrupted: val-00000-of-00002.tfrecord is there, val-00001-of-00002.tfrecord is not',
         'Copy or build them again',
-        of_samples=False,
         builds_again=False,
     ),
     Rule(
@@ -78,7 +75,6 @@ _OF_FILES = (
         'a list of names without files',
         'Build it again, or remove it',
         'leaves the split out',
-        of_samples=False,
         builds_again=False,
     ),
     Rule(
@@ -153,7 +149,6 @@ _OF_FILES = (
         'masks/0012.png after images/0012.jpg was removed',
         'No change is needed, unless images were lost',
         'leaves these masks out',
-        of_samples=False,
     ),
     Rule(
         'unlisted',
@@ -162,7 +157,6 @@ _OF_FILES = (
         'images with masks in no list, or in no folder of a split',
         'images/0012.jpg with masks/0012.png, and 0012 neither in train.txt nor in val.txt',
         'Add the names to a list to use these images, or move the files to the folders of a split',
-        of_samples=False,
     ),
     Rule(
         'left_out',
@@ -171,7 +165,6 @@ _OF_FILES = (
         'files without a partner that a description leaves out (allow_unmatched), and names that a list repeats',
         'images/0012.jpg without masks/0012.png, and "allow_unmatched": true',
         'No change is needed, unless files were lost',
-        of_samples=False,
     ),
     Rule(
         'other_texts',
@@ -180,7 +173,6 @@ _OF_FILES = (
         'texts beside the lists of names that are not such lists',
         'lists/classes.txt',
         'No change is needed, unless it is a list: then its lines must be the names of images with masks',
-        of_samples=False,
     ),
 )
 
@@ -350,7 +342,6 @@ _OF_LABELS = (
         'a black and white mask: the object is 255',
         'Write 1 for the object (mask // 255)',
         'writes 1 for the object',
-        of_samples=False,
     ),
     Rule(
         'interpolated',
@@ -360,7 +351,6 @@ _OF_LABELS = (
         'masks drawn with a soft brush, or resized with the default of an image library',
         'Export the masks without anti-aliasing, and resize them by nearest neighbor',
         'ignores the pixels between',
-        of_samples=False,
     ),
     Rule(
         'histogram',
@@ -368,7 +358,6 @@ _OF_LABELS = (
         HARMFUL,
         'a split in which every pixel or most of them are ignored, or only one class occurs',
         'background has the ignore label, and only one class is drawn',
-        of_samples=False,
     ),
     Rule(
         'one_class',
@@ -376,7 +365,6 @@ _OF_LABELS = (
         HARMFUL,
         'a data set of one class',
         'num_classes: 1 for one kind of objects, without background',
-        of_samples=False,
     ),
     Rule(
         'only_evaluated',
@@ -384,7 +372,6 @@ _OF_LABELS = (
         HARMFUL,
         'classes in the split to evaluate on that the split to train on does not have',
         'the only images of a bus are in val',
-        of_samples=False,
     ),
     Rule(
         'missing_classes',
@@ -392,7 +379,6 @@ _OF_LABELS = (
         WARNING,
         'classes without a pixel in the split to train on',
         'a list of 21 names for masks of 4 classes',
-        of_samples=False,
     ),
     Rule(
         'ignored_class',
@@ -400,7 +386,6 @@ _OF_LABELS = (
         WARNING,
         'an ignore label that is the id of a class',
         'ignore_label: 0 with a class background',
-        of_samples=False,
     ),
     Rule(
         'all_ignored',
@@ -417,7 +402,6 @@ _OF_LABELS = (
         NOTE,
         'a split without a pixel of the ignore label',
         'every pixel has a class',
-        of_samples=False,
     ),
     Rule(
         'uneven',
@@ -425,7 +409,6 @@ _OF_LABELS = (
         NOTE,
         'classes below 1% of the pixels, or one above 95%',
         'road 96%, sign 0.1%',
-        of_samples=False,
     ),
     Rule(
         'thin',
@@ -433,7 +416,6 @@ _OF_LABELS = (
         NOTE,
         'classes with 90% of their pixels in parts narrower than the output stride',
         'poles and cables of 4 pixels',
-        of_samples=False,
     ),
 )
 
@@ -445,7 +427,6 @@ _OF_AGREEMENT = (
         'masks that lie beside the edges in their images, all by the same distance',
         'images cropped by 8 pixels, and masks not',
         'Move the masks back, or crop and resize them exactly as the images',
-        of_samples=False,
     ),
     Rule(
         'misplaced',
@@ -482,7 +463,6 @@ _OF_SPLITS = (
         'a name in train.txt and in val.txt',
         'Remove them from one of the lists',
         'removes them from the split that is not evaluated on',
-        of_samples=False,
     ),
     Rule(
         'similar',
@@ -491,7 +471,6 @@ _OF_SPLITS = (
         'images that look almost like one in another split: gradients of 17 x 17 thumbnails with a correlation of 0.97',
         'frames of one video in train and in val',
         'Keep the frames of a video, or the photos of a scene, in one split',
-        of_samples=False,
     ),
     Rule(
         'sequence',
@@ -502,7 +481,6 @@ _OF_SPLITS = (
         'frames of a video, a second apart, that are distributed at random over train and val',
         'Keep the frames of a video, or the slices of a scan, in one split; build_folder_data does so with '
         '--group_pattern',
-        of_samples=False,
     ),
     Rule(
         'repeated',
@@ -512,7 +490,6 @@ _OF_SPLITS = (
         'a copy under another name',
         'Remove the copies, and check that their masks agree',
         'removes copies with equal masks',
-        of_samples=False,
     ),
     Rule(
         'no_evaluation',
@@ -520,7 +497,6 @@ _OF_SPLITS = (
         WARNING,
         'no split to evaluate on',
         'only train.txt',
-        of_samples=False,
     ),
     Rule(
         'large_images',
@@ -528,7 +504,6 @@ _OF_SPLITS = (
         NOTE,
         'images larger than the crop size 513 that train and eval use by default',
         'photos of 3000 x 4000',
-        of_samples=False,
     ),
 )
 

@@ -49,24 +49,12 @@ class Agreement(NamedTuple):
     step: int
 
 
-class Map(NamedTuple):
-    """Agreement for each shift.
-
-    Attributes:
-      scores: [2 * r + 1, 2 * r + 1] float32; the middle is no shift.
-      factor: pixels of the image for each step of a shift.
-    """
-
-    scores: np.ndarray
-    factor: int
-
-
 def factor_of(height: int, width: int) -> int:
     """Returns by how much sides are divided before edges are compared."""
     return max(-(-max(height, width) // SIDE), 1)
 
 
-def compare(gray: np.ndarray, ids: np.ndarray, factor: int) -> tuple[Agreement, Map] | None:
+def compare(gray: np.ndarray, ids: np.ndarray, factor: int) -> tuple[Agreement, np.ndarray] | None:
     """Compares edges and borders.
 
     Args:
@@ -75,7 +63,8 @@ def compare(gray: np.ndarray, ids: np.ndarray, factor: int) -> tuple[Agreement, 
       factor: `factor_of` the mask's size.
 
     Returns:
-      The agreement as they lie, and for each shift; None where image or mask have too few edges.
+      The agreement as they lie, and for each shift in steps of `factor` pixels: [2 * r + 1, 2 * r + 1] float32, in
+      the middle without a shift. None where image or mask have too few edges.
     """
     borders = _borders(ids, factor)
     height, width = min(gray.shape[0], borders.shape[0]), min(gray.shape[1], borders.shape[1])
@@ -90,8 +79,7 @@ def compare(gray: np.ndarray, ids: np.ndarray, factor: int) -> tuple[Agreement, 
     if strength is None or number < _FEWEST:
         return None
     scores = _correlation(inner, strength, reach) / number
-    agreement = _summary(scores, strength, inner, factor)
-    return agreement, Map(scores, factor)
+    return _summary(scores, strength, inner, factor), scores
 
 
 def fits_displayed(gray: np.ndarray, ids: np.ndarray, value: int, factor: int) -> bool | None:

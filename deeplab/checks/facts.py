@@ -50,16 +50,14 @@ class ImageSummary(NamedTuple):
 
 
 class ShiftSums(NamedTuple):
-    """Sums over images of the agreement for each shift.
+    """Sums over images of how much each shift raises the agreement of edges and borders.
 
     Attributes:
-      scores: sum of the agreement.
       gains: sum of the agreement above the agreement without a shift.
       squares: sum of the squares of the gains.
       images: number of images.
     """
 
-    scores: np.ndarray
     gains: np.ndarray
     squares: np.ndarray
     images: int
@@ -94,7 +92,7 @@ class Facts:
       thin: [256] pixels in parts narrower than the output stride.
       between: [256] pixels with an id between the ids of opposite neighbors.
       images: the images that can be read, also without a mask.
-      maps: agreement for each shift, by step and number of the shifts.
+      shifts: gains of shifts, by the pixels of a step and the number of steps in each direction.
     """
 
     samples: int = 0
@@ -111,7 +109,7 @@ class Facts:
     thin: np.ndarray = dataclasses.field(default_factory=_ids)
     between: np.ndarray = dataclasses.field(default_factory=_ids)
     images: list[ImageSummary] = dataclasses.field(default_factory=list)
-    maps: dict[tuple[int, int], ShiftSums] = dataclasses.field(default_factory=dict)
+    shifts: dict[tuple[int, int], ShiftSums] = dataclasses.field(default_factory=dict)
 
     def note(self, rule: str, text: str, number: int | None = None) -> None:
         """Adds a case of a problem."""
@@ -122,18 +120,16 @@ class Facts:
         kept = self.cases.setdefault(rule, [])
         kept += cases if rule == 'corrupt' else cases[: KEPT - len(kept)]
 
-    def add_map(self, shift_map: edges.Map) -> None:
-        """Adds the agreement of an image for each shift."""
-        reach = len(shift_map.scores) // 2
-        gains = shift_map.scores - shift_map.scores[reach, reach]
-        self._add_sums((shift_map.factor, reach), ShiftSums(shift_map.scores, gains, gains**2, 1))
+    def add_shifts(self, step: int, scores: np.ndarray) -> None:
+        """Adds the agreement of an image for each shift, as from `edges.compare`."""
+        reach = len(scores) // 2
+        gains = scores - scores[reach, reach]
+        self._add_sums((step, reach), ShiftSums(gains, gains**2, 1))
 
-    def _add_sums(self, key: tuple[int, int], other: ShiftSums) -> None:
-        mine = self.maps.get(key)
-        if mine is not None:
-            sums = (mine.scores + other.scores, mine.gains + other.gains, mine.squares + other.squares)
-            other = ShiftSums(*sums, mine.images + other.images)
-        self.maps[key] = other
+    def _add_sums(self, key: tuple[int, int], sums: ShiftSums) -> None:
+        if (mine := self.shifts.get(key)) is not None:
+            sums = ShiftSums(mine.gains + sums.gains, mine.squares + sums.squares, mine.images + sums.images)
+        self.shifts[key] = sums
 
     def add(self, other: Facts) -> None:
         """Adds the facts about other samples, which follow."""
@@ -149,7 +145,7 @@ class Facts:
             getattr(self, name)[:] += getattr(other, name)
         for rule, cases in other.cases.items():
             self._keep(rule, cases)
-        for key, sums in other.maps.items():
+        for key, sums in other.shifts.items():
             self._add_sums(key, sums)
 
     @property

@@ -5,15 +5,17 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Sequence
 
+from deeplab.checks import sources
 from deeplab.checks.data_rules import NOTE, RULES
 from deeplab.checks.facts import KEPT
 from deeplab.checks.findings import Data, Finding, build_again
 from deeplab.datasets import folder_splits
-from deeplab.datasets.color_tables import Color
-from deeplab.names import agreeing, counted, shown
+from deeplab.datasets.color_tables import Color, ColorTable
+from deeplab.names import agreeing, counted, listed, shown
 from deeplab.wording import option
 
 _RULES_OF_REMARKS = {
+    sources.UNUSED_MASK: 'unused_masks',
     folder_splits.OTHER_TEXT: 'other_texts',
     folder_splits.LEFT_OUT: 'left_out',
     folder_splits.REPEATED: 'left_out',
@@ -21,7 +23,6 @@ _RULES_OF_REMARKS = {
 }
 _COLORS_SHOWN = 12
 _EXAMPLE = 'NAME'  # of a class
-_BY_LABEL_RULES = ('ids',)  # which look at all masks of a split together
 
 
 def check(data: Data) -> Iterator[Finding]:
@@ -35,7 +36,7 @@ def check(data: Data) -> Iterator[Finding]:
         for name, rule in RULES.items():
             count = facts.problems[name]
             is_solved = rule.solved_by_builders and not data.source.is_records
-            if not count or is_solved or name in _BY_LABEL_RULES or _is_declared(data, name):
+            if not count or is_solved or name == 'ids':  # `label_rules` looks at the ids of all masks together
                 continue
             among = counted(facts.samples, 'sample')
             what = f"{count:,} of {among} of split '{split}' {agreeing(count, rule.what.format(**values))}."
@@ -44,7 +45,10 @@ def check(data: Data) -> Iterator[Finding]:
             cases = [(split, case) for case in facts.cases[name]]
             fix = _fix_of_files(data, name) or rule.fix_text(data.source.is_records, **values)
             finding = dataclasses.replace(data.finding(name, split, what, fix, cases), count=count)
-            yield _of_unlabeled(finding) if name == 'no_mask' and _is_unlabeled(data, split) else finding
+            if name == 'no_mask' and _is_unlabeled(data, split):
+                fix = 'No change is needed: the split can be visualized, but neither trained on nor evaluated.'
+                finding = dataclasses.replace(finding, severity=NOTE, fix=fix, repair='')
+            yield finding
     yield from _unused(data)
 
 
@@ -52,7 +56,7 @@ def _fix_of_files(data: Data, name: str) -> str:
     """Returns the fix of a rule for files, where it can be more exact than for records; '' where it cannot."""
     source, colors = data.source, data.mask_colors()
     if name == 'color_mask' and colors and data.table is not None:
-        return _fix_of_colors(data, data.table.lacking(colors), len(colors))
+        return _fix_of_colors(data, data.table, colors)
     if source.is_records:
         return ''
     if name == 'misnamed' and source.mask_suffix:
@@ -69,31 +73,23 @@ def _fix_of_files(data: Data, name: str) -> str:
     return ''
 
 
-def _fix_of_colors(data: Data, lacking: Sequence[Color], number: int) -> str:
-    """Returns the fix for masks in `number` colors, of which the colors `lacking` are missing in the table."""
-    if lacking:
-        say = 'is not in it' if len(lacking) == 1 else 'are not in it'
+def _fix_of_colors(data: Data, table: ColorTable, colors: Sequence[Color]) -> str:
+    """Returns the fix for masks in colors whose meaning `table` gives, perhaps not for all."""
+    if lacking := table.lacking(colors):
         return (
-            f'{data.table_option} gives the colors a meaning, but {len(lacking)} of {number} {say}: '
-            f'{_listed(lacking)}. Add them to the table, or fix the masks.'
+            f'{data.table_option} gives the colors a meaning, but {len(lacking)} of {len(colors)} '
+            f'{agreeing(len(lacking), "are")} not in it: {_listed(lacking)}. Add them to the table, or fix the masks.'
         )
     return build_again(
         data,
-        f'{data.table_option} has all of these {number} colors: convert the masks with it by deeplab '
+        f'{data.table_option} has all of these {len(colors)} colors: convert the masks with it by deeplab '
         f'build_folder_data, or by this program with {option("DoctorOptions.fix")}',
     )
 
 
 def _listed(colors: Sequence[Color]) -> str:
     """Returns the first of some colors, as a text."""
-    more = f' and {len(colors) - _COLORS_SHOWN} more' if len(colors) > _COLORS_SHOWN else ''
-    return ', '.join(' '.join(map(str, color)) for color in colors[:_COLORS_SHOWN]) + more
-
-
-def _of_unlabeled(finding: Finding) -> Finding:
-    """Returns the finding about a split that is meant to have no masks."""
-    fix = 'No change is needed: the split can be visualized, but neither trained on nor evaluated.'
-    return dataclasses.replace(finding, severity=NOTE, fix=fix, repair='')
+    return listed([' '.join(map(str, color)) for color in colors], _COLORS_SHOWN)
 
 
 def _is_unlabeled(data: Data, split: str) -> bool:
@@ -103,25 +99,8 @@ def _is_unlabeled(data: Data, split: str) -> bool:
     return data.source.is_records and facts.problems['no_mask'] == facts.samples and not is_used
 
 
-def _is_declared(data: Data, name: str) -> bool:
-    """Returns whether the description of the data set has what the rule notes."""
-    descriptor = data.descriptor
-    return (name == 'gray' and descriptor.image_channels == 1) or (
-        name == 'sixteen_bits' and descriptor.image_bits == 16
-    )
-
-
 def _unused(data: Data) -> Iterator[Finding]:
     """Yields notes about files that no split uses."""
-    outside = 'are in no folder of a split' if data.source.list_folder is None else 'are in no list'
-    for name, group, noun, what in (
-        ('unused_masks', data.source.unused_masks, 'mask', 'have no image'),
-        ('unlisted', data.source.unlisted, 'image', outside),
-    ):
-        if group:
-            number = len(group)
-            finding = data.finding(name, '', f'{counted(number, noun)} {agreeing(number, what)}.')
-            yield dataclasses.replace(finding, count=number, cases=group[:KEPT])
     for remark in data.source.remarks:
         if remark.kind in _RULES_OF_REMARKS:  # others are findings about samples
             finding = data.finding(_RULES_OF_REMARKS[remark.kind], '', f'{remark.what}.')

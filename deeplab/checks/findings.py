@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import numpy as np
 
 from deeplab.checks.data_rules import RULES, SEVERITIES
 from deeplab.checks.facts import KEPT, Case, Facts
 from deeplab.checks.sources import Source
 from deeplab.datasets.color_tables import ColorTable
 from deeplab.datasets.descriptor import DatasetDescriptor
-from deeplab.names import counted
+from deeplab.names import agreeing, counted
 
 SHOWN = 3  # cases that a text names
 
@@ -66,6 +68,7 @@ class Data:
       evaluated: name of the split to evaluate on; it may be missing.
       source: files or records of the splits.
       output_stride: output stride of the network.
+      has_description: whether programs can read its classes without a further description.
       table: meaning of the colors of masks; None if unknown.
       table_option: option that gives this meaning, for messages.
     """
@@ -77,6 +80,7 @@ class Data:
     evaluated: str
     source: Source
     output_stride: int
+    has_description: bool
     table: ColorTable | None = None
     table_option: str = ''
 
@@ -91,6 +95,25 @@ class Data:
         """Returns a class as messages name it."""
         name = self.descriptor.class_name(class_id)
         return f"'{name}' (id {class_id})" if self.descriptor.class_names is not None else f'id {class_id}'
+
+    def total(self, name: str) -> np.ndarray:
+        """Returns the sum over all splits of the facts `name` about ids: [256]."""
+        return sum((getattr(facts, name) for facts in self.splits.values()), np.zeros(256, np.int64))
+
+    def of_images(self, rule: str, split: str, cases: Sequence[tuple[str, Case]], said: str) -> Iterator[Finding]:
+        """Yields a finding about images if there are any: 'N images of split S', then what is said of them.
+
+        Args:
+          rule: name of its rule.
+          split: as for `finding`; if empty, images of all splits are meant.
+          cases: split and case of the images.
+          said: phrase that begins with a verb in plural.
+        """
+        if cases:
+            where = f" of split '{cases[0][0]}'" if split else ''
+            number = len(cases)
+            what = f'{counted(number, "image")}{where} {agreeing(number, said)}.'
+            yield self.finding(rule, split, what, cases=cases)
 
     def finding(
         self,

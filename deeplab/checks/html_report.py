@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import io
+import contextlib
 import os
 import pathlib
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 import numpy as np
 from PIL import Image
 
 from deeplab.checks.data_rules import HARMFUL, RULES
+from deeplab.checks.diagnosis import Diagnosis
 from deeplab.checks.findings import Data, has, severity_counts
-from deeplab.checks.inspection import picture
+from deeplab.checks.inspection import ids_of, picture
 from deeplab.checks.label_rules import LABEL_WEIGHTS
-from deeplab.checks.outcome import Outcome
 from deeplab.checks.sources import Sample
-from deeplab.datasets import images
 from deeplab.errors import DataError
 from deeplab.names import counted
 from deeplab.pictures import drawing, html_page
@@ -40,23 +38,23 @@ _WRONG = (255, 0, 220)  # ids that are not classes
 _NOTHING = 128
 
 
-def render(outcome: Outcome) -> str:
+def render(diagnosis: Diagnosis) -> str:
     """Returns the page."""
     bodies = {
-        'findings': ''.join(_findings(outcome)),
-        'repairs': ''.join(_repairs(outcome)),
-        'classes': ''.join(_classes(outcome)),
-        'commands': ''.join(_commands(outcome)),
-        'images': ''.join(_examples(outcome.data)),
+        'findings': ''.join(_findings(diagnosis)),
+        'repairs': ''.join(_repairs(diagnosis)),
+        'classes': ''.join(_classes(diagnosis)),
+        'commands': ''.join(_commands(diagnosis)),
+        'images': ''.join(_examples(diagnosis.data)),
     }
     used = {key: title for key, title in _SECTIONS.items() if bodies[key]}
-    is_relative = os.path.basename(os.path.normpath(outcome.name)) in ('.', '..')
-    title = f'Data set {os.path.basename(os.path.abspath(outcome.name)) if is_relative else outcome.name}'
-    counts = severity_counts(outcome.findings)
+    is_relative = os.path.basename(os.path.normpath(diagnosis.name)) in ('.', '..')
+    title = f'Data set {os.path.basename(os.path.abspath(diagnosis.name)) if is_relative else diagnosis.name}'
+    counts = severity_counts(diagnosis.findings)
     parts = {
         'head': html_page.head('doctor', title, (_FOLDER / 'style.css').read_text('utf-8')),
         'title': text(title),
-        'result': text(f'{counts}. ' + ' '.join(_splits(outcome.data))),
+        'result': text(f'{counts}. ' + ' '.join(_splits(diagnosis.data))),
         'sections': ''.join(f'<li><a href="#{key}">{title}</a></li>' for key, title in used.items()),
         'content': ''.join(
             f'<section id="{key}" aria-labelledby="{key}-title"><h2 id="{key}-title">{title}</h2>{bodies[key]}'
@@ -79,14 +77,14 @@ def _splits(data: Data) -> Iterator[str]:
         )
 
 
-def _findings(outcome: Outcome) -> Iterator[str]:
+def _findings(diagnosis: Diagnosis) -> Iterator[str]:
     """Yields the findings in order of harm, each with pictures of its first cases."""
-    if not has(outcome.findings, HARMFUL):
+    if not has(diagnosis.findings, HARMFUL):
         yield '<div class="card finding is-clean"><p>No errors were found.</p></div>\n'
     left = _MOST_PICTURES
-    for number, finding in enumerate(outcome.findings, 1):
+    for number, finding in enumerate(diagnosis.findings, 1):
         shown = finding.samples[: min(_PICTURES, left)]
-        pictures = list(_pictures(outcome.data, shown, finding.rule in _BY_BORDERS))
+        pictures = list(_pictures(diagnosis.data, shown, finding.rule in _BY_BORDERS))
         left -= len(pictures)
         rule = RULES[finding.rule]
         yield (
@@ -95,7 +93,7 @@ def _findings(outcome: Outcome) -> Iterator[str]:
         )
         if finding.fix:
             yield f'<p><b>Fix:</b> {prose(finding.fix)}</p>'
-        if finding.repair and outcome.repairs is None:
+        if finding.repair and diagnosis.repairs is None:
             yield f'<p><b>{prose("--fix")}</b> {prose(finding.repair)}.</p>'
         yield (
             f'<p class="faded">Rule <code>{rule.name}</code>. A typical case in other data sets: '
@@ -115,28 +113,29 @@ def _pictures(data: Data, samples: Sequence[tuple[str, int]], by_borders: bool =
     splits = {split.name: split for split in data.source.splits}
     for name, number in samples:
         try:
-            drawn = _draw(splits[name].read(number), data, by_borders)
+            sample = splits[name].read(number)
         except DataError:
             continue
-        caption = f'{drawn.name} ({name})' + (f': {drawn.remark}' if drawn.remark else '')
+        photo, overlay, remark = _draw(sample, data, by_borders)
+        caption = f'{sample.name} ({name})' + (f': {remark}' if remark else '')
         images = ''.join(
             f'<img src="{webp(pixels)}" width="{pixels.shape[1]}" height="{pixels.shape[0]}" loading="lazy" '
-            f'alt="{what} {text(drawn.name)}">'
-            for what, pixels in (('Image', drawn.photo), ('Mask of', drawn.overlay))
+            f'alt="{what} {text(sample.name)}">'
+            for what, pixels in (('Image', photo), ('Mask of', overlay))
         )
         yield f'<li><figure><div class="pair">{images}</div><figcaption>{text(caption)}</figcaption></figure></li>'
 
 
-def _repairs(outcome: Outcome) -> Iterator[str]:
+def _repairs(diagnosis: Diagnosis) -> Iterator[str]:
     """Yields the repairs in the copy."""
-    repairs = outcome.repairs
+    repairs = diagnosis.repairs
     if repairs is None:
         return
     kept = ', '.join(f'{counted(len(names), "image")} of split {split}' for split, names in repairs.splits.items())
     yield f'<p>{text(repairs.folder)} has {text(kept)}.</p><ul>'
     for rule, count in repairs.done.most_common():
         yield f'<li>{text(RULES[rule].title)}: {count} repaired ({prose(RULES[rule].repair)}).</li>'
-    for finding in outcome.remaining:
+    for finding in diagnosis.remaining:
         yield f'<li><b>Still {finding.severity}:</b> {prose(finding.what)}</li>'
     yield '</ul>'
     if repairs.left_out:
@@ -147,11 +146,11 @@ def _repairs(outcome: Outcome) -> Iterator[str]:
         yield '</ul></details>'
 
 
-def _classes(outcome: Outcome) -> Iterator[str]:
+def _classes(diagnosis: Diagnosis) -> Iterator[str]:
     """Yields the table of classes with a bar for the share of each."""
-    if not outcome.table:
+    if not diagnosis.table:
         return
-    data = outcome.data
+    data = diagnosis.data
     yield (
         f'<p class="faded">Split {text(data.train)}. Weights as with {prose(LABEL_WEIGHTS)}; a part '
         f'is thin if it is narrower than the output stride of {data.output_stride}.</p>'
@@ -160,8 +159,8 @@ def _classes(outcome: Outcome) -> Iterator[str]:
     for title in ('Class', 'Share of the pixels', '', 'Images', 'In thin parts', 'Weight', 'Id'):
         yield f'<th scope="col">{title}</th>'
     yield '</tr></thead><tbody>\n'
-    most = max(row['share'] for row in outcome.table)
-    for row in sorted(outcome.table, key=lambda row: -row['share']):
+    most = max(row['share'] for row in diagnosis.table)
+    for row in sorted(diagnosis.table, key=lambda row: -row['share']):
         red, green, blue = (int(part) for part in data.descriptor.palette[row['id']])
         color = f'#{red:02x}{green:02x}{blue:02x}'
         yield (
@@ -176,13 +175,13 @@ def _classes(outcome: Outcome) -> Iterator[str]:
     yield '</tbody></table></div>'
 
 
-def _commands(outcome: Outcome) -> Iterator[str]:
+def _commands(diagnosis: Diagnosis) -> Iterator[str]:
     """Yields the suggested command lines."""
-    if outcome.repair_line:
-        yield f'<p>To write a repaired copy:</p>{_command(outcome.repair_line)}'
-    if outcome.suggestion is not None:
-        yield f'<p>To train and evaluate{", once the errors are fixed" if outcome.is_faulty else ""}:</p>'
-        yield from map(_command, outcome.suggestion.lines)
+    if diagnosis.repair_line:
+        yield f'<p>To write a repaired copy:</p>{_command(diagnosis.repair_line)}'
+    if diagnosis.suggestion is not None:
+        yield f'<p>To train and evaluate{", once the errors are fixed" if diagnosis.is_faulty else ""}:</p>'
+        yield from map(_command, diagnosis.suggestion.lines)
 
 
 def _command(line: str) -> str:
@@ -201,36 +200,27 @@ def _examples(data: Data) -> Iterator[str]:
     yield f'<ul class="pairs">{"".join(_pictures(data, samples))}</ul>'
 
 
-class _CasePicture(NamedTuple):
-    """A sample as the page shows it.
-
-    Attributes:
-      name: name in messages.
-      photo: [h, w, 3] uint8, the image; gray where it cannot be read.
-      overlay: [h, w, 3] uint8, the mask over it, or the mask alone where its values are no ids.
-      remark: facts that the pictures do not show; empty if none.
-    """
-
-    name: str
-    photo: np.ndarray
-    overlay: np.ndarray
-    remark: str
-
-
-def _draw(sample: Sample, data: Data, by_borders: bool = False) -> _CasePicture:
+def _draw(sample: Sample, data: Data, by_borders: bool) -> tuple[np.ndarray, np.ndarray, str]:
     """Draws a sample, whatever is wrong with it; stored pixels are shown, without an EXIF orientation.
 
     Args:
       sample: the sample.
       data: its data set.
       by_borders: whether to draw the borders in the mask instead of its areas.
+
+    Returns:
+      [h, w, 3] uint8, the image, gray where it cannot be read; [h, w, 3] uint8, the mask over it, or the mask alone
+      where its values are no ids; facts that the pictures do not show, empty if none.
     """
     photo = _photo(sample.image)
     remark = ''
     if photo is None:
         photo, remark = np.full((_SIDE * 3 // 4, _SIDE, 3), _NOTHING, np.uint8), 'the image cannot be read'
     size = (photo.shape[1], photo.shape[0])
-    ids = _ids(sample.mask)
+    ids = None
+    if sample.mask is not None:
+        with contextlib.suppress(DataError):
+            ids = ids_of(sample.mask)
     if ids is not None:
         small = np.asarray(Image.fromarray(ids).resize(size, Image.Resampling.NEAREST))
         descriptor = data.descriptor
@@ -243,12 +233,12 @@ def _draw(sample: Sample, data: Data, by_borders: bool = False) -> _CasePicture:
         if is_wrong.any():
             overlay[is_wrong] = _WRONG
             remark = 'ids that are not classes in magenta'
-        return _CasePicture(sample.name, photo, overlay, remark)
+        return photo, overlay, remark
     mask = None if sample.mask is None else _photo(sample.mask)
     if mask is None:
-        return _CasePicture(sample.name, photo, photo // 2 + 60, remark or 'there is no mask that can be read')
+        return photo, photo // 2 + 60, remark or 'there is no mask that can be read'
     overlay = np.asarray(Image.fromarray(mask).resize(size, Image.Resampling.NEAREST))
-    return _CasePicture(sample.name, photo, overlay, remark or 'the mask as it is')
+    return photo, overlay, remark or 'the mask as it is'
 
 
 def _photo(content: bytes) -> np.ndarray | None:
@@ -259,14 +249,3 @@ def _photo(content: bytes) -> np.ndarray | None:
         return None
     photo.thumbnail((_SIDE, _SIDE))
     return np.asarray(photo)
-
-
-def _ids(content: bytes | None) -> np.ndarray | None:
-    """Returns the ids of a mask; None if it has none."""
-    if content is None:
-        return None
-    try:
-        with Image.open(io.BytesIO(images.mask_as_gray_png(content))) as image:
-            return np.asarray(image)
-    except DataError:
-        return None

@@ -22,6 +22,7 @@ from deeplab.checks.sources import Sample, Split
 from deeplab.datasets import images, orientation
 from deeplab.datasets.mask_ids import MaskIds
 from deeplab.errors import DataError
+from deeplab.names import listed
 from deeplab.system import overlap, processors
 
 THUMBNAIL = 17  # sides of the picture that near-duplicates are recognized by
@@ -31,7 +32,7 @@ _SMOOTH = 60  # colors that interpolation has probably made
 _SHOWN = 3  # number of ids that a case names
 _CHUNK = 16  # samples that a thread inspects at a time
 _AHEAD = 64  # chunks
-_JPEG_MAGIC = b'\xff\xd8\xff'
+JPEG_MAGIC = b'\xff\xd8\xff'
 
 
 @dataclasses.dataclass(frozen=True)
@@ -198,9 +199,9 @@ class _SampleInspection:
         if sample.mask is None:
             self._note('no_mask', sample.name)
             return None
-        if sample.is_misnamed:
-            self._note('misnamed', f'{sample.name}: {sample.mask_name}')
-        if self._criteria.is_thorough and sample.mask.startswith(_JPEG_MAGIC):
+        if sample.misnamed_mask:
+            self._note('misnamed', f'{sample.name}: {sample.misnamed_mask}')
+        if self._criteria.is_thorough and sample.mask.startswith(JPEG_MAGIC):
             self._note('jpeg_mask', sample.name)
             return None
         return images.read_mask(sample.mask)
@@ -231,12 +232,10 @@ class _SampleInspection:
             if not self._criteria.is_thorough:
                 return None
         try:
-            gray = images.mask_as_gray_png(content, mask=mask)
+            ids = ids_of(content, mask)
         except DataError as error:  # an id above 255
             self._note('large_ids', f'{name}: {error}')
             return None
-        with Image.open(io.BytesIO(gray)) as image:
-            ids = np.asarray(image)
         if mask.counts is None:
             self._note('sixteen_bit_mask', f'{name}: {mask.mode}')
             self._add_counts(np.bincount(ids.reshape(-1), minlength=256))
@@ -255,9 +254,7 @@ class _SampleInspection:
         if ignored == total:
             self._note('all_ignored', name)
         if allowed is not None and len(outside := allowed.outside(counts)):
-            shown = ', '.join(f'id {value} on {counts[value]} pixels' for value in outside[:_SHOWN])
-            more = f' and {len(outside) - _SHOWN} more' if len(outside) > _SHOWN else ''
-            self._note('ids', f'{name}: {shown}{more}')
+            self._note('ids', f'{name}: {with_pixels(outside, counts)}')
 
     def _summarize(
         self, header: images.Header, size: tuple[int, int], ids: np.ndarray | None, mask_orientation: int
@@ -290,8 +287,8 @@ class _SampleInspection:
                 text = f'EXIF orientation {header.orientation}, its mask {mask_orientation}'
                 self._note('oriented', f'{sample.name}: {text}; the edges {fits[displayed]}')
             elif compared := edges.compare(float_gray, ids, factor):
-                agreement, shift_map = compared
-                self._facts.add_map(shift_map)
+                agreement, scores = compared
+                self._facts.add_shifts(factor, scores)
         digests = digest(sample.image), b'' if sample.mask is None else digest(sample.mask)
         self._facts.images.append(
             ImageSummary(
@@ -300,9 +297,20 @@ class _SampleInspection:
         )
 
 
+def with_pixels(ids: np.ndarray, counts: np.ndarray) -> str:
+    """Returns the first of some ids with the number of their pixels, as a text."""
+    return listed([f'id {value} on {counts[value]} pixels' for value in ids], _SHOWN)
+
+
 def digest(content: bytes) -> bytes:
     """Returns a digest by which contents are told apart."""
     return hashlib.blake2b(content, digest_size=16).digest()
+
+
+def ids_of(content: bytes, mask: images.Mask | None = None) -> np.ndarray:
+    """Returns the ids of a mask, [h, w] uint8; arguments and errors are those of `images.mask_as_gray_png`."""
+    with Image.open(io.BytesIO(images.mask_as_gray_png(content, mask=mask))) as image:
+        return np.asarray(image)
 
 
 def picture(content: bytes, size: tuple[int, int]) -> Image.Image:

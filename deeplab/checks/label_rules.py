@@ -10,12 +10,14 @@ import numpy as np
 from deeplab.checks.data_rules import HARMFUL, WARNING
 from deeplab.checks.facts import Facts
 from deeplab.checks.findings import SHOWN, Data, Finding, build_again
+from deeplab.checks.inspection import with_pixels
 from deeplab.datasets import label_checks
 from deeplab.datasets.mask_ids import MaskIds
-from deeplab.names import counted
+from deeplab.names import counted, listed
 from deeplab.wording import option
 
 LABEL_WEIGHTS = '--label_weights=auto'  # of the program train; the doctor itself has no such option
+_LISTED = 8  # classes that a text names
 _FEWEST_BETWEEN = 3  # ids that interpolation has made
 _BETWEEN_SHARE = 0.9
 _THIN_SHARE = 0.9
@@ -35,8 +37,7 @@ def check(data: Data) -> Iterator[Finding]:
 
 def _wrong_ids(data: Data, split: str, facts: Facts) -> Iterator[Finding]:
     """Yields findings about ids that are not classes; at most one, the most specific."""
-    descriptor = data.descriptor
-    counts = facts.counts
+    descriptor, counts = data.descriptor, facts.counts
     present = np.flatnonzero(counts).tolist()
     where = f"split '{split}'"
     if present == [0, 255]:
@@ -48,8 +49,7 @@ def _wrong_ids(data: Data, split: str, facts: Facts) -> Iterator[Finding]:
         )
         yield data.finding('zero_and_255', split, what, None if data.source.is_records else fix)
         return
-    between = interpolated(facts.counts, facts.between, descriptor.ignore_label)
-    if between:
+    if between := interpolated(counts, facts.between, descriptor.ignore_label):
         shown = ', '.join(map(str, between[:SHOWN]))
         yield data.finding(
             'interpolated',
@@ -65,14 +65,15 @@ def _wrong_ids(data: Data, split: str, facts: Facts) -> Iterator[Finding]:
     tried = MaskIds(max(levels, 1), descriptor.ignore_label) if data.is_assumed else allowed
     advice = tried.advice(counts) if len(outside) or data.is_assumed else None
     if len(outside) or advice:
-        number = option('DoctorOptions.num_classes', descriptor.num_classes)
-        shown = ', '.join(f'id {value} on {counts[value]} pixels' for value in outside[:SHOWN])
-        more = f' and {len(outside) - SHOWN} more' if len(outside) > SHOWN else ''
         what = f'The masks of {where} contain ids that are neither one of the {descriptor.num_classes} classes nor '
-        what += f'ignore_label {descriptor.ignore_label}: {shown}{more}.'
+        what += f'ignore_label {descriptor.ignore_label}: {with_pixels(outside, counts)}.'
         if not len(outside):
             what = f'The ids of {where} are not class ids 0, 1, 2, ....'
-        fix = f'fix the masks, {advice}' if advice else f'fix the masks, or set the right {number.partition("=")[0]}'
+        fix = (
+            f'fix the masks, {advice}'
+            if advice
+            else f'fix the masks, or set the right {option("DoctorOptions.num_classes")}'
+        )
         cases = [(split, case) for case in facts.cases.get('ids', [])]
         finding = data.finding('ids', split, what, build_again(data, fix[0].upper() + fix[1:]), cases)
         yield dataclasses.replace(finding, count=facts.problems['ids'])
@@ -104,8 +105,7 @@ def _histogram(data: Data, split: str, facts: Facts) -> Iterator[Finding]:
         return
     if split != data.train or is_harmful:
         return
-    only = _only_evaluated_ids(data)
-    present = np.where(np.isin(np.arange(len(pixels)), only), 1, pixels)  # those are a finding of their own
+    present = np.where(_is_only_evaluated(data), 1, pixels)  # `_only_evaluated` finds these classes
     if gap := _gap(data):
         yield gap
     else:
@@ -123,14 +123,14 @@ def _histogram(data: Data, split: str, facts: Facts) -> Iterator[Finding]:
 
 def _gap(data: Data) -> Finding | None:
     """Returns the finding that larger ids occur behind one that does not, if the number of classes is only assumed."""
-    counts = sum((facts.counts for facts in data.splits.values()), np.zeros(256, np.int64))
+    counts = data.total('counts')
     counts[data.descriptor.ignore_label] = 0
     present = np.flatnonzero(counts).tolist()
     gap = int(np.flatnonzero(counts == 0)[0]) if data.is_assumed and len(present) < 256 else 0
     larger = [i for i in present if i > gap]
     if gap < 2 or not larger:
         return None
-    shown = _list([f'id {i} on {counted(int(counts[i]), "pixel")}' for i in larger])
+    shown = listed([f'id {i} on {counted(int(counts[i]), "pixel")}' for i in larger], _LISTED)
     return data.finding(
         'missing_classes',
         data.train,
@@ -143,10 +143,10 @@ def _gap(data: Data) -> Finding | None:
 def _uneven(data: Data, split: str, pixels: np.ndarray) -> Iterator[Finding]:
     """Yields a note about rare classes and dominant ones."""
     shares = pixels / pixels.sum()
-    rare = _names(data, np.flatnonzero((shares > 0) & (shares < 0.01)).tolist())
+    rare = _classes(data, (shares > 0) & (shares < 0.01))
     if rare or shares.max() > label_checks.DOMINANT_SHARE:
         most = int(np.argmax(shares))
-        text = f' Rarer than 1%: {_list(rare)}.' if rare else ''
+        text = f' Rarer than 1%: {rare}.' if rare else ''
         yield data.finding(
             'uneven',
             split,
@@ -158,25 +158,24 @@ def _uneven(data: Data, split: str, pixels: np.ndarray) -> Iterator[Finding]:
 
 def _only_evaluated(data: Data) -> Iterator[Finding]:
     """Yields a finding about classes that are evaluated, but not trained."""
-    if names := _names(data, _only_evaluated_ids(data)):
+    if classes := _classes(data, _is_only_evaluated(data)):
         yield data.finding(
             'only_evaluated',
             f'{data.train}, {data.evaluated}',
-            f"Classes in split '{data.evaluated}' that split '{data.train}' does not have: {_list(names)}. Their IoU "
+            f"Classes in split '{data.evaluated}' that split '{data.train}' does not have: {classes}. Their IoU "
             'will be 0, which lowers the mean IoU.',
             build_again(data, f"Move images with these classes to '{data.train}'"),
         )
 
 
-def _only_evaluated_ids(data: Data) -> list[int]:
-    """Returns the classes in the split to evaluate on that are not in the split to train on."""
+def _is_only_evaluated(data: Data) -> np.ndarray:
+    """Returns which classes are in the split to evaluate on and not in the split to train on: [num_classes] bool."""
     train, evaluated = data.splits.get(data.train), data.splits.get(data.evaluated)
     if train is None or evaluated is None or not train.counts.any():
-        return []
+        return np.zeros(data.descriptor.num_classes, bool)
     allowed = (data.descriptor.num_classes, data.descriptor.ignore_label)
-    only = (train.class_pixels(*allowed) == 0) & (evaluated.class_pixels(*allowed) > 0)
-    ids: list[int] = np.flatnonzero(only).tolist()
-    return ids
+    only: np.ndarray = (train.class_pixels(*allowed) == 0) & (evaluated.class_pixels(*allowed) > 0)
+    return only
 
 
 def _thin(data: Data) -> Iterator[Finding]:
@@ -186,20 +185,16 @@ def _thin(data: Data) -> Iterator[Finding]:
         return
     pixels = facts.class_pixels(data.descriptor.num_classes, data.descriptor.ignore_label)
     thin = facts.thin[: len(pixels)]
-    is_thin = (pixels > 0) & (thin >= _THIN_SHARE * pixels)
-    if names := _names(data, np.flatnonzero(is_thin).tolist()):
+    if classes := _classes(data, (pixels > 0) & (thin >= _THIN_SHARE * pixels)):
         yield data.finding(
             'thin',
             data.train,
             f"Classes with {_THIN_SHARE:.0%} or more of their pixels in split '{data.train}' in parts narrower "
-            f'than the output stride of {data.output_stride}, which the network hardly separates: {_list(names)}.',
+            f'than the output stride of {data.output_stride}, which the network hardly separates: {classes}.',
             'Train with --decoder_output_stride=4, or --output_stride=8; do not shrink the images.',
         )
 
 
-def _names(data: Data, ids: list[int]) -> list[str]:
-    return [data.class_text(int(i)) for i in ids]
-
-
-def _list(names: list[str], most: int = 8) -> str:
-    return ', '.join(names[:most]) + (f' and {len(names) - most} more' if len(names) > most else '')
+def _classes(data: Data, is_chosen: np.ndarray) -> str:
+    """Returns the first of the chosen classes, [num_classes] bool, as a text."""
+    return listed([data.class_text(int(i)) for i in np.flatnonzero(is_chosen)], _LISTED)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import contextlib
 import dataclasses
+import functools
 import json
 import os
 import pathlib
@@ -18,6 +19,7 @@ from deeplab import names
 from deeplab.checks import inspection, sample_repair, sources
 from deeplab.checks.data_rules import RULES
 from deeplab.checks.findings import Data
+from deeplab.checks.sample_repair import Repaired
 from deeplab.checks.sources import Split
 from deeplab.datasets import description_file, images
 from deeplab.datasets.descriptor import DatasetDescriptor
@@ -191,57 +193,49 @@ class _Copy:
 
     def add(self, split: Split) -> None:
         """Repairs and writes the samples of a split."""
-        kept: list[str] = []
+        kept: dict[str, None] = {}  # each name once, in order
         for rule, what in split.missing:
             self._leave_out(split.name, what, rule, _of_one(rule))
-        results = tqdm.tqdm(
-            self._results(split), f'copying {split.name}', len(split), unit='image', delay=2, leave=False,
-            disable=None,
-        )  # fmt: skip
-        for number, (name, result) in enumerate(results):
+        samples = overlap.map_in_order(
+            functools.partial(self._repaired, split), range(len(split)), processors.available_cores(), _AHEAD
+        )
+        bar = tqdm.tqdm(samples, f'copying {split.name}', len(split), unit='image', delay=2, leave=False, disable=None)
+        for number, (name, stem, repaired) in enumerate(bar):
             dropped = self._plan.dropped.get((split.name, number))
-            if isinstance(result, sample_repair.LeftOutError):
-                self._leave_out(split.name, name, *result.args)
+            if isinstance(repaired, sample_repair.LeftOutError):
+                self._leave_out(split.name, name, *repaired.args)
             elif dropped is not None:
                 self._leave_out(split.name, name, dropped, _of_one(dropped))
             else:
-                stem = self._written(split.name, *result)
-                if stem not in kept:
-                    kept.append(stem)
+                kept[self._written(split.name, stem, repaired)] = None
         if kept:
-            self._repairs.splits[split.name] = kept
+            self._repairs.splits[split.name] = list(kept)
 
     def _leave_out(self, split: str, name: str, rule: str, reason: str) -> None:
         self._repairs.left_out.append({'split': split, 'sample': name, 'rule': rule, 'reason': reason})
 
-    def _results(
-        self, split: Split
-    ) -> Iterator[tuple[str, tuple[str, sample_repair.Repaired] | sample_repair.LeftOutError]]:
-        """Yields name and result for each sample of a split, in order."""
+    def _repaired(self, split: Split, number: int) -> tuple[str, str, Repaired | sample_repair.LeftOutError]:
+        """Returns name and stem of a sample, and the repaired sample or why it is left out."""
+        try:
+            sample = split.read(number)
+        except DataError as error:
+            return f'{split.name} {number}', '', sample_repair.LeftOutError('corrupt', str(error))
+        try:
+            return sample.name, sample.stem, sample_repair.repair(sample, self._plan)
+        except sample_repair.LeftOutError as error:
+            return sample.name, sample.stem, error
 
-        def one(number: int) -> tuple[str, tuple[str, sample_repair.Repaired] | sample_repair.LeftOutError]:
-            try:
-                sample = split.read(number)
-            except DataError as error:
-                return f'{split.name} {number}', sample_repair.LeftOutError('corrupt', str(error))
-            try:
-                return sample.name, (sample.stem, sample_repair.repair(sample, self._plan))
-            except sample_repair.LeftOutError as error:
-                return sample.name, error
-
-        yield from overlap.map_in_order(one, range(len(split)), processors.available_cores(), _AHEAD)
-
-    def _written(self, split: str, stem: str, repaired: sample_repair.Repaired) -> str:
+    def _written(self, split: str, stem: str, repaired: Repaired) -> str:
         """Writes a sample under a name that no other image has; returns the name."""
         self._repairs.done.update(set(repaired.done))
         plain = _path(stem)
-        digests = tuple(inspection.digest(part) for part in (repaired.image, repaired.mask))
+        digests = inspection.digest(repaired.image), inspection.digest(repaired.mask)
         name, number = plain, 1
         while name.lower() in self._digests and self._digests[name.lower()] != digests:
             number += 1
             name = f'{plain}_{split}' if number == 2 else f'{plain}_{split}_{number}'
         if name.lower() not in self._digests:
-            self._digests[name.lower()] = (digests[0], digests[1])
+            self._digests[name.lower()] = digests
             suffix = _SUFFIXES[images.content_format(repaired.image)]
             for kind, file, content in (
                 ('images', f'{name}{suffix}', repaired.image),

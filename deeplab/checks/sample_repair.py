@@ -14,7 +14,7 @@ from PIL import ExifTags, Image
 
 from deeplab.checks import edges, label_rules, split_rules
 from deeplab.checks.findings import Data
-from deeplab.checks.inspection import FLAT, gray_picture, other_format
+from deeplab.checks.inspection import FLAT, JPEG_MAGIC, gray_picture, ids_of, other_format
 from deeplab.checks.sources import Sample
 from deeplab.datasets import images, orientation
 from deeplab.datasets.color_tables import ColorTable
@@ -61,9 +61,8 @@ def make_plan(data: Data, options: DoctorOptions) -> RepairPlan:
 def _correct_ids(data: Data) -> dict[int, tuple[int, str]]:
     """Returns the new id and the rule for each wrong id: of smooth edges, and of masks of a known pattern."""
     ignore_label = data.descriptor.ignore_label
-    counts = sum((facts.counts for facts in data.splits.values()), np.zeros(256, np.int64))
-    between = sum((facts.between for facts in data.splits.values()), np.zeros(256, np.int64))
-    soft = label_rules.interpolated(counts, between, ignore_label)
+    counts = data.total('counts')
+    soft = label_rules.interpolated(counts, data.total('between'), ignore_label)
     if soft:
         # At corners, some of their pixels do not lie between two others: ids that are as rare are soft, too.
         is_soft = (counts > 0) & (counts <= counts[soft].max())
@@ -129,7 +128,7 @@ def repair(sample: Sample, plan: RepairPlan) -> Repaired:
     Raises:
       LeftOutError: It cannot be repaired.
     """
-    done = ['misnamed'] * sample.is_misnamed + ['same_name'] * bool(sample.other_images)
+    done = ['misnamed'] * bool(sample.misnamed_mask) + ['same_name'] * bool(sample.other_images)
     image, header = _image(sample, done)
     mask = _mask(sample, plan, done)
     mask_header = images.read_mask(mask)
@@ -143,7 +142,7 @@ def repair(sample: Sample, plan: RepairPlan) -> Repaired:
         image, mask = _upright(image, mask, header, mask_header, decision, done)
     # Wrong ids follow from masks without colors, so they say nothing about ids that the table gives.
     has_table = plan.table is not None and 'color_mask' in done
-    mask = _with_ids(mask, dataclasses.replace(plan, ids={}) if has_table else plan, done)
+    mask = _with_ids(mask, plan, {} if has_table else plan.ids, done)
     _require_content(image, mask, plan)
     return Repaired(image, mask, done)
 
@@ -187,7 +186,7 @@ def _mask(sample: Sample, plan: RepairPlan, done: list[str]) -> bytes:
     content = sample.mask
     if content is None:
         raise LeftOutError('no_mask', 'it has no mask')
-    if content.startswith(b'\xff\xd8\xff'):
+    if content.startswith(JPEG_MAGIC):
         raise LeftOutError('jpeg_mask', 'the mask is a JPEG, which does not keep ids')
     try:
         if other_format(content):
@@ -201,7 +200,10 @@ def _mask(sample: Sample, plan: RepairPlan, done: list[str]) -> bytes:
         return _without_colors(content, plan)
     if plan.table is not None and plan.table.is_for(mask):
         done.append('color_mask')
-        return _of_colors(content, plan.table)
+        try:
+            return plan.table.as_ids(content)
+        except DataError as error:
+            raise LeftOutError('color_mask', f'the mask: {error}') from None
     try:
         gray = images.mask_as_gray_png(content, mask.orientation if mask.is_palette or mask.counts is None else 1, mask)
     except DataError as error:
@@ -216,26 +218,16 @@ def _without_colors(content: bytes, plan: RepairPlan) -> bytes:
     """Returns the ids of a mask of several channels: one of equal channels, or what the color table says."""
     with Image.open(io.BytesIO(content)) as image:
         bands = [np.asarray(band) for band in image.split()]
-    colors = bands[: 3 if len(bands) >= 3 else 1]
-    if len(bands) != 3 and not len(bands) == 4 and len(bands) != 2:
-        raise LeftOutError('color_mask', 'the channels of the mask are unknown')
-    if plan.table is not None and len(bands) >= 3:
+    first, *others = bands[: 3 if len(bands) >= 3 else 1]  # without alpha
+    reason = 'the meaning of the colors of the mask is unknown'
+    if plan.table is not None and others:
         try:
             return plan.table.as_ids(content)
         except DataError as error:
-            if not all(np.array_equal(colors[0], band) for band in colors):
-                raise LeftOutError('color_mask', f'the mask: {error}') from None
-    if not all(np.array_equal(colors[0], band) for band in colors):
-        raise LeftOutError('color_mask', 'the meaning of the colors of the mask is unknown')
-    return images.encode_png(colors[0])
-
-
-def _of_colors(content: bytes, table: ColorTable) -> bytes:
-    """Returns the ids of a mask with a palette or gray levels, by the table of their colors."""
-    try:
-        return table.as_ids(content)
-    except DataError as error:
-        raise LeftOutError('color_mask', f'the mask: {error}') from None
+            reason = f'the mask: {error}'
+    if not all(np.array_equal(first, band) for band in others):
+        raise LeftOutError('color_mask', reason)
+    return images.encode_png(first)
 
 
 def _resized(mask: bytes, mask_header: images.Mask, header: images.Header, done: list[str]) -> bytes:
@@ -249,8 +241,8 @@ def _resized(mask: bytes, mask_header: images.Mask, header: images.Header, done:
     if not is_plain or not is_scaled:
         raise LeftOutError('size', text)
     done.append('size')
-    with Image.open(io.BytesIO(images.mask_as_gray_png(mask))) as image:
-        return images.encode_png(np.asarray(image.resize((width, height), Image.Resampling.NEAREST)))
+    resized = Image.fromarray(ids_of(mask)).resize((width, height), Image.Resampling.NEAREST)
+    return images.encode_png(np.asarray(resized))
 
 
 def _upright(
@@ -264,10 +256,8 @@ def _upright(
     """Returns image and mask upright where it is known which of them are rotated; else as they are."""
     is_turned = header.size != mask_header.size
     if not is_turned and mask_header.orientation == orientation.UPRIGHT:
-        with Image.open(io.BytesIO(images.mask_as_gray_png(mask))) as opened:
-            ids = np.asarray(opened)
         factor = edges.factor_of(*header.size)
-        displayed = edges.fits_displayed(gray_picture(image, header), ids, header.orientation, factor)
+        displayed = edges.fits_displayed(gray_picture(image, header), ids_of(mask), header.orientation, factor)
         if displayed is None:
             return image, mask
         decision = orientation.Decision(displayed, False, True)
@@ -281,13 +271,12 @@ def _upright(
         raise LeftOutError(done[-1], str(error)) from None
 
 
-def _with_ids(mask: bytes, plan: RepairPlan, done: list[str]) -> bytes:
-    """Returns a mask with the right ids."""
-    with Image.open(io.BytesIO(images.mask_as_gray_png(mask))) as image:
-        ids = np.asarray(image)
+def _with_ids(mask: bytes, plan: RepairPlan, new_ids: Mapping[int, tuple[int, str]], done: list[str]) -> bytes:
+    """Returns a mask with the right ids, of which `new_ids` are as in `RepairPlan`."""
+    ids = ids_of(mask)
     table = np.arange(256, dtype=np.uint8)
     rules = {}
-    for wrong, (right, rule) in plan.ids.items():
+    for wrong, (right, rule) in new_ids.items():
         table[wrong] = right
         rules[wrong] = rule
     if plan.allowed is not None:
@@ -305,8 +294,7 @@ def _with_ids(mask: bytes, plan: RepairPlan, done: list[str]) -> bytes:
 
 def _require_content(image: bytes, mask: bytes, plan: RepairPlan) -> None:
     """Raises `LeftOutError` for a mask without a label, and for an image that shows nothing."""
-    with Image.open(io.BytesIO(images.mask_as_gray_png(mask))) as opened:
-        ids = np.asarray(opened)
+    ids = ids_of(mask)
     if (ids == plan.ignore_label).all():
         raise LeftOutError('all_ignored', 'every pixel of the mask is ignored')
     if np.ptp(gray_picture(image, images.read_header(image))) <= FLAT and len(np.unique(ids)) > 1:

@@ -8,7 +8,6 @@ import dataclasses
 import os
 import pathlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Protocol
 
 from deeplab import names
 from deeplab.datasets import (
@@ -28,6 +27,7 @@ from deeplab.datasets.pair_records import PairRecords
 from deeplab.datasets.record_index import Records
 from deeplab.errors import DataError, OptionError
 from deeplab.files import storage
+from deeplab.names import agreeing, counted
 from deeplab.options import IMAGE_FORMATS, DoctorOptions
 from deeplab.wording import option
 
@@ -40,6 +40,7 @@ _SEARCHED_IMAGES = (*IMAGE_FORMATS, *_OTHER_FORMATS)
 _SEARCHED_MASKS = (*file_pairs.MASK_FORMATS, *_OTHER_FORMATS)
 _SEPARATORS = '_-. '  # first character of an ending such as _mask
 WHOLE = 'all'  # name of the only split of folders without lists
+UNUSED_MASK = 'unused_mask'  # kind of the remark on masks without an image
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,8 +52,7 @@ class Sample:
       image: bytes of the image's file.
       mask: bytes of the mask's file; None if there is none.
       stem: name without extension.
-      mask_name: name of the mask in messages; '' in records.
-      is_misnamed: whether the mask has not exactly the name of the image.
+      misnamed_mask: path of the mask if it has not exactly the name of the image; else ''.
       other_images: paths of further images of this name.
       sums: length and checksum of the record if it was made from files; else empty.
     """
@@ -61,25 +61,9 @@ class Sample:
     image: bytes
     mask: bytes | None
     stem: str
-    mask_name: str = ''
-    is_misnamed: bool = False
+    misnamed_mask: str = ''
     other_images: tuple[str, ...] = ()
     sums: tuple[int, ...] = ()
-
-
-class Split(Protocol):
-    """A split; reading it is safe from several threads at once."""
-
-    name: str
-
-    @property
-    def missing(self) -> Sequence[tuple[str, str]]:
-        """(rule, what) of everything that cannot be read as a sample."""
-
-    def __len__(self) -> int: ...
-
-    def read(self, number: int) -> Sample:
-        """Returns sample `number`; raises `DataError` if it cannot be read."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -93,11 +77,9 @@ class Source:
       mask_folder: folder of the masks; None for records.
       list_folder: folder of the lists of files; None without lists.
       is_described: whether a description names the folders, so that programs read them without records.
-      unused_masks: names of masks without an image.
-      unlisted: names of images with masks that are in no list, or in no folder of a split.
       has_unmatched: whether files without a partner are in no split, so that builders need `allow_unmatched`.
       mask_suffix: end of the names of all masks that images need; '' if they need none, or it is given.
-      remarks: remarks on files that are left out of splits, and on texts that are not lists.
+      remarks: remarks on files that are in no split, and on texts that are not lists.
     """
 
     splits: Sequence[Split]
@@ -106,11 +88,14 @@ class Source:
     mask_folder: str | None = None
     list_folder: str | None = None
     is_described: bool = False
-    unused_masks: tuple[str, ...] = ()
-    unlisted: tuple[str, ...] = ()
     has_unmatched: bool = False
     mask_suffix: str = ''
-    remarks: tuple[folder_splits.Remark, ...] = ()
+    remarks: Sequence[folder_splits.Remark] = ()
+
+    @property
+    def has_unlisted(self) -> bool:
+        """Whether images with masks are in no list, or in no folder of a split."""
+        return any(remark.kind == folder_splits.UNLISTED for remark in self.remarks)
 
 
 def open_source(options: DoctorOptions) -> Source:
@@ -152,7 +137,7 @@ def _splits(options: DoctorOptions) -> Source:
     split_pairs = {path.name: pair for path in inner.values() if (pair := _pair(_folders_in(path)))}
     if split_pairs:
         return Source(
-            [_whole(_FolderPair(*pair, options.mask_suffix), name) for name, pair in split_pairs.items()], False
+            [_FolderPair(*pair, options.mask_suffix).split(name) for name, pair in split_pairs.items()], False
         )
     raise DataError(
         f"'{options.data}' holds neither shards (SPLIT-00000-of-00004.tfrecord) nor a folder of images with one of "
@@ -177,9 +162,9 @@ def _from_description(named: segmentation_dataset.FolderSource, options: DoctorO
         options = dataclasses.replace(options, data=root, list_folder=lists, mask_suffix=given.mask_suffix)
         source = _from_files(options, pathlib.Path(given.image_folder), pathlib.Path(given.mask_folder))
         return dataclasses.replace(source, is_described=True)
-    splits = [_Items(name, items) for name, items in items_of.items()]
+    splits = [FileSplit(name, items) for name, items in items_of.items()]
     return Source(
-        splits, False, given.image_folder, given.mask_folder, given.list_folder or None, True, remarks=tuple(remarks)
+        splits, False, given.image_folder, given.mask_folder, given.list_folder or None, True, remarks=remarks
     )
 
 
@@ -213,30 +198,62 @@ class _FolderPair:
         file_pairs.require_masks(files.masks, self.mask_folder, mask_suffix, 'DoctorOptions')
         self.images, self.masks = files
         self.partners = partners(sorted(self.images), self.masks)
+        self._mask_of = {stem: self.masks[partner][0] for stem, partner in self.partners.items()}
 
-    def source(self, splits: Sequence[_Files], list_folder: str | None = None, others: Collection[str] = ()) -> Source:
+    def split(
+        self, name: str, stems: Iterable[str] | None = None, missing: Sequence[tuple[str, str]] = ()
+    ) -> FileSplit:
+        """Returns the images of some stems, None for all of them, with their masks."""
+        items = [
+            pairs.SourceFiles(self.images[stem][0], self._mask_of.get(stem), stem)
+            for stem in (sorted(self.images) if stems is None else stems)
+        ]
+        return FileSplit(name, items, missing, self)
+
+    def misnamed_mask(self, stem: str) -> str:
+        """Returns the path of an image's mask for messages if it has another name; else ''."""
+        is_misnamed = self.partners.get(stem, stem) != stem
+        return names.shown(os.path.relpath(self._mask_of[stem], self.mask_folder)) if is_misnamed else ''
+
+    def other_images(self, stem: str) -> tuple[str, ...]:
+        """Returns the paths of further images of a name for messages."""
+        return tuple(names.shown(os.path.relpath(path, self.image_folder)) for path in self.images[stem][1:])
+
+    def source(
+        self,
+        splits: Sequence[FileSplit],
+        list_folder: str | None = None,
+        others: Collection[str] = (),
+        remarks: Sequence[folder_splits.Remark] = (),
+    ) -> Source:
         """Returns the splits with the files that no split uses.
 
         Args:
           splits: the splits.
           list_folder: folder of their lists; None for none.
           others: stems of the images that are in none of them.
+          remarks: remarks on the lists.
         """
-        unused = set(self.masks) - set(self.partners.values())
-        unlisted = [stem for stem in others if stem in self.partners]
-        shown = [tuple(map(names.shown, sorted(group))) for group in (unused, unlisted)]
-        has_unmatched = bool(unused) or len(unlisted) < len(others)
+        unused = sorted(set(self.masks) - set(self.partners.values()))
+        unlisted = sorted(stem for stem in others if stem in self.partners)
+        outside = 'are in no list' if list_folder else 'are in no folder of a split'
+        of_files = [
+            folder_splits.Remark(kind, f'{counted(len(stems), noun)} {agreeing(len(stems), what)}', tuple(stems))
+            for kind, stems, noun, what in (
+                (UNUSED_MASK, unused, 'mask', 'have no image'),
+                (folder_splits.UNLISTED, unlisted, 'image', outside),
+            )
+            if stems
+        ]
         return Source(
             splits,
             False,
             self.image_folder,
             self.mask_folder,
             list_folder,
-            False,
-            shown[0],
-            shown[1],
-            has_unmatched,
-            _ending(self.partners),
+            has_unmatched=bool(unused) or len(unlisted) < len(others),
+            mask_suffix=_ending(self.partners),
+            remarks=[*of_files, *remarks],
         )
 
 
@@ -248,17 +265,17 @@ def _from_files(options: DoctorOptions, image_folder: pathlib.Path, mask_folder:
     list_folder, lists = _lists(options, search, remarks.append)
     if lists:
         splits = [_listed(path, pair, search) for path in lists]
-        listed = {stem for split in splits for stem in split.stems}
+        listed = {item.name for split in splits for item in split.items}
         others = [stem for stem in pair.images if stem not in listed]
-        return dataclasses.replace(pair.source(splits, os.path.normpath(list_folder), others), remarks=tuple(remarks))
+        return pair.source(splits, os.path.normpath(list_folder), others, remarks)
     in_folders: dict[str, list[str]] = {}
     for stem in sorted(pair.images):
         in_folders.setdefault(stem.partition('/')[0] if '/' in stem else '', []).append(stem)
     both = in_folders.keys() & {mask.partition('/')[0] for mask in pair.masks if '/' in mask}
     if any(folder_splits.usual_split(name) for name in both):
-        splits = [_Files(name, in_folders[name], pair) for name in sorted(both)]
+        splits = [pair.split(name, in_folders[name]) for name in sorted(both)]
         return pair.source(splits, others=[stem for name in in_folders.keys() - both for stem in in_folders[name]])
-    return pair.source([_whole(pair)])
+    return pair.source([pair.split(WHOLE)])
 
 
 def _lists(
@@ -279,21 +296,15 @@ def _lists(
     return '', []
 
 
-def _listed(path: pathlib.Path, pair: _FolderPair, search: split_lists.Search) -> _Files:
+def _listed(path: pathlib.Path, pair: _FolderPair, search: split_lists.Search) -> FileSplit:
     """Returns the split of a list; lines that name no image, or one name of several images, are missing ones."""
     try:
         lines = split_lists.read(path)
     except DataError:  # it is empty or no text: a split without an image is a finding
         lines = []
     stems = [search.find(line) for line in lines]
-    split = _Files(path.stem, [stem for stem in stems if stem is not None], pair)
-    split.missing += [('no_image', names.shown(line)) for line, stem in zip(lines, stems, strict=True) if stem is None]
-    return split
-
-
-def _whole(pair: _FolderPair, name: str = WHOLE) -> _Files:
-    """Returns all images of a folder as a split."""
-    return _Files(name, sorted(pair.images), pair)
+    missing = [('no_image', names.shown(line)) for line, stem in zip(lines, stems, strict=True) if stem is None]
+    return pair.split(path.stem, [stem for stem in stems if stem is not None], missing)
 
 
 def _records(directory: str, name: str) -> RecordSplit:
@@ -333,62 +344,45 @@ class RecordSplit:
         return Sample(name, parsed.image_bytes, parsed.label_bytes, parsed.image_name, sums=sums)
 
 
-class _Files:
-    """A split in files: images, and the masks of the same names without extension."""
+class FileSplit:
+    """A split in files: images, and the masks that belong to them."""
 
-    def __init__(self, name: str, stems: Sequence[str], pair: _FolderPair) -> None:
+    def __init__(
+        self,
+        name: str,
+        items: Sequence[pairs.SourceFiles],
+        missing: Sequence[tuple[str, str]] = (),
+        pair: _FolderPair | None = None,
+    ) -> None:
+        """Creates the object; `pair` has what is unusual about the names of files that no description names."""
         self.name = name
-        self.missing: list[tuple[str, str]] = []
-        self.stems = stems
+        self.items = items
+        self.missing = missing
         self._pair = pair
 
     def __len__(self) -> int:
-        return len(self.stems)
+        return len(self.items)
 
     def read(self, number: int) -> Sample:
-        """Returns an image with its mask."""
-        stem, pair = self.stems[number], self._pair
-        image, *others = pair.images[stem]
-        partner = pair.partners.get(stem)
-        mask = None if partner is None else pair.masks[partner][0]
-        name, *other_names = (names.shown(os.path.relpath(path, pair.image_folder)) for path in (image, *others))
+        """Returns an image with its mask, of ids where a description gives its colors a meaning."""
+        item = self.items[number]
+        name = names.shown(item.name + os.path.splitext(item.image)[1])
         try:
-            return Sample(
-                name,
-                pathlib.Path(image).read_bytes(),
-                None if mask is None else pathlib.Path(mask).read_bytes(),
-                stem,
-                '' if mask is None else names.shown(os.path.relpath(mask, pair.mask_folder)),
-                partner not in (None, stem),
-                tuple(other_names),
-            )
+            image = pathlib.Path(item.image).read_bytes()
+            mask = None if item.label is None else pathlib.Path(item.label).read_bytes()
         except OSError as error:
             raise DataError(f'{name}: {error.strerror}') from None
-
-
-class _Items:
-    """A split of the images and masks that a description names, as training reads them."""
-
-    def __init__(self, name: str, items: Sequence[pairs.SourceFiles]) -> None:
-        self.name = name
-        self.missing: list[tuple[str, str]] = []
-        self._items = items
-
-    def __len__(self) -> int:
-        return len(self._items)
-
-    def read(self, number: int) -> Sample:
-        """Returns an image with its mask, of ids where colors have a meaning."""
-        item = self._items[number]
-        name, label = names.shown(item.name + os.path.splitext(item.image)[1]), item.label or ''
-        try:
-            image, mask = pathlib.Path(item.image).read_bytes(), pathlib.Path(label).read_bytes()
-        except OSError as error:
-            raise DataError(f'{name}: {error.strerror}') from None
-        if item.source is not None:
+        if item.source is not None and item.label is not None:
             with contextlib.suppress(DataError):  # another rule names what is wrong with it
-                mask = item.source.mask(label)
-        return Sample(name, image, mask, item.name, names.shown(os.path.basename(label)))
+                mask = item.source.mask(item.label)
+        if self._pair is None:
+            return Sample(name, image, mask, item.name)
+        return Sample(
+            name, image, mask, item.name, self._pair.misnamed_mask(item.name), self._pair.other_images(item.name)
+        )
+
+
+Split = RecordSplit | FileSplit  # reading is safe from several threads at once
 
 
 def partners(stems: Iterable[str], masks: Collection[str]) -> dict[str, str]:

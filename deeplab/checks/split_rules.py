@@ -63,52 +63,39 @@ def _repeated(data: Data, name: str, images: Sequence[ImageSummary]) -> Iterator
         if image.digest in first:
             cases.append((name, Case(f'{image.name} is a copy of {first[image.digest].name}', image.number)))
         first.setdefault(image.digest, image)
-    if cases:
-        said = agreeing(len(cases), 'are in it more than once, with the same bytes')
-        what = f"{counted(len(cases), 'image')} of split '{name}' {said}."
-        yield data.finding('repeated', name, what, cases=cases)
+    yield from data.of_images('repeated', name, cases, 'are in it more than once, with the same bytes')
 
 
 def _shared(data: Data, one: str, other: str) -> Iterator[Finding]:
-    """Yields findings about images of one split that are, exactly or nearly, in another."""
+    """Yields findings about images of `other` that are in `one`: the same, similar ones, or neighbors in a video."""
     first, second = data.splits[one].images, data.splits[other].images
-    by_digest = {image.digest: image for image in first}
-    exact = [(by_digest[image.digest], image) for image in second if image.digest in by_digest]
     where = f'{one}, {other}'
-    if exact:
-        yield data.finding(
-            'overlap',
-            where,
-            f"{counted(len(exact), 'image')} of split '{other}' {agreeing(len(exact), 'are')} also in split '{one}', "
-            'with the same bytes: metrics on them do not show how well the network does on other images.',
-            cases=[(other, Case(_copy(b, a), b.number)) for a, b in exact],
-        )
+    by_digest = {image.digest: image for image in first}
+    copies = [image for image in second if image.digest in by_digest]
+    yield from data.of_images(
+        'overlap',
+        where,
+        [(other, Case(_copy(image, by_digest[image.digest]), image.number)) for image in copies],
+        f"are also in split '{one}', with the same bytes: metrics on them do not show how well the network does on "
+        'other images',
+    )
     places = similarity.similar_pairs([image.thumbnail for image in first], [image.thumbnail for image in second])
-    pairs = [(first[i], second[j]) for i, j in places if second[j].digest not in by_digest]
-    if pairs:
-        yield data.finding(
-            'similar',
-            where,
-            f"{counted(len(pairs), 'image')} of split '{other}' {agreeing(len(pairs), 'look')} almost like one in "
-            f"split '{one}', as frames of one video do: metrics on them are too optimistic.",
-            cases=[(other, Case(f'{b.name} looks like {a.name}', b.number)) for a, b in pairs],
-        )
-    named = {image.digest for _, image in pairs} | by_digest.keys()
-    yield from _in_sequence(data, one, other, [image for image in second if image.digest not in named])
-
-
-def _in_sequence(data: Data, one: str, other: str, images: Sequence[ImageSummary]) -> Iterator[Finding]:
-    """Yields a finding about images of the split `other` that follow or precede one of the split `one` in a video."""
-    neighbors = similarity.shared_neighbors(data.splits[one].images, images)
-    if neighbors:
-        yield data.finding(
-            'sequence',
-            f'{one}, {other}',
-            f"{counted(len(neighbors), 'image')} of split '{other}' {agreeing(len(neighbors), 'have')} a number beside "
-            f"an image of split '{one}', and most of them look like that image, as frames of one video do: "
-            'metrics on them are too optimistic.',
-            cases=[(other, Case(f'{b.name} is beside {a.name}', b.number)) for a, b in neighbors],
-        )
+    similar = [(first[i], second[j]) for i, j in places if second[j].digest not in by_digest]
+    yield from data.of_images(
+        'similar',
+        where,
+        [(other, Case(f'{b.name} looks like {a.name}', b.number)) for a, b in similar],
+        f"look almost like one in split '{one}', as frames of one video do: metrics on them are too optimistic",
+    )
+    named = {image.digest for _, image in similar} | by_digest.keys()
+    neighbors = similarity.shared_neighbors(first, [image for image in second if image.digest not in named])
+    yield from data.of_images(
+        'sequence',
+        where,
+        [(other, Case(f'{b.name} is beside {a.name}', b.number)) for a, b in neighbors],
+        f"have a number beside an image of split '{one}', and most of them look like that image, as frames of one "
+        'video do: metrics on them are too optimistic',
+    )
 
 
 def _copy(image: ImageSummary, other: ImageSummary) -> str:
@@ -120,23 +107,20 @@ def _inconsistent(data: Data) -> Iterator[Finding]:
     """Yields a finding about images that are equal or look almost alike and have different masks."""
     cases = []
     seen: dict[bytes, ImageSummary] = {}
-    splits = [(name, facts.images) for name, facts in data.splits.items()]
-    for name, images in splits:
+    for name, facts in data.splits.items():
+        images = facts.images
         for image in images:
             other = seen.setdefault(image.digest, image)
             if other.mask_digest and image.mask_digest and _differ(other, image, 1):
                 cases.append((name, Case(_copy(image, other), image.number)))
         alike = similarity.alike_in_order([image.thumbnail for image in images])
-        followed = [(images[i], images[i + 1]) for i, is_alike in enumerate(alike) if is_alike]
         cases += [
             (name, Case(f'{b.name} looks like {a.name}', b.number))
-            for a, b in followed
-            if a.digest != b.digest and _differ(a, b, _LEAST_AGREEMENT)
+            for (a, b), is_alike in zip(itertools.pairwise(images), alike, strict=True)
+            if is_alike and a.digest != b.digest and _differ(a, b, _LEAST_AGREEMENT)
         ]
-    if cases:
-        said = agreeing(len(cases), 'have another mask than an equal image, or than an image that looks alike')
-        what = f'{counted(len(cases), "image")} {said}.'
-        yield data.finding('inconsistent', '', what, cases=cases)
+    said = 'have another mask than an equal image, or than an image that looks alike'
+    yield from data.of_images('inconsistent', '', cases, said)
 
 
 def _differ(one: ImageSummary, other: ImageSummary, least: float) -> bool:

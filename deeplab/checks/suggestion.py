@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Iterable
 
 import numpy as np
 
 from deeplab.checks import sources
-from deeplab.checks.findings import Data
+from deeplab.checks.findings import Data, Finding
 from deeplab.checks.label_rules import LABEL_WEIGHTS
 from deeplab.datasets import description_file, folder_splits
 from deeplab.names import shell_quoted
@@ -60,48 +59,32 @@ class Suggestion:
     lines: tuple[str, ...]
 
 
-class _Building(NamedTuple):
-    """How records of files are built.
-
-    Attributes:
-      lines: the commands; none if programs read the data set as it is.
-      splits: name of each split in the records by its name in the data set.
-    """
-
-    lines: list[str]
-    splits: Mapping[str, str]
-
-
-def suggest(data: Data, options: DoctorOptions, dataset: str | None, is_uneven: bool) -> Suggestion | None:
-    """Returns sizes and command lines for the data set; None without an image to train on.
-
-    Args:
-      data: the data set with the facts about its splits.
-      options: where the data set is.
-      dataset: value for --dataset; None if the description lies beside the records.
-      is_uneven: whether rare classes should weigh more.
-    """
+def suggest(data: Data, findings: Iterable[Finding], options: DoctorOptions) -> Suggestion | None:
+    """Returns sizes and command lines for a data set with these findings; None without an image to train on."""
     facts = data.splits.get(data.train)
     if facts is None or not facts.images:
         return None
+    # No description is named that lies beside the records, or that the builder writes there.
+    dataset = options.dataset or (None if data.has_description else description_file.FILE_NAME)
+    is_uneven = any(finding.rule == 'uneven' for finding in findings)
     stride = data.output_stride
     sizes = np.array(list(facts.image_sizes))
     common = np.array(facts.image_sizes.most_common(1)[0][0])
     crop = tuple(min(side, *crop_sizes.below([_LARGEST_CROP], stride)) for side in crop_sizes.above(common, stride))
-    every = [sizes.max(axis=0)]
     if (evaluated := data.splits.get(data.evaluated)) is not None and evaluated.image_sizes:
-        every = [np.array(list(evaluated.image_sizes)).max(axis=0)]
-    eval_crop = crop_sizes.above(every[0], stride)
+        sizes = np.array(list(evaluated.image_sizes))
+    eval_crop = crop_sizes.above(sizes.max(axis=0), stride)
     free = memory.free()
     batch = _batch_size(crop[0] * crop[1], len(facts.images), free)
     rate = float(f'{_RATE * batch / _OF_BATCH:.2g}')
     steps = int(min(max(-(-len(facts.images) * _EPOCHS // batch), _FEWEST_STEPS), _MOST_STEPS))
-    building = _building(data, options, dataset)
-    is_split_by_builder = bool(building.lines) and data.train == sources.WHOLE
+    lines, splits = _build_lines(data, options, dataset)
+    directory = _RECORDS if lines else options.data
+    is_split_by_builder = bool(lines) and data.train == sources.WHOLE
     train = {
         **({'dataset': dataset} if dataset else {}),
-        'dataset_dir': _RECORDS if building.lines else options.data,
-        'train_split': building.splits[data.train],
+        'dataset_dir': directory,
+        'train_split': splits[data.train],
         'train_logdir': 'logs/train',
         'model_variant': 'mobilenet_v2',  # of _INITIAL, whose preset would set --dataset, too
         'tf_initial_checkpoint': f'{_CHECKPOINTS}/{catalog.get(_INITIAL).folder}',
@@ -113,11 +96,11 @@ def suggest(data: Data, options: DoctorOptions, dataset: str | None, is_uneven: 
         'training_number_of_steps': str(steps),
         'fine_tune_batch_norm': str(batch >= _FEWEST_FOR_STATISTICS).lower(),
     }
-    lines = [*building.lines, f'deeplab download {_INITIAL} --cache_dir={_CHECKPOINTS}']
+    lines.append(f'deeplab download {_INITIAL} --cache_dir={_CHECKPOINTS}')
     lines.append(_line('train', train) + (f' {LABEL_WEIGHTS}' if is_uneven else ''))
     if evaluated is not None or is_split_by_builder:
         kept: dict[str, str] = {key: value for key, value in train.items() if key in ('dataset', 'dataset_dir')}
-        split = DoctorOptions.eval_split if is_split_by_builder else building.splits[data.evaluated]
+        split = DoctorOptions.eval_split if is_split_by_builder else splits[data.evaluated]
         kept |= {'eval_split': split, 'checkpoint_dir': 'logs/train', 'eval_logdir': 'logs/eval'}
         kept |= {'eval_crop_size': f'{eval_crop[0]},{eval_crop[1]}', 'max_number_of_evaluations': '1'}
         lines.append(_line('eval', kept))
@@ -131,19 +114,23 @@ def _batch_size(pixels: int, images: int, free: int | None) -> int:
     return next(fitting, 1)
 
 
-def _building(data: Data, options: DoctorOptions, dataset: str | None) -> _Building:
-    """Returns the commands that build records of files, with the description of the data set."""
+def _build_lines(data: Data, options: DoctorOptions, dataset: str | None) -> tuple[list[str], dict[str, str]]:
+    """Returns the commands that build records of files, and the names of the splits in the records.
+
+    There are no commands if programs read the data set as it is.
+    """
     source = data.source
     unchanged = {name: name for name in data.splits}
     if source.is_records or source.is_described:
-        return _Building([], unchanged)
+        return [], unchanged
     lines, splits = [], _splits_of_builder(data)
+    kinds = ('image', 'mask', 'list')
     flags: dict[str, str | None]
-    flags = {'image_folder': source.image_folder, 'mask_folder': source.mask_folder, 'list_folder': source.list_folder}
     if source.image_folder is None or splits is None:  # the copy brings folders together, and has lists
         lines, splits = [repair_line(options, data)], unchanged
-        flags = {f'{kind}_folder': f'{_copy(options)}/{kind}s' for kind in ('image', 'mask', 'list')}
+        flags = {f'{kind}_folder': f'{_copy(options)}/{kind}s' for kind in kinds}
     else:
+        flags = {f'{kind}_folder': getattr(source, f'{kind}_folder') for kind in kinds}
         flags['mask_suffix'] = options.mask_suffix or source.mask_suffix
         flags['allow_unmatched'] = 'true' if source.has_unmatched else None
     given = {name: value for name, value in flags.items() if value}
@@ -157,14 +144,14 @@ def _building(data: Data, options: DoctorOptions, dataset: str | None) -> _Build
         given['num_classes'] = str(data.descriptor.num_classes)
         if data.descriptor.ignore_label != BuilderOptions.ignore_label:
             given['ignore_label'] = str(data.descriptor.ignore_label)
-    return _Building([*lines, _line('build_folder_data', {**given, 'output_dir': _RECORDS})], splits)
+    return [*lines, _line('build_folder_data', {**given, 'output_dir': _RECORDS})], splits
 
 
 def _splits_of_builder(data: Data) -> dict[str, str] | None:
     """Returns the name that `build_folder_data` gives each split; None if it would make other splits."""
     if data.source.list_folder is not None:
         return {name: name for name in data.splits}
-    if data.source.unlisted:  # the folders of splits count only if they have all images
+    if data.source.has_unlisted:  # the folders of splits count only if they have all images
         return None
     if sources.WHOLE in data.splits:
         return {sources.WHOLE: DoctorOptions.train_split}

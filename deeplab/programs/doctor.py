@@ -16,7 +16,6 @@ import json
 import math
 import os
 import re
-import tempfile
 from collections.abc import Collection
 from typing import Any
 
@@ -35,11 +34,11 @@ from deeplab.checks import (
     suggestion,
 )
 from deeplab.checks.data_rules import SEVERITIES
+from deeplab.checks.diagnosis import Diagnosis
+from deeplab.checks.facts import Facts
 from deeplab.checks.findings import Data, Finding
 from deeplab.checks.inspection import Criteria
-from deeplab.checks.outcome import Outcome
 from deeplab.checks.repaired_copy import Repairs
-from deeplab.checks.suggestion import Suggestion
 from deeplab.datasets import color_tables, description_file, folder_splits
 from deeplab.datasets import descriptor as descriptor_lib
 from deeplab.datasets.color_tables import ColorTable
@@ -51,28 +50,6 @@ from deeplab.options import DoctorOptions
 from deeplab.wording import option
 
 _NAME = 'deeplab_doctor'
-_FAULTY = 1  # exit status with harmful findings
-
-
-@dataclasses.dataclass(frozen=True)
-class Diagnosis:
-    """Result of the program.
-
-    Attributes:
-      findings: findings in order of harm.
-      suggestion: command lines for the data; None without a split to train on.
-      path: path of the JSON file.
-      status: 1 if a finding is harmful, in the repaired copy if there is one; else 0.
-      report: text for the user.
-      remaining: findings in the repaired copy.
-    """
-
-    findings: tuple[Finding, ...]
-    suggestion: Suggestion | None
-    path: str
-    status: int
-    report: str
-    remaining: tuple[Finding, ...] = ()
 
 
 def run(options: DoctorOptions) -> Diagnosis:
@@ -84,79 +61,71 @@ def run(options: DoctorOptions) -> Diagnosis:
       OutputError: A file or the repaired copy cannot be written; the error carries the report.
     """
     path = _in_folder(options.output, '.json')
-    _check_writable('DoctorOptions.output', path)
     page = None if options.html is None else _in_folder(options.html, '.html')
-    if page is not None:
-        _check_writable('DoctorOptions.html', page)
+    for field, name in (('DoctorOptions.output', path), ('DoctorOptions.html', page)):
+        if name is not None:
+            output_files.require_folder(os.path.dirname(name) or '.', field)
     with repaired_copy.reserved(options) as repairs:
-        data = examine(options)
-        findings = find(data)
-        suggested, has_description = _suggestion(data, findings, options)
-        is_repairable = options.fix is None and any(finding.repair for finding in findings)
-        repair = suggestion.repair_line(options, data) if is_repairable else ''
-        outcome = Outcome(options.data, data, findings, _class_table(data), suggested, has_description, repair)
+        diagnosis = _diagnose(options)
         if options.fix is not None:
-            outcome = _with_copy(outcome, options, repairs or _copied(outcome, options, options.fix))
-        report = _write(outcome, path, page)
-    status = _FAULTY if outcome.is_faulty else 0
-    return Diagnosis(findings, outcome.suggestion, path, status, report, outcome.remaining)
+            diagnosis = _with_copy(diagnosis, options, repairs or _copied(diagnosis, options, options.fix))
+        elif any(finding.repair for finding in diagnosis.findings):
+            line = suggestion.repair_line(options, diagnosis.data)
+            diagnosis = dataclasses.replace(diagnosis, repair_line=line)
+        report = _write(diagnosis, path, page)
+    return dataclasses.replace(diagnosis, path=path, report=report)
 
 
-def _write(outcome: Outcome, path: str, page: str | None) -> str:
+def _diagnose(options: DoctorOptions) -> Diagnosis:
+    """Reads a data set; returns the findings with suitable command lines."""
+    data = examine(options)
+    findings = find(data)
+    return Diagnosis(options.data, data, findings, _class_table(data), suggestion.suggest(data, findings, options))
+
+
+def _write(diagnosis: Diagnosis, path: str, page: str | None) -> str:
     """Writes the JSON file and the page, then notes in the repaired copy that it is done; returns the report.
 
     Raises:
       OutputError: A file cannot be written.
     """
-    contents = [('DoctorOptions.output', path, json.dumps(outcome.as_json(), indent=1) + '\n')]
+    contents = [('DoctorOptions.output', path, json.dumps(diagnosis.as_json(), indent=1) + '\n')]
     if page is not None:
-        contents.append(('DoctorOptions.html', page, html_report.render(outcome)))
+        contents.append(('DoctorOptions.html', page, html_report.render(diagnosis)))
     written: list[str] = []
     for field, name, content in contents:
-        with output_files.writing_to(name, field, '\n'.join(outcome.lines(written))):
+        with output_files.writing_to(name, field, '\n'.join(diagnosis.lines(written))):
+            os.makedirs(os.path.dirname(name) or '.', exist_ok=True)
             writing.remove_leftovers(os.path.dirname(name), re.escape(os.path.basename(name)))
             with writing.atomic_write(name) as stream:
                 stream.write(content)
         written.append(name)
-    if outcome.repairs is not None:
+    if diagnosis.repairs is not None:
         with contextlib.suppress(OSError):  # the copy is complete; the same line would find its findings again
-            repaired_copy.finish(outcome.repairs)
-    return '\n'.join(outcome.lines(written))
+            repaired_copy.finish(diagnosis.repairs)
+    return '\n'.join(diagnosis.lines(written))
 
 
-def _copied(outcome: Outcome, options: DoctorOptions, folder: str) -> Repairs:
+def _copied(diagnosis: Diagnosis, options: DoctorOptions, folder: str) -> Repairs:
     """Writes the repaired copy; returns what was done.
 
     Raises:
       OutputError: No image can be kept, or the copy cannot be written.
     """
     try:
-        return repaired_copy.write(outcome.data, options, folder)
+        return repaired_copy.write(diagnosis.data, options, folder)
     except DataError as error:
-        raise OutputError(str(error), '\n'.join(outcome.lines([]))) from error
+        raise OutputError(str(error), '\n'.join(diagnosis.lines([]))) from error
 
 
-def _with_copy(outcome: Outcome, options: DoctorOptions, repairs: Repairs) -> Outcome:
-    """Returns the outcome with what was done in the repaired copy, and what is still wrong there."""
-    folder = repairs.folder
+def _with_copy(diagnosis: Diagnosis, options: DoctorOptions, repairs: Repairs) -> Diagnosis:
+    """Returns the diagnosis with what was done in the repaired copy, and what is still wrong there."""
     of_copy = dataclasses.replace(
-        options, data=folder, image_folder=None, mask_folder=None, mask_suffix='', list_folder=None, fix=None,
+        options, data=repairs.folder, image_folder=None, mask_folder=None, mask_suffix='', list_folder=None, fix=None,
         colors=None, ignore_other_ids=False,
     )  # fmt: skip
-    data = examine(of_copy)
-    remaining = find(data)
-    suggested, has_description = _suggestion(data, remaining, of_copy)
-    return dataclasses.replace(
-        outcome, repairs=repairs, remaining=remaining, suggestion=suggested, has_description=has_description
-    )
-
-
-def _suggestion(data: Data, findings: tuple[Finding, ...], options: DoctorOptions) -> tuple[Suggestion | None, bool]:
-    """Returns suitable command lines, and whether they need no further description of the data set."""
-    has_own = not data.source.is_records or description_file.beside(options.data) is not None
-    name = options.dataset or (None if has_own else description_file.FILE_NAME)
-    is_uneven = any(finding.rule == 'uneven' for finding in findings)
-    return suggestion.suggest(data, options, name, is_uneven), options.dataset is not None or has_own
+    copy = _diagnose(of_copy)
+    return dataclasses.replace(diagnosis, repairs=repairs, copy=copy, suggestion=copy.suggestion)
 
 
 def examine(options: DoctorOptions) -> Data:
@@ -190,13 +159,14 @@ def examine(options: DoctorOptions) -> Data:
     if train not in splits and len(splits) == 1:
         train = next(iter(splits))
     if described is None or options.num_classes is not None:
-        counts = sum((facts.counts for facts in splits.values()), np.zeros(256, np.int64))
-        classes = num_classes or _largest_class(counts, ignore_label) + 1
+        classes = num_classes or max((_largest_class(facts, ignore_label) for facts in splits.values()), default=1) + 1
         described = DatasetDescriptor(options.data, classes, ignore_label)
     described = dataclasses.replace(described, ignore_label=ignore_label)
+    has_description = name is not None or not source.is_records
     return Data(
-        described, num_classes is None, splits, train, evaluated, source, options.output_stride, table, table_option
-    )
+        described, num_classes is None, splits, train, evaluated, source, options.output_stride, has_description,
+        table, table_option,
+    )  # fmt: skip
 
 
 def _colors(
@@ -221,10 +191,9 @@ def _chosen(wanted: str, splits: Collection[str]) -> str:
     return similar[0] if wanted not in splits and len(similar) == 1 else wanted
 
 
-def _largest_class(counts: np.ndarray, ignore_label: int) -> int:
+def _largest_class(facts: Facts, ignore_label: int) -> int:
     """Returns the largest id that is not ignored, at least 1."""
-    ids = [int(i) for i in np.flatnonzero(counts) if i != ignore_label]
-    return max(ids, default=1) or 1
+    return max([1, *(int(i) for i in np.flatnonzero(facts.counts) if i != ignore_label)])
 
 
 def find(data: Data) -> tuple[Finding, ...]:
@@ -243,13 +212,6 @@ def find(data: Data) -> tuple[Finding, ...]:
 def _in_folder(path: str, suffix: str) -> str:
     """Returns the path of a file that may be given by its folder."""
     return os.path.join(path, _NAME + suffix) if os.path.isdir(path) else path
-
-
-def _check_writable(field: str, path: str) -> None:
-    """Creates the folder of a file; raises `OptionError` if the file cannot be written there."""
-    with output_files.writing_to(path, field):
-        os.makedirs(os.path.dirname(path) or '.', exist_ok=True)
-        tempfile.TemporaryFile(dir=os.path.dirname(path) or '.').close()
 
 
 def _class_table(data: Data) -> list[dict[str, Any]]:

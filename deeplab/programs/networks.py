@@ -34,15 +34,11 @@ class Entry:
 
     Attributes:
       variant: name of its backbone.
-      scope: first part of the names of the backbone's variables.
-      normalization: normalization of the input.
       costs: costs by output stride; None for a stride that the network does not support.
       problem: why the network cannot be built, or not at every stride; None if it can.
     """
 
     variant: str
-    scope: str
-    normalization: Normalization
     costs: dict[int, cost.Cost | None]
     problem: str | None = None
 
@@ -65,16 +61,18 @@ def run(options: NetworksOptions) -> NetworksReport:
     for variant in variants:
         BACKBONES.get(variant)
     jobs = [(variant, stride) for variant in variants for stride in options.output_strides]
-    by_variant: dict[str, dict[int, cost.Cost | OptionError]] = {variant: {} for variant in variants}
+    costs: dict[str, dict[int, cost.Cost | None]] = {variant: {} for variant in variants}
+    problems: dict[str, dict[str, None]] = {variant: {} for variant in variants}  # each text once, in order
     for variant, stride in tqdm.tqdm(jobs, desc='networks', unit='graph', disable=None, leave=False):
         one = dataclasses.replace(options.model, model_variant=variant, output_stride=stride)
         try:
-            by_variant[variant][stride] = cost_of(one, options.prediction)
+            costs[variant][stride] = cost_of(one, options.prediction)
         except OptionError as error:
             if len(jobs) == 1:
                 raise
-            by_variant[variant][stride] = error
-    entries = tuple(_entry(variant, costs) for variant, costs in by_variant.items())
+            costs[variant][stride] = None
+            problems[variant][str(error)] = None
+    entries = tuple(Entry(variant, costs[variant], ' '.join(problems[variant]) or None) for variant in variants)
     if len(entries) == 1 and not any(entries[0].costs.values()):
         raise OptionError(str(entries[0].problem))
     report = json.dumps(as_json(entries, options), indent=1) if options.json else '\n'.join(_table(entries, options))
@@ -102,27 +100,20 @@ def cost_of(options: ModelOptions, prediction: PredictionOptions | None = None) 
         return outlined.cost()
 
 
-def _entry(variant: str, costs: dict[int, cost.Cost | OptionError]) -> Entry:
-    backbone = BACKBONES.get(variant)
-    problems = dict.fromkeys(str(value) for value in costs.values() if isinstance(value, OptionError))
-    counted = {stride: None if isinstance(value, OptionError) else value for stride, value in costs.items()}
-    return Entry(variant, backbone.scope, backbone.normalization, counted, ' '.join(problems) or None)
-
-
 def as_json(entries: Sequence[Entry], options: NetworksOptions) -> list[dict[str, Any]]:
     """Returns the networks as JSON values; multiply-adds are integers."""
     return [
         {
             'variant': entry.variant,
-            'scope': entry.scope,
+            'scope': backbone.scope,
             'input': {
-                'formula': input_formula(entry.normalization),
-                'scale': entry.normalization.scale,
-                'offset': entry.normalization.offset,
-                'mean_pixel': entry.normalization.mean_pixel,
+                'formula': input_formula(backbone.normalization),
+                'scale': backbone.normalization.scale,
+                'offset': backbone.normalization.offset,
+                'mean_pixel': backbone.normalization.mean_pixel,
             },
-            'output_strides': BACKBONES.get(entry.variant).output_strides,
-            'decoder_strides': sorted(BACKBONES.get(entry.variant).decoder_end_points),
+            'output_strides': backbone.output_strides,
+            'decoder_strides': sorted(backbone.decoder_end_points),
             'crop_size': options.model.crop_size,
             'num_classes': options.model.num_classes,
             'parameters': next((figures.parameters for figures in entry.costs.values() if figures), None),
@@ -130,6 +121,7 @@ def as_json(entries: Sequence[Entry], options: NetworksOptions) -> list[dict[str
             'problem': entry.problem,
         }
         for entry in entries
+        for backbone in (BACKBONES.get(entry.variant),)
     ]
 
 
@@ -146,8 +138,12 @@ def _table(entries: Sequence[Entry], options: NetworksOptions) -> Iterator[str]:
     heads = [f'stride {stride}' for stride in options.output_strides]
     rows = [['variant', 'parameters', *heads, 'scope', 'input']]
     for entry in entries:
-        costs = [_billions(entry.costs[stride]) for stride in options.output_strides]
-        rows.append([entry.variant, _parameters(entry), *costs, entry.scope, input_formula(entry.normalization)])
+        figures = [entry.costs[stride] for stride in options.output_strides]
+        # The number of parameters may depend on the output stride.
+        parameters = ' / '.join(dict.fromkeys(f'{one.parameters:,}' for one in figures if one)) or '-'
+        costs = ['-' if one is None else f'{one.multiply_adds / MULTIPLY_ADDS_UNIT:.2f}' for one in figures]
+        backbone = BACKBONES.get(entry.variant)
+        rows.append([entry.variant, parameters, *costs, backbone.scope, input_formula(backbone.normalization)])
     yield from names.aligned(rows, left=(0, len(rows[0]) - 2, len(rows[0]) - 1))
     height, columns = options.model.crop_size or (0, 0)
     yield ''
@@ -158,12 +154,3 @@ def _table(entries: Sequence[Entry], options: NetworksOptions) -> Iterator[str]:
     for entry in entries:
         if entry.problem:
             yield f'{entry.variant}: {entry.problem}'
-
-
-def _parameters(entry: Entry) -> str:
-    """Formats the number of parameters; several numbers if it depends on the output stride."""
-    return ' / '.join(dict.fromkeys(f'{figures.parameters:,}' for figures in entry.costs.values() if figures)) or '-'
-
-
-def _billions(figures: cost.Cost | None) -> str:
-    return '-' if figures is None else f'{figures.multiply_adds / MULTIPLY_ADDS_UNIT:.2f}'

@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from deeplab.checks import agreement_rules, inspection
-from deeplab.checks.facts import GRID
+from deeplab.checks.facts import GRID, Facts
 
 
 def _kept(exchanged_image, images=24):
@@ -64,3 +64,15 @@ def test_nothing_is_exchanged():
     assert not list(agreement_rules.exchanged(_kept(None), 3, 255))
     assert not list(agreement_rules.exchanged(_kept(5, images=agreement_rules.FEWEST_IMAGES - 1), 3, 255))
     assert list(agreement_rules.exchanged(_kept(5, images=agreement_rules.FEWEST_IMAGES), 3, 255))
+
+
+def test_a_common_shift_shows_in_images_with_weak_edges():
+    """The mean agreement grows by 0.3 of a standard deviation; each image has some noise."""
+    random = np.random.default_rng(1)
+    facts = Facts()
+    for _ in range(agreement_rules._FEWEST_IMAGES):
+        scores = random.normal(0, 0.01, (9, 9))
+        scores[4 + 2, 4 - 3] += 0.3
+        facts.add_shifts(5, scores)
+    assert agreement_rules.common_shift(facts) == (10, -15)
+    assert agreement_rules.common_shift(Facts()) is None

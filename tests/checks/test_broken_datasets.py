@@ -1,7 +1,7 @@
 """Every broken data set of the zoo is named, no good one is, and a repaired copy has no fault any more.
 
 Covers checks/agreement_rules.py, checks/edges.py, checks/repaired_copy.py, checks/sample_repair.py and
-checks/outcome.py.
+checks/diagnosis.py.
 """
 
 import dataclasses

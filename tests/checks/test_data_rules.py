@@ -7,6 +7,7 @@ import pathlib
 
 from deeplab.checks.data_rules import RULES, SEVERITIES
 
+VERBS = ('are ', 'cannot ', 'have ', 'show ')  # the first words of rules about single images
 PAGE = pathlib.Path(__file__).parents[2] / 'docs' / 'doctor.md'
 VALUES = {
     'suffix': '--mask_suffix',
@@ -20,7 +21,7 @@ VALUES = {
 
 def row(rule):
     """The line of the table for a rule."""
-    what = ('images that ' if rule.of_samples else '') + rule.what
+    what = ('images that ' if rule.what.startswith(VERBS) else '') + rule.what
     for number, place in (
         ('other than the 3 of', 'other than those of'),
         ('among the 3 classes (0 to 2)', 'classes'),

@@ -87,5 +87,5 @@ def test_the_policy_allows_the_style_alone(page):
 
 def test_a_page_that_cannot_be_written(tmp_path):
     (tmp_path / 'file').write_text('')
-    with pytest.raises(OptionError, match='html: .*cannot be written'):
+    with pytest.raises(OptionError, match='html: .*cannot be created'):
         doctor.run(DoctorOptions(str(tmp_path), output=str(tmp_path / 'a.json'), html=str(tmp_path / 'file/a.html')))

@@ -39,6 +39,11 @@ LAYOUTS = {
 TEXTS = {'train': 'b\na.jpg\n', 'val': 'some/where/c\nt\\\\d.png\n', 'classes': 'road\n', 'empty': ''}
 
 
+def _remarks(source, *kinds):
+    """The names in the remarks of some kinds."""
+    return [remark.names for remark in source.remarks if remark.kind in kinds]
+
+
 @pytest.mark.parametrize('layout', LAYOUTS)
 def test_layouts_are_those_of_the_builder(tmp_path, monkeypatch, layout):
     options, paths = LAYOUTS[layout]
@@ -50,7 +55,7 @@ def test_layouts_are_those_of_the_builder(tmp_path, monkeypatch, layout):
     built = folder_splits.items(file_pairs.find(given := BuildFolderOptions(**options)), given, None)
     found = sources.open_source(DoctorOptions('.', **options))
     seen = {split.name: [split.read(i) for i in range(len(split))] for split in found.splits}
-    assert all(sample.mask == b'' and not sample.is_misnamed for samples in seen.values() for sample in samples)
+    assert all(sample.mask == b'' and not sample.misnamed_mask for samples in seen.values() for sample in samples)
     stems = {name: [sample.stem for sample in samples] for name, samples in seen.items()}
     expected = {name: [item.name for item in items] for name, items in built.items()}
     if set(stems) == {sources.WHOLE}:
@@ -59,7 +64,8 @@ def test_layouts_are_those_of_the_builder(tmp_path, monkeypatch, layout):
         name.replace('val', 'validation') if layout == 'splits' else name: stems_of
         for name, stems_of in expected.items()
     }
-    assert not (found.has_unmatched or found.unused_masks or found.unlisted or any(s.missing for s in found.splits))
+    assert not (found.has_unmatched or _remarks(found, sources.UNUSED_MASK, folder_splits.UNLISTED))
+    assert not any(split.missing for split in found.splits)
 
 
 @pytest.mark.parametrize(
@@ -88,17 +94,17 @@ def test_linked_folders_and_names_by_path(tmp_path):
     os.symlink(tmp_path / 'data/m', tmp_path / 'set/masks')
     (split,) = (source := sources.open_source(DoctorOptions(str(tmp_path / 'set')))).splits
     assert [split.read(i).name for i in range(len(split))] == ['t/a.jpg', 't/c.jpg']
-    assert source.unused_masks == ('s/a', 's/b') and source.has_unmatched
+    assert _remarks(source, sources.UNUSED_MASK) == [('s/a', 's/b')] and source.has_unmatched
 
 
 def test_images_outside_the_folders_of_splits_are_named(tmp_path):
     for path in (*pairs(('train/a', 'val/b', 'c', 'more/d')), 'images/e.jpg'):
         put(tmp_path / path, b'')
     source = sources.open_source(DoctorOptions(str(tmp_path)))
-    assert {split.name: split.stems for split in source.splits} == {
+    assert {split.name: [item.name for item in split.items] for split in source.splits} == {
         'more': ['more/d'], 'train': ['train/a'], 'val': ['val/b']
     }  # fmt: skip
-    assert source.unlisted == ('c',) and source.has_unmatched
+    assert _remarks(source, folder_splits.UNLISTED) == [('c',)] and source.has_unlisted and source.has_unmatched
 
 
 @pytest.mark.parametrize(

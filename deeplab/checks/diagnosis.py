@@ -1,4 +1,4 @@
-"""Outcome of a run of the doctor, as text and as JSON: sizes, classes, findings, repairs, command lines."""
+"""Diagnosis of a data set, as text and as JSON: sizes, classes, findings, repairs, command lines."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LEFT_OUT_SHOWN = 10
 
 
 @dataclasses.dataclass(frozen=True)
-class Outcome:
+class Diagnosis:
     """Findings about a data set, and what was done about them.
 
     Attributes:
@@ -33,10 +33,11 @@ class Outcome:
       findings: findings in order of harm.
       table: name, frequencies and weight of each class in the split to train on; [] without it.
       suggestion: command lines for the data or its repaired copy; None without a split to train on.
-      has_description: whether the suggested command lines need no further description of the data set.
       repair_line: the command that writes a repaired copy; '' if there is one, or nothing to repair.
       repairs: repairs in the copy; None if none was made.
-      remaining: findings in the copy.
+      copy: diagnosis of the copy; None if none was made.
+      path: path of the JSON file.
+      report: text for the user.
     """
 
     name: str
@@ -44,20 +45,26 @@ class Outcome:
     findings: tuple[Finding, ...]
     table: list[dict[str, Any]]
     suggestion: Suggestion | None
-    has_description: bool
     repair_line: str = ''
     repairs: Repairs | None = None
-    remaining: tuple[Finding, ...] = ()
+    copy: Diagnosis | None = None
+    path: str = ''
+    report: str = ''
 
     @property
-    def last(self) -> tuple[Finding, ...]:
-        """The findings in the repaired copy if there is one, else in the data set."""
-        return self.findings if self.repairs is None else self.remaining
+    def remaining(self) -> tuple[Finding, ...]:
+        """The findings in the copy."""
+        return () if self.copy is None else self.copy.findings
 
     @property
     def is_faulty(self) -> bool:
-        """Whether one of `last` is an error."""
-        return has(self.last, HARMFUL)
+        """Whether there is an error in the repaired copy if there is one, else in the data set."""
+        return has((self.copy or self).findings, HARMFUL)
+
+    @property
+    def status(self) -> int:
+        """Exit status: 1 for errors."""
+        return int(self.is_faulty)
 
     def as_json(self) -> dict[str, Any]:
         """Returns it as JSON values."""
@@ -112,17 +119,17 @@ class Outcome:
         if self.repair_line:
             yield from ['', 'To write a repaired copy:', f'  {self.repair_line}']
         if suggested:
-            yield from ['', *_suggestion_lines(data, suggested, self.is_faulty, self.has_description)]
+            yield from ['', *_suggestion_lines(self, suggested)]
         yield ''
         if self.repairs is not None:
             yield from _repair_lines(self, self.repairs)
-        counts = severity_counts(self.last)
+        last = (self.copy or self).findings
         where = '' if self.repairs is None else f' in {self.repairs.folder}'
         result = 'Faults found' if self.is_faulty else 'No faults found'
-        if not self.is_faulty and has(self.last, WARNING):
+        if not self.is_faulty and has(last, WARNING):
             result = 'No errors found'
         paths = f' Written to {" and ".join(written)}' if written else ''
-        yield f'{result}{where} ({counts}).{paths}'
+        yield f'{result}{where} ({severity_counts(last)}).{paths}'
 
 
 def _facts(facts: Facts) -> dict[str, Any]:
@@ -132,7 +139,7 @@ def _facts(facts: Facts) -> dict[str, Any]:
     return {'images': len(facts.images), 'sizes': sizes, 'pixels_of_ids': ids, 'problems': dict(facts.problems)}
 
 
-def _repair_lines(outcome: Outcome, repairs: Repairs) -> Iterator[str]:
+def _repair_lines(diagnosis: Diagnosis, repairs: Repairs) -> Iterator[str]:
     """Yields the repairs in the copy, and the findings that remain there."""
     kept = ', '.join(f'{len(stems)} of split {split}' for split, stems in repairs.splits.items())
     yield f'Repaired copy: {repairs.folder} with {kept}'
@@ -142,7 +149,7 @@ def _repair_lines(outcome: Outcome, repairs: Repairs) -> Iterator[str]:
         yield f'  left out: {entry["sample"]} ({entry["split"]}), {entry["rule"]}: {entry["reason"]}'
     if (more := len(repairs.left_out) - _LEFT_OUT_SHOWN) > 0:
         yield f'  and {more} more left out, listed in {LOG}'
-    for finding in outcome.remaining:
+    for finding in diagnosis.remaining:
         yield f'  still [{finding.severity}] {finding.what}'
     yield ''
 
@@ -171,13 +178,14 @@ def _class_lines(data: Data, table: list[dict[str, Any]]) -> Iterator[str]:
         )
 
 
-def _suggestion_lines(data: Data, suggested: Suggestion, is_faulty: bool, is_described: bool) -> Iterator[str]:
+def _suggestion_lines(diagnosis: Diagnosis, suggested: Suggestion) -> Iterator[str]:
     """Yields the suggested command lines, with what they rest on."""
     memory = 'unknown' if suggested.free is None else f'{suggested.free / _GIB:.1f} GiB'
-    after = ' once the errors are fixed' if is_faulty else ''
+    after = ' once the errors are fixed' if diagnosis.is_faulty else ''
     yield f'Suggested command lines{after}: batch and crop for mobilenet_v2 and the free memory'
     yield f'({memory}), a learning rate for this batch size, an evaluation crop that holds the largest image.'
-    if not is_described:
-        described = {'num_classes': data.descriptor.num_classes, 'ignore_label': data.descriptor.ignore_label}
+    if not (diagnosis.copy or diagnosis).data.has_description:
+        descriptor = diagnosis.data.descriptor
+        described = {'num_classes': descriptor.num_classes, 'ignore_label': descriptor.ignore_label}
         yield f'  Write {json.dumps(described)} to {description_file.FILE_NAME}, with "class_names" if you like.'
     yield from (f'  {line}' for line in suggested.lines)
