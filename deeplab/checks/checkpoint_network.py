@@ -371,27 +371,21 @@ def _value_of(options: ModelOptions, field: str) -> object:
     return getattr(parts.get(kind, options), name)
 
 
-def _settings(options: ModelOptions) -> Iterator[tuple[str, object]]:
-    """Yields field and value of the options that can be identified and differ from their defaults."""
-    default = ModelOptions(options.outputs_to_num_classes)
-    shown = {'ModelOptions.model_variant'}
-    if 'nas' in BACKBONES.get(options.model_variant).reads:  # their variables depend on the stride
-        shown.add('ModelOptions.output_stride')
-    for field in _FLAGS:
-        value = _value_of(options, field)
-        if field in shown or (field != 'ModelOptions.output_stride' and value != _value_of(default, field)):
-            yield field, value
-
-
 def settings_of(options: ModelOptions) -> list[str]:
     """Returns the options that can be identified and differ from their defaults, as messages name them."""
-    result = []
-    for field, value in _settings(options):
+    default = ModelOptions(options.outputs_to_num_classes)
+    shows_stride = 'nas' in BACKBONES.get(options.model_variant).reads  # their variables depend on the stride
+    is_shown = {'ModelOptions.model_variant': True, 'ModelOptions.output_stride': shows_stride}
+    settings = []
+    for field in _FLAGS:
+        value = _value_of(options, field)
+        if not is_shown.get(field, value != _value_of(default, field)):
+            continue
         if field == _RATES and is_set_by_flag(field):  # one flag per rate
-            result += [option(field, rate) for rate in options.aspp.rates]
+            settings += [option(field, rate) for rate in options.aspp.rates]
         else:
-            result.append(option(field, value))
-    return result
+            settings.append(option(field, value))
+    return settings
 
 
 def flags_of(options: ModelOptions) -> list[str]:

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from deeplab.checks.data_rules import HARMFUL, RULES, WARNING
-from deeplab.checks.facts import Facts
-from deeplab.checks.findings import SHOWN, Data, Finding, has, severity_counts
+from deeplab.checks.facts import Facts, shown_cases
+from deeplab.checks.findings import Data, Finding, has, severity_counts
 from deeplab.checks.label_rules import LABEL_WEIGHTS
 from deeplab.checks.repaired_copy import LOG, Repairs
 from deeplab.checks.suggestion import Suggestion
@@ -110,8 +110,7 @@ class Diagnosis:
         for number, finding in enumerate(findings, 1):
             yield f'{number}. [{finding.severity}] {finding.what}'
             if finding.cases:
-                rest = finding.count - SHOWN
-                yield f'   {"; ".join(finding.cases[:SHOWN])}' + (f'; and {rest} more' if rest > 0 else '')
+                yield f'   {shown_cases(finding.cases, finding.count)}'
             if finding.fix:
                 yield f'   Fix: {finding.fix}'
             if finding.repair and self.repairs is None:

@@ -13,6 +13,7 @@ import numpy as np
 from deeplab.checks import edges
 
 KEPT = 100  # cases of a problem that are named
+SHOWN = 3  # cases and ids that a text names
 GRID = 12  # cells on each side of an image, of which colors and labels are kept
 
 
@@ -21,6 +22,12 @@ class Case(NamedTuple):
 
     text: str
     number: int | None = None
+
+
+def shown_cases(cases: Sequence[str], number: int) -> str:
+    """Returns the first of `number` cases for a message."""
+    more = f'; and {number - SHOWN} more' if number > SHOWN else ''
+    return '; '.join(cases[:SHOWN]) + more
 
 
 class ImageSummary(NamedTuple):

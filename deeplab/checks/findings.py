@@ -15,8 +15,6 @@ from deeplab.datasets.color_tables import ColorTable
 from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.names import agreeing, counted
 
-SHOWN = 3  # cases that a text names
-
 
 @dataclasses.dataclass(frozen=True)
 class Finding:

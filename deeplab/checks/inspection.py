@@ -17,7 +17,7 @@ import tqdm
 from PIL import Image
 
 from deeplab.checks import edges
-from deeplab.checks.facts import GRID, Facts, ImageSummary
+from deeplab.checks.facts import GRID, SHOWN, Facts, ImageSummary
 from deeplab.checks.sources import Sample, Split
 from deeplab.datasets import images, orientation
 from deeplab.datasets.mask_ids import MaskIds
@@ -29,7 +29,6 @@ THUMBNAIL = 17  # sides of the picture that near-duplicates are recognized by
 FLAT = 1  # largest difference of gray levels in an image that shows nothing
 _MOST_COLORS = 256
 _SMOOTH = 60  # colors that interpolation has probably made
-_SHOWN = 3  # number of ids that a case names
 _CHUNK = 16  # samples that a thread inspects at a time
 _AHEAD = 64  # chunks
 JPEG_MAGIC = b'\xff\xd8\xff'
@@ -123,14 +122,14 @@ def other_format(content: bytes) -> str:
         return ''
 
 
+@dataclasses.dataclass
 class _SampleInspection:
     """Inspection of one sample, which adds its facts to those about other samples."""
 
-    def __init__(self, facts: Facts, number: int, sample: Sample, criteria: Criteria) -> None:
-        self._facts = facts
-        self._number = number
-        self._sample = sample
-        self._criteria = criteria
+    _facts: Facts
+    _number: int
+    _sample: Sample
+    _criteria: Criteria
 
     def run(self) -> None:
         """Adds all facts."""
@@ -299,7 +298,7 @@ class _SampleInspection:
 
 def with_pixels(ids: np.ndarray, counts: np.ndarray) -> str:
     """Returns the first of some ids with the number of their pixels, as a text."""
-    return listed([f'id {value} on {counts[value]} pixels' for value in ids], _SHOWN)
+    return listed([f'id {value} on {counts[value]} pixels' for value in ids], SHOWN)
 
 
 def digest(content: bytes) -> bytes:

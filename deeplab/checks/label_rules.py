@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from deeplab.checks.data_rules import HARMFUL, WARNING
-from deeplab.checks.facts import Facts
-from deeplab.checks.findings import SHOWN, Data, Finding, build_again
+from deeplab.checks.facts import SHOWN, Facts
+from deeplab.checks.findings import Data, Finding, build_again
 from deeplab.checks.inspection import with_pixels
 from deeplab.datasets import label_checks
 from deeplab.datasets.mask_ids import MaskIds

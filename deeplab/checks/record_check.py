@@ -17,7 +17,7 @@ from deeplab import names
 from deeplab.checks import early_check
 from deeplab.checks.check_cache import CheckCache
 from deeplab.checks.data_rules import HARMFUL, RULES, Rule
-from deeplab.checks.facts import Facts
+from deeplab.checks.facts import SHOWN, Facts, shown_cases
 from deeplab.datasets import example
 from deeplab.datasets.mask_ids import MaskIds
 from deeplab.datasets.pair_records import PairRecords
@@ -26,8 +26,6 @@ from deeplab.datasets.segmentation_dataset import SegmentationDataset
 from deeplab.errors import DataError
 from deeplab.options import crop_sizes
 from deeplab.wording import option
-
-_SHOWN = 3  # number of problems that a message names
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -172,10 +170,9 @@ def _message(dataset: SegmentationDataset, facts: Facts, errors: Sequence[Rule],
         fix = rule.fix_text(in_records=not dataset.items, **values)
         if rule.name == 'ids':
             fix = _fix_of_ids(allowed.advice(facts.counts), in_records=not dataset.items)
-        shown = '; '.join(case.text for case in cases[:_SHOWN])
-        more = f'; and {number - _SHOWN} more' if number > _SHOWN else ''
+        shown = shown_cases([case.text for case in cases], number)
         said = names.agreeing(number, rule.what.format(**values))
-        sentences.append(f"{number} of {facts.samples} records of split '{dataset.split}' {said}: {shown}{more}. {fix}")
+        sentences.append(f"{number} of {facts.samples} records of split '{dataset.split}' {said}: {shown}. {fix}")
     return ' '.join(sentences)
 
 
@@ -243,5 +240,5 @@ def _report_corrupt(dataset: SegmentationDataset, check_result: CheckResult) -> 
             dataset.split,
             len(check_result.corrupt),
             len(check_result.records),
-            '; '.join(check_result.corrupt[:_SHOWN]),
+            '; '.join(check_result.corrupt[:SHOWN]),
         )
