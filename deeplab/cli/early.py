@@ -19,7 +19,7 @@ _THREADS = ('TF_NUM_INTRAOP_THREADS', 'TF_NUM_INTEROP_THREADS', 'OMP_NUM_THREADS
 
 def check_records(options: TrainOptions | EvalOptions | VisOptions) -> None:
     """Begins to check the records of a training, an evaluation or a visualization."""
-    from deeplab.checks import early_check
+    from deeplab.checks import record_check
 
     cache_dir: str | None
     if isinstance(options, TrainOptions):
@@ -27,7 +27,7 @@ def check_records(options: TrainOptions | EvalOptions | VisOptions) -> None:
     else:
         cache_dir = options.eval_logdir if isinstance(options, EvalOptions) else options.vis_logdir
     needs_labels = not isinstance(options, VisOptions) or options.needs_labels
-    early_check.begin(options.dataset, options.model.num_classes, needs_labels, cache_dir)
+    record_check.begin(options.dataset, options.model.num_classes, needs_labels, cache_dir)
 
 
 def use_one_dnn(options: Any = None) -> None:

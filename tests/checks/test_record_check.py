@@ -1,4 +1,4 @@
-"""Tests for checks/record_check.py. Covers checks/early_check.py."""
+"""Tests for checks/record_check.py."""
 
 import json
 import os
@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from deeplab import cli, wording
-from deeplab.checks import check_cache, early_check, record_check
+from deeplab.checks import check_cache, record_check
 from deeplab.cli.program import names_in_messages
 from deeplab.datasets import example, record_index, segmentation_dataset
 from deeplab.errors import DataError
@@ -72,16 +72,16 @@ def test_a_check_takes_what_was_begun_for_it_alone(tmp_path, monkeypatch):
     monkeypatch.setattr(child_process, 'begin', lambda name, work: begun.update({name: work()}))
     monkeypatch.setattr(child_process, 'result', lambda name: begun.pop(name, None))
     expected = record_check.check(dataset, 3, 255)
-    early_check.begin(options, 3, True, None)
+    record_check.begin(options, 3, True, None)
     with monkeypatch.context() as patch:
         patch.setattr(check_cache, 'inspect', None)  # is not called
         found = record_check.check(dataset, 3, 255)
     np.testing.assert_array_equal(found.class_pixels, expected.class_pixels)
     assert found.records.tolist() == [0, 1, 2]
-    early_check.begin(options, 200, True, None)  # another check, of which this one takes nothing
+    record_check.begin(options, 200, True, None)  # another check, of which this one takes nothing
     assert 'ids that are neither among the 1 classes' in message(dataset, 1, 255)
     record_check.check(dataset, 3, 255, cache_dir=str(tmp_path))
-    early_check.begin(options, 3, True, str(tmp_path))
+    record_check.begin(options, 3, True, str(tmp_path))
     assert list(begun.values()) == [None]  # the result is cached
 
 

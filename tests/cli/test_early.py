@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from deeplab.checks import early_check
+from deeplab.checks import record_check
 from deeplab.cli import early
 from deeplab.cli.parse import options_of, parse_flags
 from deeplab.cli.program import find_program
@@ -42,7 +42,7 @@ NETWORK = ['--dataset=camvid', '--dataset_dir=records', '--checkpoint_dir=logs']
 
 def test_each_program_begins_the_check_that_it_needs(monkeypatch):
     begun = []
-    monkeypatch.setattr(early_check, 'begin', lambda *arguments: begun.append(arguments))
+    monkeypatch.setattr(record_check, 'begin', lambda *arguments: begun.append(arguments))
     for name, words in {
         'train': ['--train_logdir=t', '--train_split=val', *NETWORK[:2]],
         'eval': ['--eval_logdir=e', *NETWORK],
