@@ -29,6 +29,7 @@ from deeplab.files import output_files
 from deeplab.inference.run_weights import WeightsChoice
 from deeplab.options import ExportOptions
 from deeplab.system import memory
+from deeplab.utils import train_utils
 
 __all__ = ['INFERENCE_GRAPH', 'PlainExport', 'check_fit', 'compare', 'find_checkpoint', 'run']
 
@@ -55,7 +56,7 @@ def run(options: ExportOptions) -> PlainExport:
     choice = WeightsChoice(options.use_moving_average, 'ExportOptions.use_moving_average')
     options = dataclasses.replace(options, use_moving_average=choice.takes_averages(checkpoint))
     model = options.model
-    runner.warn_of_crop_size(export_graph.crop_size_of(options), model.output_stride)
+    train_utils.warn_of_crop_size(export_graph.crop_size_of(options), model.output_stride)
     runner.warn_of_flips(options.prediction)
     if not options.formats and not targets[0].record.is_portable:
         written = plain.write(options, checkpoint, targets[0], {})

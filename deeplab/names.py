@@ -113,7 +113,7 @@ def counted(number: int, noun: str) -> str:
     return f'{number:,} {noun}' if number == 1 else f'{number:,} {noun}s'
 
 
-def listed(texts: Sequence[str], most: int) -> str:
+def listed(texts: Sequence[str], most: int = 8) -> str:
     """Returns the first `most` texts, separated by commas, and the number of the others."""
     return ', '.join(texts[:most]) + (f' and {len(texts) - most} more' if len(texts) > most else '')
 

@@ -9,9 +9,8 @@ import numpy as np
 import tensorflow as tf
 
 from deeplab import common
-from deeplab.core.scopes import shortened
 from deeplab.errors import NetworkMismatchError
-from deeplab.names import agreeing, counted
+from deeplab.names import agreeing, counted, listed
 from deeplab.wording import option
 
 RGB_CHANNELS = 3
@@ -114,9 +113,9 @@ def require(
         )
     if different:
         verb = agreeing(len(different), 'differ')
-        details.append(f'{counted(len(different), "variable")} {verb} ({shortened(list(different.values()), 4)})')
+        details.append(f'{counted(len(different), "variable")} {verb} ({listed(list(different.values()), 4)})')
     if missing:
-        details.append(f'it lacks {len(missing)} of {len(wanted)} variables ({shortened(missing)})')
+        details.append(f'it lacks {len(missing)} of {len(wanted)} variables ({listed(missing)})')
     if summary:
         kind = ClassesMismatchError if len(classes) == 1 else NetworkMismatchError
         raise kind('. '.join(summary), f'In detail: {"; ".join(details)}' if details else '')

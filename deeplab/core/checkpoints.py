@@ -21,9 +21,9 @@ from deeplab.core.checkpoint_fit import Entry as Entry
 from deeplab.core.checkpoint_reader import Reader, UnreadableError
 from deeplab.core.checkpoint_reader import files_of as files_of
 from deeplab.core.checkpoint_reader import is_access_failure as is_access_failure
-from deeplab.core.scopes import shortened as shortened
 from deeplab.errors import CheckpointError, reason_of
 from deeplab.files import writing
+from deeplab.names import listed
 
 BASENAME = 'model.ckpt'
 GLOBAL_STEP = 'global_step'
@@ -172,7 +172,7 @@ def damage(path: str) -> CheckpointError | None:
         return None
     reason = next(iter(reasons.values()))
     what = 'cannot be read' if is_access_failure(reason) else 'is damaged'
-    return UnreadableError(f"The checkpoint '{path}' {what} ({shortened(list(reasons))}: {reason})", reason)
+    return UnreadableError(f"The checkpoint '{path}' {what} ({listed(list(reasons))}: {reason})", reason)
 
 
 def newest(directory: str) -> str | None:
@@ -388,7 +388,7 @@ def _load(
     bad = [name for name, value in values.items() if value.dtype.kind == 'f' and not np.isfinite(value).all()]
     if bad:
         text = "The checkpoint '%s' has values that are NaN or infinite (%s). Give another checkpoint."
-        logging.warning(text, path, shortened(bad, 3))
+        logging.warning(text, path, listed(bad, 3))
     fed = {variable.initializer.inputs[1]: values[variable.op.name] for variable in variables}
     session.run([variable.initializer for variable in variables], fed)
 

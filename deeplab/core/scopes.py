@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import collections
 import pathlib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 
 from deeplab.errors import CheckpointError, OptionError
 from deeplab.files import documents
+from deeplab.names import listed
 from deeplab.wording import option
 
 FILE_SUFFIXES = ('.json', '.yaml', '.yml')
@@ -20,12 +21,6 @@ FILE_SUFFIXES = ('.json', '.yaml', '.yml')
 RenameMap = tuple[tuple[str, str], ...]
 
 _MOST_SCOPES = 20  # largest number of scopes in a message
-
-
-def shortened(names: Sequence[str], most: int = 8) -> str:
-    """Returns the first `most` names as a comma-separated list, with the number of the others."""
-    shown = ', '.join(names[:most])
-    return shown if len(names) <= most else f'{shown} and {len(names) - most} more'
 
 
 def scopes_near(names: Iterable[str], wanted: str) -> str:
@@ -41,7 +36,7 @@ def scopes_near(names: Iterable[str], wanted: str) -> str:
             break
     start = f'{parent}/' if parent else ''
     below = {start + name.removeprefix(start).partition('/')[0] for name in names if name.startswith(start)}
-    return shortened(sorted(below), _MOST_SCOPES)
+    return listed(sorted(below), _MOST_SCOPES)
 
 
 def require_all_known(scopes: Iterable[str], names: Collection[str], field: str) -> None:

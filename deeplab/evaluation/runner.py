@@ -99,7 +99,7 @@ def open_split(
     require_channels(network, descriptor)
     crop_size = network.crop_size
     if crop_size is not None:
-        warn_of_crop_size(crop_size, network.output_stride, crop_field)
+        train_utils.warn_of_crop_size(crop_size, network.output_stride, crop_field)
     elif not chooses_crop:
         example = option(crop_field, (513, 513))
         raise OptionError(f'{option(crop_field)} is not set. Give height and width, such as {example}.')
@@ -146,13 +146,6 @@ def _resized(resize: ResizeOptions, height: int, width: int) -> tuple[int, int]:
         return height, width
     sides = preprocess_utils.size_in_range(height, width, resize.min_value, resize.max_value, resize.factor)
     return int(sides[0]), int(sides[1])
-
-
-def warn_of_crop_size(crop_size: tuple[int, int], output_stride: int, field: str = 'ModelOptions.crop_size') -> None:
-    """Warns if a side is not `output_stride * k + 1`, with the two nearest sizes that are; see `crop_advice`."""
-    advice = train_utils.crop_advice(crop_size, output_stride, field)
-    if advice:
-        logging.warning('%s', advice)
 
 
 def warn_of_flips(prediction: PredictionOptions) -> None:

@@ -20,13 +20,7 @@ _SCOPE = 'accumulation'
 
 
 class Step(NamedTuple):
-    """Loss, gradients and batch norm statistics of a step; see `training_step.gated_update`.
-
-    Attributes:
-      loss: scalar float32.
-      gradients: pairs of gradient and variable.
-      moving_updates: batch statistics of the batch norms, ranges of 8-bit training.
-    """
+    """Loss (scalar float32), gradients, batch norm statistics and ranges of 8-bit training of a step."""
 
     loss: tf.Tensor
     gradients: list[tuple[tf.Tensor, tf.Variable]]

@@ -30,38 +30,37 @@ def warn(options: TrainOptions, descriptor: DatasetDescriptor, check_result: Che
         logging.warning('%s', line)
 
 
-def folders(options: TrainOptions) -> list[str]:
-    """Returns a finding on a training that writes into the folder of its records."""
+def folders(options: TrainOptions) -> Iterator[str]:
+    """Yields a finding on a training that writes into the folder of its records."""
     records = description_file.folder_of(options.dataset.directory)
-    if os.path.realpath(records) != os.path.realpath(options.train_logdir):
-        return []
-    folder = option('TrainOptions.train_logdir', options.train_logdir)
-    return [
-        f'{folder} is the folder of the records, too. Checkpoints are not taken for records, but whoever removes the '
-        'run may remove the records: set another folder.'
-    ]
+    if os.path.realpath(records) == os.path.realpath(options.train_logdir):
+        yield (
+            f'{option("TrainOptions.train_logdir", options.train_logdir)} is the folder of the records, too. '
+            'Checkpoints are not taken for records, but whoever removes the run may remove the records: set another '
+            'folder.'
+        )
 
 
-def batch_norm(options: TrainOptions) -> list[str]:
-    """Returns findings on batch norms that replace a checkpoint's statistics by statistics of too small batches."""
+def batch_norm(options: TrainOptions) -> Iterator[str]:
+    """Yields a finding on batch norms that replace a checkpoint's statistics by statistics of too small batches."""
     batch = options.clone_batch_size
     # With trainable scopes, the other layers keep their statistics, and those selected are selected on purpose.
     updates = options.fine_tune_batch_norm and not options.optimizer.trainable_scopes
     if not (options.initial_checkpoint and updates and batch < SMALLEST_BATCH_FOR_STATISTICS):
-        return []
+        return
     clones, parts = options.clones.num_clones, options.accumulation_steps
     images = f'{batch} images' if clones == 1 else f'{batch} images in each of {clones} clones'
     images += f' per micro-batch ({option("TrainOptions.accumulation_steps", parts)})' if parts > 1 else ''
     enough = SMALLEST_BATCH_FOR_STATISTICS * clones * parts
-    return [
+    yield (
         f'{option("TrainOptions.fine_tune_batch_norm", True)} computes batch statistics from {images}, too few to '
         'improve on the statistics of the initial checkpoint. Set '
         f'{option("TrainOptions.fine_tune_batch_norm", False)}, or {option("TrainOptions.batch_size", enough)} or more.'
-    ]
+    )
 
 
-def learning_rate(options: TrainOptions) -> list[str]:
-    """Returns findings on a learning rate outside the range known to work for the optimizer and batch size.
+def learning_rate(options: TrainOptions) -> Iterator[str]:
+    """Yields a finding on a learning rate outside the range known to work for the optimizer and batch size.
 
     Source: arXiv:1706.02677, section 2.1 (a rate in proportion to the batch).
     """
@@ -69,43 +68,44 @@ def learning_rate(options: TrainOptions) -> list[str]:
     record = OPTIMIZERS.get(optimizer.name)
     rates = record.usual_rates
     if rates is None:
-        return []
+        return
     constant = optimizer.constant_learning_rate
     rate = optimizer.learning_rate.base if constant is None else constant
     scale = options.batch_size / rates.batch_size if rates.batch_size else 1.0
     usual = rates.usual * scale
     shown = option(record.rate_field, rate)
     if rate < rates.least * scale:
-        return [f'{shown} is unusually low for {record.name}. If the loss does not decrease, try {usual:g}.']
-    if rates.most is None or rate <= rates.most * scale:
-        return []
-    if rates.batch_size is None:
-        return [f'{shown} is unusually high for {record.name}. If the loss jumps or does not decrease, try {usual:g}.']
-    return [
-        f'{shown} is {rate / usual:.2g} times the rate known to work with a batch size of {options.batch_size}: '
-        f'{usual:.2g}, scaled linearly from the usual {rates.usual:g} for {rates.batch_size}. '
-        'If the loss jumps or does not decrease, try that.'
-    ]
+        yield f'{shown} is unusually low for {record.name}. If the loss does not decrease, try {usual:g}.'
+    elif rates.most is None or rate <= rates.most * scale:
+        return
+    elif rates.batch_size is None:
+        yield f'{shown} is unusually high for {record.name}. If the loss jumps or does not decrease, try {usual:g}.'
+    else:
+        yield (
+            f'{shown} is {rate / usual:.2g} times the rate known to work with a batch size of {options.batch_size}: '
+            f'{usual:.2g}, scaled linearly from the usual {rates.usual:g} for {rates.batch_size}. '
+            'If the loss jumps or does not decrease, try that.'
+        )
 
 
-def unused(options: TrainOptions) -> list[str]:
-    """Returns findings on options that differ from their defaults, and that another option leaves without effect."""
+def unused(options: TrainOptions) -> Iterator[str]:
+    """Yields findings on options that differ from their defaults, and that another option leaves without effect."""
     optimizer, loss = options.optimizer, options.loss
     by = option('OptimizerOptions.name', optimizer.name)
-    findings = [*_unread('OptimizerOptions', dict(optimizer.settings), OPTIMIZERS, optimizer.name, by)]
+    yield from _unread('OptimizerOptions', dict(optimizer.settings), OPTIMIZERS, optimizer.name, by)
     constant = optimizer.constant_learning_rate
     if constant is None:
-        findings += _unused_of_schedule(optimizer.learning_rate)
+        yield from _unused_of_schedule(optimizer.learning_rate)
     elif optimizer.learning_rate != LearningRateOptions():
         rate = option(OPTIMIZERS.get(optimizer.name).rate_field, constant)
         changed = ', '.join(_changed(optimizer.learning_rate))
-        findings.append(f'No effect with {by}, whose learning rate is the constant {rate}: {changed}.')
+        yield f'No effect with {by}, whose learning rate is the constant {rate}: {changed}.'
     if loss.hard_example_mining_step and loss.top_k_percent_pixels == 1.0:
-        findings.append(
+        yield (
             f'{option("LossOptions.hard_example_mining_step", loss.hard_example_mining_step)} has no effect without '
             f'{option("LossOptions.top_k_percent_pixels")}.'
         )
-    return [*findings, *_unused_of_augmentations(options.augment)]
+    yield from _unused_of_augmentations(options.augment)
 
 
 def _unread(kind: str, settings: Mapping[str, Any], registry: Registry[Any], chosen: str, by: str) -> Iterator[str]:
@@ -126,25 +126,22 @@ def _changed(schedule: LearningRateOptions) -> list[str]:
     ]
 
 
-def _unused_of_schedule(schedule: LearningRateOptions) -> list[str]:
-    """Returns findings on parameters of other learning policies, and on a slow start of no steps."""
+def _unused_of_schedule(schedule: LearningRateOptions) -> Iterator[str]:
+    """Yields findings on parameters of other learning policies, and on a slow start of no steps."""
     by = option('LearningRateOptions.policy', schedule.policy)
-    findings = [*_unread('LearningRateOptions', dict(schedule.settings), LEARNING_POLICIES, schedule.policy, by)]
+    yield from _unread('LearningRateOptions', dict(schedule.settings), LEARNING_POLICIES, schedule.policy, by)
     for name in ('slow_start_rate', 'slow_start_burnin_type'):
         value = getattr(schedule, name)
         if not schedule.slow_start_steps and value != getattr(LearningRateOptions, name):
             steps = option('LearningRateOptions.slow_start_steps')
-            findings.append(f'{option(f"LearningRateOptions.{name}", value)} has no effect without {steps}.')
-    return findings
+            yield f'{option(f"LearningRateOptions.{name}", value)} has no effect without {steps}.'
 
 
-def _unused_of_augmentations(augment: AugmentOptions) -> list[str]:
-    """Returns findings on parameters of augmentations that are off."""
+def _unused_of_augmentations(augment: AugmentOptions) -> Iterator[str]:
+    """Yields findings on parameters of augmentations that are off."""
     active = {record.name for record in augment.active}
-    findings = []
     for name, value in dict(augment.settings).items():
         readers = AUGMENTATIONS.readers(name)
         if value and active.isdisjoint(readers):  # 0 is what switches one off
             switch = option(f'AugmentOptions.{AUGMENTATIONS.get(readers[0]).parameters[0].name}')
-            findings.append(f'{option(f"AugmentOptions.{name}", value)} has no effect without {switch}.')
-    return findings
+            yield f'{option(f"AugmentOptions.{name}", value)} has no effect without {switch}.'

@@ -11,6 +11,7 @@ from absl import logging
 from deeplab import common
 from deeplab.checks import checkpoint_network
 from deeplab.core import checkpoints, quantization
+from deeplab.names import listed
 from deeplab.options import TrainOptions
 from deeplab.registry import BACKBONES, HEADS
 from deeplab.utils import train_utils
@@ -160,7 +161,7 @@ def last_layers(options: TrainOptions, variables: Sequence[str], held: Mapping[s
     if missing:
         findings.append(
             f'The initial checkpoint has a different head or decoder: it lacks {len(missing)} of {len(ours)} variables '
-            f'after the backbone, which keep their initial values ({checkpoints.shortened(missing, 3)}). Set '
+            f'after the backbone, which keep their initial values ({listed(missing, 3)}). Set '
             f'{option("AsppOptions.rates")}, {option("DecoderOptions.output_strides")} and so on as the checkpoint was '
             f'trained (`deeplab checkpoint FILE` shows it), or {option("TrainOptions.initialize_last_layer", False)}.'
         )

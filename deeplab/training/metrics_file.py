@@ -67,7 +67,7 @@ class MetricsHook(Hook):
                     return
         except OSError:  # a new file
             return
-        self._output.attempt(lambda: _rewrite(self._path, text))
+        self._output.attempt(lambda: self._rewrite(text))
         if self._output.is_on:
             logging.info('%s: dropped the lines of steps after step %d, which will be repeated.', self._path, step)
 
@@ -108,24 +108,21 @@ class MetricsHook(Hook):
             self._validated.add(_key_of(line))
             self._write(line)
 
+    def _rewrite(self, text: str) -> None:
+        with writing.atomic_write(self._path) as stream:
+            stream.write(text)
+
     def _write(self, line: Line) -> None:
-        """Adds a line to the file."""
-        self._output.attempt(lambda: _append(self._path, text_of(line)))
+        """Adds a line in one write, which a killed process does as a whole or not at all, except on a full disk."""
+
+        def append() -> None:
+            with open(self._path, 'a', encoding='utf-8') as file:
+                file.write(text_of(line))
+
+        self._output.attempt(append)
 
 
 def _key_of(line: Line) -> str:
     """Returns what tells a validation from others: its step and its settings, not what it found."""
     named = {key: value for key, value in line.items() if key == 'step' or key.startswith('eval_')}
     return json.dumps(named, sort_keys=True)
-
-
-def _rewrite(path: str, text: str) -> None:
-    """Replaces the content of the file."""
-    with writing.atomic_write(path) as stream:
-        stream.write(text)
-
-
-def _append(path: str, text: str) -> None:
-    """Appends to a file in one write, which a killed process does as a whole or not at all, except on a full disk."""
-    with open(path, 'a', encoding='utf-8') as file:
-        file.write(text)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
 from absl import logging
 
-from deeplab.core import checkpoints
 from deeplab.deployment import cluster
 from deeplab.errors import OptionError
+from deeplab.names import listed
 from deeplab.options import TrainOptions
 from deeplab.training import resume_changes, run_manifest, split_input, train_loop, training_step
 from deeplab.wording import option
@@ -38,10 +38,14 @@ def require_agreement(options: TrainOptions, chief: dict[str, Any], own: dict[st
       OptionError: the replica trains on another data set, or other variables.
     """
     changes = resume_changes.changes(options, chief, own)
-    lines = [f'{change.name}: {change.old} -> {change.new}' for change in changes if change.field in _REQUIRED]
+    lines = [str(change) for change in changes if change.field in _REQUIRED]
     there, here = (replica['options']['clones']['num_ps_tasks'] for replica in (chief, own))
     lines += [f'{option("CloneOptions.num_ps_tasks")}: {there} -> {here}'] if there != here else []
-    lines += _other_variables(chief['variables'], own['variables'])
+    variables, wanted = own['variables'], chief['variables']
+    differing = [name for name in {**wanted, **variables} if wanted.get(name) != variables.get(name)]
+    if differing:
+        shown = [f'{name} {wanted.get(name, "none")} -> {variables.get(name, "none")}' for name in differing]
+        lines.append(f'{len(shown)} variables: {listed(shown, _SHOWN_VARIABLES)}')
     task = option('CloneOptions.task', options.clones.task)
     if lines:
         raise OptionError(
@@ -51,15 +55,8 @@ def require_agreement(options: TrainOptions, chief: dict[str, Any], own: dict[st
             'training, start task 0 first.'
         )
     if changes:
-        listed = '; '.join(f'{change.name}: {change.old} -> {change.new}' for change in changes)
-        logging.warning('%s has other settings than task 0. From task 0 to this one: %s.', task, listed)
-
-
-def _other_variables(there: Mapping[str, list[int]], here: Mapping[str, list[int]]) -> list[str]:
-    """Describes the variables that two replicas do not have in common, in one line; none if they agree."""
-    names = [name for name in {**there, **here} if there.get(name) != here.get(name)]
-    shown = [f'{name} {there.get(name, "none")} -> {here.get(name, "none")}' for name in names]
-    return [f'{len(names)} variables: {checkpoints.shortened(shown, _SHOWN_VARIABLES)}'] if names else []
+        others = '; '.join(map(str, changes))
+        logging.warning('%s has other settings than task 0. From task 0 to this one: %s.', task, others)
 
 
 class StartSign:

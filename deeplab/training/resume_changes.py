@@ -66,6 +66,9 @@ class Change(NamedTuple):
     old: str
     new: str
 
+    def __str__(self) -> str:
+        return f'{self.name}: {self.old} -> {self.new}'
+
 
 def warning(runs: Sequence[Run], run_now: Run, options: TrainOptions) -> str | None:
     """Returns a warning of changes since the run that wrote the checkpoint; None for a new run or without changes.
@@ -83,10 +86,9 @@ def warning(runs: Sequence[Run], run_now: Run, options: TrainOptions) -> str | N
     changed = changes(options, old, run_now)
     if not changed:
         return None
-    listed = '; '.join(f'{change.name}: {change.old} -> {change.new}' for change in changed)
     text = [
-        f'This run resumes at step {step} with other settings than the run that wrote the checkpoint: {listed}. It is '
-        'not the exact continuation of that run.'
+        f'This run resumes at step {step} with other settings than the run that wrote the checkpoint: '
+        f'{"; ".join(map(str, changed))}. It is not the exact continuation of that run.'
     ]
     order = [change.name for change in changed if change.field in ORDER]
     if order:

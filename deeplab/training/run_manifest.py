@@ -62,13 +62,9 @@ def load(path: str) -> Run:
         )
     newest = runs[-1]
     if newest.get('first_step') and INITIAL_CHECKPOINT in newest:  # it resumed from a checkpoint of an earlier run
-        newest[INITIAL_CHECKPOINT] = next((run[INITIAL_CHECKPOINT] for run in reversed(runs) if _began(run)), None)
+        started = [run for run in runs if not run.get('first_step') and run.get(INITIAL_CHECKPOINT)]
+        newest[INITIAL_CHECKPOINT] = started[-1][INITIAL_CHECKPOINT] if started else None
     return newest
-
-
-def _began(run: Run) -> bool:
-    """Returns whether a run restored the initial checkpoint that it names."""
-    return not run.get('first_step') and bool(run.get(INITIAL_CHECKPOINT))
 
 
 def describe(
@@ -134,13 +130,9 @@ def options_as_json(options: TrainOptions) -> dict[str, Any]:
     fields = parameters.as_dict(options)
     for name in ('command', 'recipe_flags', 'given', 'plugins', 'repeats'):
         fields.pop(name)
-    values: dict[str, Any] = json.loads(json.dumps(fields, default=_plain))
+    text = json.dumps(fields, default=lambda value: dict(value) if isinstance(value, Mapping) else str(value))
+    values: dict[str, Any] = json.loads(text)
     return values
-
-
-def _plain(value: Any) -> Any:
-    """Converts a value that JSON does not support."""
-    return dict(value) if isinstance(value, Mapping) else str(value)
 
 
 def versions() -> dict[str, str]:
@@ -218,7 +210,19 @@ def differences(old: Run, new: Run) -> list[str]:
             f'The records differ from the run that is repeated: {old_records.get("images")} images then '
             f'({_short(old_records.get("digest"))}), {new_records["images"]} now ({_short(new_records["digest"])}).'
         )
-    lines += _other_inputs(old, new)
+    then, now = old.get(VALIDATION_RECORDS) or {}, new.get(VALIDATION_RECORDS) or {}
+    if _differ(then, now):
+        lines.append(
+            f'The validation records differ from the run that is repeated: {then["images"]} images of split '
+            f'{then["split"]} then ({_short(then["digest"])}), {now["images"]} of split {now["split"]} now '
+            f'({_short(now["digest"])}). Their mIoU cannot be compared.'
+        )
+    then, now = old.get(INITIAL_CHECKPOINT) or {}, new.get(INITIAL_CHECKPOINT) or {}
+    if _differ(then, now):
+        lines.append(
+            f'The initial checkpoint differs from the run that is repeated: {then["path"]} then '
+            f'({_short(then["digest"])}), {now["path"]} now ({_short(now["digest"])}).'
+        )
     old_versions, new_versions = old.get('versions', {}), new['versions']
     changed = [
         f'{name} {old_versions.get(name, "missing")} then, {new_versions.get(name, "missing")} now'
@@ -235,25 +239,6 @@ def differences(old: Run, new: Run) -> list[str]:
         )
     elif old_git.get('is_changed') or new_git.get('is_changed'):
         lines.append('The code had uncommitted changes, then or now; it may differ from the run that is repeated.')
-    return lines
-
-
-def _other_inputs(old: Run, new: Run) -> list[str]:
-    """Describes differences of the validation records and the initial checkpoint, if both runs have them."""
-    lines = []
-    then, now = old.get(VALIDATION_RECORDS) or {}, new.get(VALIDATION_RECORDS) or {}
-    if _differ(then, now):
-        lines.append(
-            f'The validation records differ from the run that is repeated: {then["images"]} images of split '
-            f'{then["split"]} then ({_short(then["digest"])}), {now["images"]} of split {now["split"]} now '
-            f'({_short(now["digest"])}). Their mIoU cannot be compared.'
-        )
-    then, now = old.get(INITIAL_CHECKPOINT) or {}, new.get(INITIAL_CHECKPOINT) or {}
-    if _differ(then, now):
-        lines.append(
-            f'The initial checkpoint differs from the run that is repeated: {then["path"]} then '
-            f'({_short(then["digest"])}), {now["path"]} now ({_short(now["digest"])}).'
-        )
     return lines
 
 

@@ -44,7 +44,7 @@ def passes_multiple(before: int, step: int, every_steps: int) -> bool:
 class LogHook(Hook):
     """Writes `global step 1050: loss = 0.5795 (0.741 sec/step)` every few steps; seconds are those steps' mean."""
 
-    def __init__(self, every_steps: int, bar: ProgressHook | None = None):
+    def __init__(self, every_steps: int, bar: ProgressHook):
         self._every_steps = every_steps
         self._bar = bar
         self._seconds: list[float] = []
@@ -58,7 +58,7 @@ class LogHook(Hook):
             return
         mean = sum(self._seconds) / len(self._seconds)
         self._seconds.clear()
-        with self._bar.hidden() if self._bar else contextlib.nullcontext():
+        with self._bar.hidden():
             logging.info('global step %d: loss = %.4f (%.3f sec/step)', result.step, result.loss, mean)
 
 

@@ -229,14 +229,12 @@ class _Loop:
         options: LoopOptions,
     ):
         self._session = session
-        self._most_skips = options.most_skips
-        self._skipped = self._skipped_in_a_row = 0
-        self._variable_names = step.variable_names
-        self._rate_field = step.rate_field
+        self._step = step
         self._writer = writer
         self._hooks = hooks
+        self._most_skips = options.most_skips
+        self._skipped = self._skipped_in_a_row = 0
         self._save_interval_secs = math.inf if options.save_interval_secs is None else options.save_interval_secs
-        self._micro_batches = step.micro_batches
         self._fetches = {name: tensor for name in _FETCHED if (tensor := getattr(step, name)) is not None}
 
     def run(self, done: int, number_of_steps: int, interrupts: Interrupts) -> LoopResult:
@@ -289,10 +287,10 @@ class _Loop:
         with self._saved_before(sessions.is_of_input, done):
             values, fetched = self._run_step(extra, feeds)
         seconds = time.monotonic() - start
-        if not values['is_applied']:
-            self._handle_skip(done + 1, values)
-        else:
+        if values['is_applied']:
             self._skipped_in_a_row = 0
+        else:
+            self._handle_skip(done + 1, values)
         result = StepResult(
             int(values.get('steps_done', done + 1)),
             float(values['loss']),
@@ -329,7 +327,7 @@ class _Loop:
         `feeds` are for the run that applies the update: of several micro-batches, the last one. The values are from
         that run, but image names and waiting time from all micro-batches.
         """
-        batches = self._micro_batches
+        batches = self._step.micro_batches
         if batches is None:
             values, fetched = self._session.run([self._fetches, extra], feeds or None)
             return values, fetched
@@ -366,8 +364,8 @@ class _Loop:
     def _facts(self, step: int, values: dict[str, Any]) -> str:
         """Describes a step whose update was not applied."""
         shown = [names.shown(name) for name in values.get('image_names', ())]
-        images = f'images {checkpoints.shortened(shown, 16)}' if shown else 'images fed by the caller'
-        layers = _norms_by_layer(self._variable_names, values.get('variable_norms', ()))
+        images = f'images {names.listed(shown, 16)}' if shown else 'images fed by the caller'
+        layers = _norms_by_layer(self._step.variable_names, values.get('variable_norms', ()))
         return (
             f'Step {step}: the loss is {values["loss"]} and the gradient norm {values["gradient_norm"]}, at learning '
             f'rate {values["learning_rate"]:.6g}, for the {images}. The update was not applied.{layers}'
@@ -381,8 +379,8 @@ class _Loop:
         path = self._writer.last_path  # None if another process writes the checkpoints
         last = f' The last {good}checkpoint is kept: {path}' if path else ''
         return (
-            f'{self._facts(step, values)}{row} Lower the learning rate ({option(self._rate_field)}){shorter}, or check '
-            f'these images and their labels.{last}'
+            f'{self._facts(step, values)}{row} Lower the learning rate ({option(self._step.rate_field)}){shorter}, or '
+            f'check these images and their labels.{last}'
         )
 
 

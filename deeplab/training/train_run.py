@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import tensorflow as tf
+import tf_slim as slim
 from absl import logging
 
 from deeplab import model, names
@@ -27,6 +28,7 @@ from deeplab.files import folder_lock, output_files, run_manifests
 from deeplab.options import TrainOptions
 from deeplab.system import memory
 from deeplab.training import (
+    accumulation,
     diagnostics,
     initial_checkpoint,
     metrics_file,
@@ -71,26 +73,14 @@ class TrainResult:
 
 
 class Start(NamedTuple):
-    """Where a run begins.
-
-    Attributes:
-      checkpoint: path of the checkpoint from which it resumes; None for a new training.
-      step: steps done by earlier runs.
-    """
+    """Where a run begins: the checkpoint from which it resumes, or None, and the steps done by earlier runs."""
 
     checkpoint: str | None = None
     step: int = 0
 
 
 class TrainGraph(NamedTuple):
-    """A training in the current graph.
-
-    Attributes:
-      input: batches of each clone.
-      clones: the network with its losses, once for each clone.
-      step: the training step.
-      averages: moving averages of the weights; None if there are none.
-    """
+    """A training in the current graph; `averages` are moving averages of the weights, or None."""
 
     input: step_input.StepInput
     clones: Sequence[model_deploy.Clone]
@@ -195,9 +185,7 @@ def check_options(options: TrainOptions) -> None:
     scale_losses.check_label_weights(options.loss.label_weights, options.model.num_classes)
     if options.model.crop_size is None:
         raise OptionError(f'Training needs a crop size. Set {option("ModelOptions.crop_size", (513, 513))}')
-    advice = train_utils.crop_advice(options.model.crop_size, options.model.output_stride)
-    if advice:
-        logging.warning(advice)
+    train_utils.warn_of_crop_size(options.model.crop_size, options.model.output_stride)
 
 
 def _run_manifest(
@@ -286,13 +274,17 @@ def _build(
     """Builds input, clones and training step in the current graph."""
     with config.host_scope():
         global_step = tf.compat.v1.train.get_or_create_global_step()
-        micro_batches = training_step.micro_batches(options.accumulation_steps)
+        parts = options.accumulation_steps
+        micro_batches = accumulation.MicroBatches(parts) if parts > 1 else None
     source = step_input.build(options, data, config, global_step, first_step)
     clone = functools.partial(network_clone._build_deeplab, source.batches, options, data.ignore_label, global_step)
     clones = model_deploy.create_clones(config, clone)
     with config.host_scope():
         learning_rate = training_step.learning_rate(options.optimizer, options.number_of_steps, global_step)
-        averages = training_step.moving_averages(options.moving_average_decay, global_step)
+        averages = None
+        if options.moving_average_decay is not None:
+            variables = slim.get_model_variables()
+            averages = moving_average.MovingAverages(variables, options.moving_average_decay, global_step)
         step = training_step.build_train_step(clones, options, learning_rate, global_step, averages, micro_batches)
         step = dataclasses.replace(step, waiting_seconds=source.batches.waiting_seconds())
     return TrainGraph(source, clones, step, averages)

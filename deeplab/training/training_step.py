@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import tensorflow as tf
-import tf_slim as slim
 
 from deeplab import common
 from deeplab.core import conditional, loss_scaling, moving_average, moving_updates, schedules, summation
@@ -155,16 +154,6 @@ def learning_rate(options: OptimizerOptions, number_of_steps: int, global_step: 
     if options.constant_learning_rate is not None:
         return tf.constant(options.constant_learning_rate, tf.float32)
     return schedules.learning_rate(global_step, options.learning_rate, number_of_steps)
-
-
-def moving_averages(decay: float | None, global_step: tf.Variable) -> moving_average.MovingAverages | None:
-    """Creates exponential moving averages (EMA) of all variables of the network; None without a decay."""
-    return None if decay is None else moving_average.MovingAverages(slim.get_model_variables(), decay, global_step)
-
-
-def micro_batches(count: int) -> accumulation.MicroBatches | None:
-    """Returns the micro-batches of each step; None if it has only one."""
-    return accumulation.MicroBatches(count) if count > 1 else None
 
 
 def build_train_step(

@@ -161,7 +161,6 @@ class ValidationHook(Hook):
 
     Attributes:
       score: the validations so far, also by earlier runs in the folder.
-      last: metrics of the last validation of this run; None before.
       split: the validation split.
     """
 
@@ -209,7 +208,6 @@ class ValidationHook(Hook):
         self._miou_by_step: dict[int, float | None] = {}
         self._last_step = self._previous_step = 0
         self.score = Score()
-        self.last: evaluation_rounds.Round | None = None
         logging.info(
             'Validating on %s of split %s, %d x %d pixels, every %s.',
             names.counted(self.split.num_images, 'image'),
@@ -358,7 +356,6 @@ class ValidationHook(Hook):
         path = evaluation_rounds.free_path(self._logdir, f'metrics-{step}.json', 'split', _OTHER_NAME)
         evaluation_rounds.write_json(content, path)
         self._miou_by_step[step] = miou
-        self.last = dataclasses.replace(result, path=path)
 
     def _show(self) -> None:
         """Shows the mIoU on the progress bar."""

@@ -111,9 +111,7 @@ def statistics_of_clone(clone: model_deploy.Clone, is_due: tf.Tensor, num_classe
 class WatchHook(Hook):
     """Logs each kind of warning once."""
 
-    def __init__(
-        self, computed: tf.Tensor, every_steps: int, class_names: list[str], bar: ProgressHook | None = None
-    ) -> None:
+    def __init__(self, computed: tf.Tensor, every_steps: int, class_names: list[str], bar: ProgressHook) -> None:
         """Creates the hook.
 
         Args:
@@ -125,12 +123,10 @@ class WatchHook(Hook):
         self._statistics = computed
         self._every_steps = every_steps
         self._class_names = class_names
+        self._bar = bar
         self._has_one_class = len(class_names) == 1
-        self._bar = bar or ProgressHook(1, 1)
         self._warned: set[str] = set()
-        self._collapsed = _Streak()
-        self._unlabeled = _Streak()
-        self._zero = _Streak()
+        self._collapsed, self._unlabeled, self._zero = _Streak(), _Streak(), _Streak()
         self._constant_since: int | None = None
         self._last_loss = math.nan
         self._first_step = 0

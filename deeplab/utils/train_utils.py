@@ -27,7 +27,7 @@ from deeplab.core import (
 from deeplab.core.checkpoint_fit import can_inflate, inflate
 from deeplab.deployment.model_deploy import Gradient
 from deeplab.errors import CheckpointError, NetworkMismatchError
-from deeplab.names import agreeing, counted
+from deeplab.names import agreeing, counted, listed
 from deeplab.options import LearningRateOptions, LossOptions, ModelOptions, OptimizerOptions, crop_sizes
 from deeplab.registry import OPTIMIZERS
 from deeplab.wording import option
@@ -35,8 +35,8 @@ from deeplab.wording import option
 _MOST_LINES = 20  # log lines about variables with other shapes; a network of another width has hundreds
 
 
-def crop_advice(crop_size: Sequence[int], output_stride: int, field: str = 'ModelOptions.crop_size') -> str | None:
-    """Returns a warning about a crop with sides other than `output_stride * k + 1`; None if there is none.
+def warn_of_crop_size(crop_size: Sequence[int], output_stride: int, field: str = 'ModelOptions.crop_size') -> None:
+    """Warns of a crop with sides other than `output_stride * k + 1`, with the nearest sizes that are.
 
     Such a crop works, but the corners of the network's feature map are not aligned with the corners of the image.
 
@@ -46,15 +46,16 @@ def crop_advice(crop_size: Sequence[int], output_stride: int, field: str = 'Mode
       field: option that sets the crop size, as 'Class.field'.
     """
     if crop_sizes.are_aligned(crop_size, output_stride):
-        return None
+        return
     below, above = crop_sizes.below(crop_size, output_stride), crop_sizes.above(crop_size, output_stride)
     nearest = f'sizes are {below[0]},{below[1]} and {above[0]},{above[1]}'
     if below == above:  # there is none below
         nearest = f'size is {above[0]},{above[1]}'
-    return (
-        f'{option(field, tuple(crop_size))} is not a multiple of '
-        f'{option("ModelOptions.output_stride", output_stride)} plus 1, so features and pixels do not align exactly. '
-        f'The nearest aligned {nearest}.'
+    logging.warning(
+        '%s is not a multiple of %s plus 1, so features and pixels do not align exactly. The nearest aligned %s.',
+        option(field, tuple(crop_size)),
+        option('ModelOptions.output_stride', output_stride),
+        nearest,
     )
 
 
@@ -307,7 +308,7 @@ def _require_something(path: str, report: checkpoints.RestoreReport, slots: set[
         )
     raise CheckpointError(
         f"The initial checkpoint '{path}' has no variable of this network, which has variables such as "
-        f'{checkpoints.shortened(missing or mismatched, 3)}. Set {option("ModelOptions.model_variant")} to the '
+        f'{listed(missing or mismatched, 3)}. Set {option("ModelOptions.model_variant")} to the '
         f'backbone of the checkpoint, map its names with {option("RestoreOptions.rename_map")}, or omit '
         f'{option("TrainOptions.initial_checkpoint")}'
     )
@@ -331,12 +332,12 @@ def _require_everything(path: str, report: checkpoints.RestoreReport, slots: set
         wanted = [*missing, *differing, *(name for name in report.restored if name not in slots)]
         parts.append(
             f'It lacks {len(missing)} of {len(wanted)} variables ({_counts_by_scope(missing, wanted)}): '
-            f'{checkpoints.shortened(missing, 3)}'
+            f'{listed(missing, 3)}'
         )
     if mismatched:
         number = len(mismatched)
         differ = f'{counted(number, "variable")} {agreeing(number, "differ")}'
-        parts.append(f'{differ}: {checkpoints.shortened(mismatched, 3)}')
+        parts.append(f'{differ}: {listed(mismatched, 3)}')
     fix = ', or '.join([', '.join(fixes[:-1]), fixes[-1]])
     raise CheckpointError(
         f"The initial checkpoint '{path}'{names} does not have every variable of the network. "
@@ -347,7 +348,7 @@ def _require_everything(path: str, report: checkpoints.RestoreReport, slots: set
 def _counts_by_scope(names: Sequence[str], of: Sequence[str]) -> str:
     """Counts `names` by outermost scope, as in 'MobilenetV2: 255 of 255, logits: 1 of 2'."""
     counts, totals = (collections.Counter(name.partition('/')[0] for name in group) for group in (names, of))
-    return checkpoints.shortened([f'{scope}: {count} of {totals[scope]}' for scope, count in counts.items()])
+    return listed([f'{scope}: {count} of {totals[scope]}' for scope, count in counts.items()])
 
 
 def _report_restore(path: str, report: checkpoints.RestoreReport, slots: set[str], input_channels: int) -> None:
@@ -365,7 +366,7 @@ def _report_restore(path: str, report: checkpoints.RestoreReport, slots: set[str
         logging.warning(
             'Not restored because shapes differ: %d variables (%s). They keep their initial values.',
             len(mismatched),
-            checkpoints.shortened(mismatched, 3),
+            listed(mismatched, 3),
         )
     else:
         for line in mismatched:
@@ -374,7 +375,7 @@ def _report_restore(path: str, report: checkpoints.RestoreReport, slots: set[str
         logging.warning(
             'Variables that are not in the checkpoint keep their initial values: %d (%s).',
             len(missing),
-            checkpoints.shortened(missing),
+            listed(missing),
         )
 
 

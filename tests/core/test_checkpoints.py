@@ -289,11 +289,6 @@ class TestRestore:
             checkpoints.restore_all(session, path, make_variables(a=[2], b=[]))
         assert 'values that are NaN or infinite (a).' in caplog.text
 
-    def test_long_lists_are_shortened(self):
-        names = [f'v{number}' for number in range(12)]
-        assert checkpoints.shortened(names, 3) == 'v0, v1, v2 and 9 more'
-        assert checkpoints.shortened(names[:3], 3) == 'v0, v1, v2'
-
 
 class TestWriter:
     def test_newest_few_stay_and_a_step_is_written_once(self, tmp_path):

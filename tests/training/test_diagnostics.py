@@ -20,7 +20,7 @@ def plain(tmp_path):
 
 
 def test_a_log_folder_with_the_records(plain, tmp_path):
-    assert diagnostics.folders(dataclasses.replace(plain, train_logdir=str(tmp_path / 'log'))) == []
+    assert not list(diagnostics.folders(dataclasses.replace(plain, train_logdir=str(tmp_path / 'log'))))
     (tmp_path / 'link').symlink_to(tmp_path)
     for folder in (str(tmp_path), f'{tmp_path}/link/'):
         (line,) = diagnostics.folders(dataclasses.replace(plain, train_logdir=folder))
@@ -41,7 +41,7 @@ class TestBatchNorm:
         ],
     )
     def test_few_images(self, plain, changes, text):
-        found = diagnostics.batch_norm(dataclasses.replace(plain, **{'initial_checkpoint': 'a', **changes}))
+        found = list(diagnostics.batch_norm(dataclasses.replace(plain, **{'initial_checkpoint': 'a', **changes})))
         assert (text is None and not found) or text in found[0]
 
     def test_the_fix(self, plain):
@@ -54,9 +54,8 @@ class TestBatchNorm:
 
 class TestLearningRate:
     def found(self, plain, batch, **optimizer):
-        return diagnostics.learning_rate(
-            dataclasses.replace(plain, batch_size=batch, optimizer=OptimizerOptions().changed(**optimizer))
-        )
+        optimizer = OptimizerOptions().changed(**optimizer)
+        return list(diagnostics.learning_rate(dataclasses.replace(plain, batch_size=batch, optimizer=optimizer)))
 
     @pytest.mark.parametrize(('batch', 'rate'), [(16, 0.007), (8, 0.007), (4, 0.0001), (16, 0.0), (32, 0.028)])
     def test_rates_that_are_known_to_work(self, plain, batch, rate):
@@ -96,9 +95,9 @@ class TestOrdinaryTrainings:
     )
     def test_they_hear_nothing(self, line):
         chosen = cli.options_of('train', ['--train_logdir=a', '--dataset_dir=b', *line.split()])
-        assert diagnostics.batch_norm(chosen) == []
-        assert diagnostics.learning_rate(chosen) == []
-        assert diagnostics.unused(chosen) == []
+        assert not list(diagnostics.batch_norm(chosen))
+        assert not list(diagnostics.learning_rate(chosen))
+        assert not list(diagnostics.unused(chosen))
 
 
 @pytest.mark.parametrize(
@@ -133,7 +132,7 @@ class TestOrdinaryTrainings:
 def test_flags_without_effect(line, found):
     chosen = cli.options_of('train', ['--train_logdir=a', '--dataset_dir=b', *line.split()])
     with wording.flag_names(cli.find_program('train').flag_names):
-        assert diagnostics.unused(chosen) == ([] if found is None else [found])
+        assert list(diagnostics.unused(chosen)) == ([] if found is None else [found])
 
 
 class TestDataAsUsersBringIt:

@@ -14,7 +14,6 @@ import sys
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from deeplab import train
 from deeplab.checks import label_weights, record_check
@@ -75,33 +74,41 @@ def plain_run(data, logdir):
     return training_setup.trained(data, logdir, 3, save_interval_secs=0)
 
 
-def test_a_run_leaves_what_the_contract_names(data, tmp_path, caplog, monkeypatch):
-    """And is the run without summaries, to the byte; no step adds to the graph, which would grow without end."""
-    graphs, after_step = [], train_hooks.LogHook.after_step
-
-    def noted(self, result, fetched):
-        graph = tf.compat.v1.get_default_graph()
-        graphs.append((graph.finalized, len(graph.get_operations())))
-        after_step(self, result, fetched)
-
-    monkeypatch.setattr(train_hooks.LogHook, 'after_step', noted)
-    logdir = tmp_path / 'log'
+def summarized_run(data, logdir):
+    """Three steps with a checkpoint and all summaries of each, which tests share."""
     every = {'save_summaries_secs': 0, 'save_interval_secs': 0}
-    options = training_setup.options(data, logdir, 3, save_summaries_images=True, **every)
-    result, losses = run_logged(options, caplog)
-    assert graphs == [(True, graphs[0][1])] * 3
-    assert_same_bytes(result.checkpoint, plain_run(data, tmp_path / 'plain').checkpoint)
-    assert (result.step, result.status, result.checkpoint) == (3, 0, str(logdir / 'model.ckpt-3'))
+    return training_setup.trained(data, logdir, 3, save_summaries_images=True, **every)
+
+
+def test_the_result_and_the_files_of_a_run(data, tmp_path):
+    result = plain_run(data, tmp_path / 'log')
+    assert (result.step, result.status, result.checkpoint) == (3, 0, str(tmp_path / 'log' / 'model.ckpt-3'))
     assert result.report.startswith('Trained to step 3 in ')
-    assert list(losses) == [1, 2, 3]
-    names = {path.name for path in logdir.iterdir()}
+    names = {path.name for path in (tmp_path / 'log').iterdir()}
     assert {'checkpoint', 'graph.pbtxt', 'model.ckpt-0.index', 'model.ckpt-3.index'} <= names
-    tags = training_setup.summaries(logdir)
+
+
+def test_summaries_have_the_tags_of_the_original(data, tmp_path):
+    summarized_run(data, tmp_path / 'log')
+    tags = training_setup.summaries(tmp_path / 'log')
     assert {'learning_rate', 'total_loss', 'global_step/sec', 'losses/semantic_merged_logits/value'} <= tags.keys()
     assert {'samples/image/image/0', 'samples/label/image/1', 'samples/semantic/image/0'} <= tags.keys()
     assert {'tiny/conv1/weights', 'logits/semantic/biases', 'aspp0/BatchNorm/moving_mean'} <= tags.keys()
-    assert f'{tags["total_loss"]:.4f}' == losses[3]
-    variables = values_of(result.checkpoint)
+
+
+def test_summaries_change_no_step(data, tmp_path):
+    summarized, plain = (run(data, tmp_path / run.__name__) for run in (summarized_run, plain_run))
+    assert_same_bytes(summarized.checkpoint, plain.checkpoint)
+
+
+def test_the_loss_is_the_same_in_log_lines_and_summaries(data, tmp_path, caplog):
+    _, losses = run_logged(training_setup.options(data, tmp_path, 2, save_summaries_secs=0), caplog)
+    assert list(losses) == [1, 2]
+    assert f'{training_setup.summaries(tmp_path)["total_loss"]:.4f}' == losses[2]
+
+
+def test_a_checkpoint_has_step_weights_slots_and_updated_statistics(data, tmp_path):
+    variables = values_of(plain_run(data, tmp_path / 'log').checkpoint)
     assert variables['global_step'] == 3
     assert variables['global_step'].dtype == np.int64
     assert 'tiny/conv1/weights/Momentum' in variables
@@ -109,30 +116,24 @@ def test_a_run_leaves_what_the_contract_names(data, tmp_path, caplog, monkeypatc
     assert (variables['tiny/conv1/BatchNorm/moving_variance'] != 1).all()  # moving updates are part of the step
 
 
-def test_a_sum_of_losses_with_weights_from_the_records(data, tmp_path, caplog, monkeypatch):
-    """And an image pyramid, each scale of which has its own loss."""
-    _train, given = train_run._train, []
-    monkeypatch.setattr(train_run, '_train', lambda options, *rest: given.append(options) or _train(options, *rest))
-    words = LossOptions(
-        formula='softmax+0.5*lovasz',
-        auto_label_weights=True,
-        label_weights_power=0.5,
-        top_k_percent_pixels=0.5,
-        hard_example_mining_step=2,
-    )
-    options = training_setup.options(data, tmp_path / 'auto', 2, loss=words, save_summaries_secs=0)
-    model = dataclasses.replace(options.model, image_pyramid=(0.5, 1.0))
+def test_label_weights_from_the_records_are_logged_and_noted_in_run_json(data, tmp_path, caplog):
+    loss = LossOptions(auto_label_weights=True, label_weights_power=0.5)
     with caplog.at_level('INFO'):
-        result = train.run(dataclasses.replace(options, model=model))
-    assert result.step == 2
-    (line,) = re.findall(r"label_weights='auto': (.*)\.", caplog.text)
-    weights = [float(part.split()[1]) for part in line.split(', ')]
-    assert [part.split()[0] for part in line.split(', ')] == ['0', '1', '2']
-    assert sorted(weights)[1] == 1.0  # the median class
+        train.run(training_setup.options(data, tmp_path, 1, loss=loss))
     exact = label_weights.median_frequency(*histograms(data)) ** 0.5
-    np.testing.assert_allclose(weights, exact, rtol=5e-3)
-    assert [options.loss.label_weights for options in given] == [tuple(exact.tolist())]
-    tags = training_setup.summaries(tmp_path / 'auto')
+    assert sorted(exact)[1] == 1.0  # the median class
+    (line,) = re.findall(r"label_weights='auto': (.*)\.", caplog.text)
+    classes, weights = zip(*(part.split() for part in line.split(', ')), strict=True)
+    assert classes == ('0', '1', '2')
+    np.testing.assert_allclose([float(weight) for weight in weights], exact, rtol=5e-3)
+    assert run_manifest.load(str(tmp_path))['options']['loss']['label_weights'] == exact.tolist()
+
+
+def test_each_scale_of_an_image_pyramid_has_its_sum_of_losses(data, tmp_path):
+    loss = LossOptions(formula='softmax+0.5*lovasz', top_k_percent_pixels=0.5, hard_example_mining_step=2)
+    options = training_setup.options(data, tmp_path, 2, loss=loss, save_summaries_secs=0)
+    train.run(dataclasses.replace(options, model=dataclasses.replace(options.model, image_pyramid=(0.5, 1.0))))
+    tags = training_setup.summaries(tmp_path)
     for key in ('logits_0.50', 'logits_1.00', 'merged_logits'):
         softmax, lovasz = (tags[f'losses/semantic_{key}/{name}'] for name in ('softmax', 'lovasz'))
         assert tags[f'losses/semantic_{key}/value'] == pytest.approx(softmax + 0.5 * lovasz, rel=1e-5)

@@ -15,7 +15,7 @@ SUMMARY = tf.compat.v1.Summary(value=[tf.compat.v1.Summary.Value(tag='any')]).Se
 
 
 def test_log_line(caplog):
-    hook = train_hooks.LogHook(2)
+    hook = train_hooks.LogHook(2, train_hooks.ProgressHook(1051, 8))
     with caplog.at_level('INFO'):
         hook.after_step(StepResult(1049, 9.0, 0.1, 1.0), {})
         hook.after_step(StepResult(1050, 0.57951, 0.1, 0.482), {})

@@ -57,6 +57,18 @@ class TestLoop:
         assert sorted(path.name for path in tmp_path.glob('*.index')) == ['model.ckpt-0.index', 'model.ckpt-3.index']
         assert values_of(result.checkpoint)['global_step'] == 3
 
+    def test_no_step_adds_to_the_graph(self, tmp_path):
+        """It would grow without end."""
+        is_final = []
+
+        class Looking(train_loop.Hook):
+            def after_step(self, result, fetched):
+                is_final.append(tf.compat.v1.get_default_graph().finalized)
+
+        with tf.Graph().as_default():
+            train(Toy([1.0, 1.0]), tmp_path, 2, hooks=[Looking()])
+        assert is_final == [True, True]
+
     def test_saves_in_between(self, tmp_path):
         with tf.Graph().as_default():
             train(Toy([1.0] * 3), tmp_path, 3, save_interval_secs=0)

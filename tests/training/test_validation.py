@@ -66,7 +66,7 @@ def use_figures(monkeypatch, by_step):
         step = checkpoints.step_of(checkpoint)
         asked.append(step)
         metrics = dataclasses.replace(ConfusionMatrix(3, 255).result(), miou=by_step[step])
-        return evaluation_rounds.Round(metrics, checkpoint, step, 3, 0.1)
+        return evaluation_rounds.Round(metrics=metrics, checkpoint=checkpoint, global_step=step, images=3, seconds=0.1)
 
     monkeypatch.setattr(evaluation_rounds, 'evaluate', evaluate)
     return asked
@@ -355,7 +355,7 @@ def test_a_signal_breaks_a_validation_off(data, tmp_path, monkeypatch, caplog):
 
     hook.after_checkpoint(str(tmp_path), 2, Stopping())
     assert 'The validation of step 2 was interrupted; the next run repeats it.' in caplog.text
-    assert hook.last is None
+    assert hook.score.best is None
     assert hook.needs_checkpoint(2)
 
 

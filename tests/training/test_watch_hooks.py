@@ -14,6 +14,7 @@ from deeplab.deployment import model_deploy
 from deeplab.errors import NonFiniteError
 from deeplab.options import LearningRateOptions, OptimizerOptions
 from deeplab.training import metrics_file, train_loop, watch_hooks
+from deeplab.training.train_hooks import ProgressHook
 from deeplab.training.train_loop import StepResult
 from tests.helpers import training_setup
 from tests.helpers.toy_training import Toy
@@ -63,7 +64,7 @@ def run_hook(
     steps, caplog, look=lambda step: GOOD, loss=lambda step: 1 / step, waiting=0.0, every=10, first=0, names=NAMES
 ):
     """Runs a hook for some steps; returns its warnings."""
-    hook = watch_hooks.WatchHook(None, every, list(names))
+    hook = watch_hooks.WatchHook(None, every, list(names), ProgressHook(steps, 1))
     hook.begin(None, first)
     caplog.clear()
     for step in range(first + 1, first + steps + 1):

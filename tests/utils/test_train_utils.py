@@ -426,18 +426,22 @@ def test_optimizer_slots(name, slots):
     assert checkpoint_network.slots([*names, 'global_step']) == slots | powers & names | {'global_step'}
 
 
-class TestCropAdvice:
+class TestCropSizeWarning:
     @pytest.mark.parametrize(('size', 'stride'), [((513, 513), 16), ((241, 321), 16), ((257, 65), 8)])
-    def test_good_sizes(self, size, stride):
-        assert train_utils.crop_advice(size, stride) is None
+    def test_good_sizes(self, caplog, size, stride):
+        train_utils.warn_of_crop_size(size, stride)
+        assert not caplog.messages
 
-    def test_names_the_nearest_good_sizes(self):
-        advice = train_utils.crop_advice((512, 768), 16)
-        assert advice.startswith('crop_size=(512, 768) is not a multiple of output_stride=16 plus 1')
-        assert advice.endswith('sizes are 497,753 and 513,769.')
-
-    def test_a_crop_below_the_smallest_good_size(self):
-        assert train_utils.crop_advice((3, 3), 16).endswith('size is 17,17.')
-
-    def test_one_good_side(self):
-        assert '497,513 and 513,513.' in train_utils.crop_advice((500, 513), 16)
+    @pytest.mark.parametrize(
+        ('size', 'nearest'),
+        [
+            pytest.param((512, 768), 'sizes are 497,753 and 513,769.', id='no good side'),
+            pytest.param((500, 513), 'sizes are 497,513 and 513,513.', id='one good side'),
+            pytest.param((3, 3), 'size is 17,17.', id='below the smallest good size'),
+        ],
+    )
+    def test_names_the_nearest_good_sizes(self, caplog, size, nearest):
+        train_utils.warn_of_crop_size(size, 16)
+        (warning,) = caplog.messages
+        assert warning.startswith(f'crop_size={size} is not a multiple of output_stride=16 plus 1')
+        assert warning.endswith(nearest)
