@@ -78,9 +78,10 @@ def _run(options: EvalOptions) -> EvalResult:
     _require_no_export_among_several(options)
     options = exports.checked(options)
     split = _open_split(options)
-    options = dataclasses.replace(
-        options, model=dataclasses.replace(options.model, crop_size=_network_size(options, split))
-    )
+    crop_size: tuple[int, int] | None = split.crop_size
+    if options.windows is not None:  # images keep their sizes unless a crop size is given
+        crop_size = None if options.fits_crop_size else options.model.crop_size
+    options = dataclasses.replace(options, model=dataclasses.replace(options.model, crop_size=crop_size))
     runner.warn_of_flips(options.prediction)
     labels = label_checks.validation_labels(split.descriptor, split.check_result, options.dataset.split)
     for line in (*label_checks.ignored_class(split.descriptor), *labels):
@@ -89,9 +90,9 @@ def _run(options: EvalOptions) -> EvalResult:
     task = _task(options, split)
     if not options.master and options.engine == EngineOptions():
         task.network.check_memory('eval')
+    choice = WeightsChoice(options.use_moving_average, 'EvalOptions.use_moving_average')
     if options.further_checkpoint_dirs or (options.all_checkpoints and not exports.is_export(options.checkpoint_dir)):
-        return _of_several(options, task)
-    choice = _choice(options.use_moving_average)
+        return _of_several(options, task, choice)
     newest = waiting.rounds(options.checkpoint_dir, options.wait)
     rounds = [_evaluate(checkpoint, options, task, choice) for checkpoint in newest]
     return EvalResult(tuple(rounds), report(rounds[-1], split.descriptor) if rounds else '')
@@ -129,10 +130,6 @@ def _task(options: EvalOptions, split: runner.Split) -> evaluation_rounds.Task:
     )
 
 
-def _choice(use_moving_average: bool | None) -> WeightsChoice:
-    return WeightsChoice(use_moving_average, 'EvalOptions.use_moving_average')
-
-
 def _open_split(options: EvalOptions) -> runner.Split:
     """Opens the split, with the crop size of the options or one that is chosen for its images."""
     model = options.model
@@ -145,13 +142,6 @@ def _open_split(options: EvalOptions) -> runner.Split:
         return dataclasses.replace(split, crop_size=model.crop_size)
     logging.info('The crop size is %d,%d, into which every image fits.', *split.crop_size)
     return split
-
-
-def _network_size(options: EvalOptions, split: runner.Split) -> tuple[int, int] | None:
-    """Returns the size to which all images are padded; None for windows without such a size."""
-    if options.windows is None:
-        return split.crop_size
-    return None if options.fits_crop_size else options.model.crop_size
 
 
 def _evaluate(
@@ -168,7 +158,7 @@ def _evaluate(
     return dataclasses.replace(evaluated, documents={})  # they may be large, and are written
 
 
-def _of_several(options: EvalOptions, task: evaluation_rounds.Task) -> EvalResult:
+def _of_several(options: EvalOptions, task: evaluation_rounds.Task, choice: WeightsChoice) -> EvalResult:
     """Evaluates several checkpoints that exist, and compares them; one that cannot be read is left out.
 
     Raises:
@@ -176,7 +166,6 @@ def _of_several(options: EvalOptions, task: evaluation_rounds.Task) -> EvalResul
     """
     directories = [options.checkpoint_dir, *options.further_checkpoint_dirs]
     rounds: list[evaluation_rounds.Round] = []
-    choice = _choice(options.use_moving_average)
     failure = None
     for target in several_checkpoints.find(directories, options.all_checkpoints):
         logdir = os.path.join(options.eval_logdir, target.folder) if target.folder else options.eval_logdir

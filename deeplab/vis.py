@@ -49,8 +49,6 @@ class Round:
     """Images written for one checkpoint.
 
     Attributes:
-      checkpoint: path of the checkpoint.
-      global_step: its step.
       images: number of images.
       seconds: how long reading, predicting and writing them took.
       engine: what ran the network; None if that was TensorFlow, as usual.

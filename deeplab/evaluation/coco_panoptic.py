@@ -18,7 +18,7 @@ from PIL import Image
 from deeplab.errors import DataError
 from deeplab.evaluation.panoptic import Segmentation
 from deeplab.files import documents
-from deeplab.names import shown
+from deeplab.names import listed, shown
 from deeplab.options import CocoFormatOptions
 from deeplab.wording import option
 
@@ -29,14 +29,7 @@ _MOST_NAMED = 3
 
 @dataclasses.dataclass(frozen=True)
 class Annotation:
-    """The segments of an image.
-
-    Attributes:
-      path: of its PNG file.
-      ids: of the segments.
-      categories: of the segments.
-      crowds: whether each is a crowd.
-    """
+    """The segments of an image: their ids, their categories, and which of them are crowds; and the PNG file of it."""
 
     path: str
     ids: tuple[int, ...]
@@ -46,13 +39,7 @@ class Annotation:
 
 @dataclasses.dataclass(frozen=True)
 class Annotations:
-    """A JSON file.
-
-    Attributes:
-      images: by image id.
-      names: names of the categories.
-      is_thing: which categories are things; empty if the file has no categories.
-    """
+    """A JSON file: images by id; names and kinds of the categories by id, empty if the file has no categories."""
 
     images: Mapping[Any, Annotation]
     names: Mapping[int, str]
@@ -131,15 +118,14 @@ def pairs(truth: Annotations, prediction: Annotations) -> list[tuple[Annotation,
     """
     missing = [image for image in truth.images if image not in prediction.images]
     if missing:
-        named = ', '.join(str(image) for image in missing[:_MOST_NAMED]) + (', ...' if missing[_MOST_NAMED:] else '')
         raise DataError(
-            f'{len(missing)} of {len(truth.images)} images of the ground truth have no prediction (image_id {named}). '
-            'Add an annotation for each; segments_info may be empty.'
+            f'{len(missing)} of {len(truth.images)} images of the ground truth have no prediction (image_id '
+            f'{listed(list(map(str, missing)), _MOST_NAMED)}). Add an annotation for each; segments_info may be empty.'
         )
     further = len(prediction.images.keys() - truth.images.keys())
     if further:
         logging.warning('Predictions of %d images are not evaluated: the ground truth has no such image_id.', further)
-    return [(found, prediction.images[image]) for image, found in truth.images.items()]
+    return [(annotation, prediction.images[image]) for image, annotation in truth.images.items()]
 
 
 def read(annotation: Annotation, ignored_label: int) -> Segmentation:

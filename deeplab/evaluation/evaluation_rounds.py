@@ -34,12 +34,9 @@ class Task:
 
     Attributes:
       network: the network, which gets the weights of a checkpoint.
-      split: the split to evaluate on.
-      resize: how images are resized before the crop.
       metrics: values of the parameters of each further metric, by names of registered metrics and of parameters.
       master: address of a TensorFlow server, empty for this process.
       use_moving_average: whether to evaluate the moving averages (EMA) of the weights instead.
-      engine: what runs the network.
       cache_dirs: folders for converted networks if the folder of the checkpoint cannot be written.
       windows: sizes of windows for images of any size; None for images of the crop size.
     """
@@ -55,33 +52,23 @@ class Task:
     windows: WindowOptions | None = None
 
 
-@dataclasses.dataclass(frozen=True)
-class Round:
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Round(scoring.Results):
     """Result of the evaluation of one checkpoint.
 
     Attributes:
-      metrics: the metrics of the confusion matrix.
-      checkpoint: path of the checkpoint.
-      global_step: its step.
       images: number of images.
       seconds: how long reading and predicting them took.
       path: the JSON file with all this; empty until the caller has set one.
-      further: figures of the further metrics, by names of metrics and figures.
-      of_classes: their figures of each class, by names of metrics and figures.
-      documents: their further results as text, by names of files.
       engine: what ran the network; None if that was TensorFlow, as usual.
       crop_size: height and width to which the images were padded; None if they kept their sizes.
     """
 
-    metrics: Metrics
     checkpoint: str
     global_step: int
     images: int
     seconds: float
     path: str = ''
-    further: Mapping[str, Mapping[str, float | None]] = dataclasses.field(default_factory=dict)
-    of_classes: Mapping[str, Mapping[str, tuple[float | None, ...]]] = dataclasses.field(default_factory=dict)
-    documents: Mapping[str, str] = dataclasses.field(default_factory=dict)
     engine: EngineReport | None = None
     crop_size: tuple[int, int] | None = None
 
@@ -118,16 +105,12 @@ def evaluate(checkpoint: str, task: Task, after_batch: Callable[[], None] = lamb
         runner.run_batches(ready, reading, handle, f'eval step {step}', task.master)
     seconds = time.monotonic() - started
     logging.info('%s in %.1f s (%.1f images/s).', images, seconds, split.num_images / seconds)
-    results = scores.results()
     return Round(
-        results.metrics,
-        checkpoint,
-        step,
-        split.num_images,
-        seconds,
-        further=results.further,
-        of_classes=results.of_classes,
-        documents=results.documents,
+        **vars(scores.results()),
+        checkpoint=checkpoint,
+        global_step=step,
+        images=split.num_images,
+        seconds=seconds,
         engine=None if ready.report.is_default else ready.report,
         crop_size=network.crop_size,
     )
@@ -172,13 +155,7 @@ def log_line(tag: str, value: float | None) -> str:
 
 
 def add_summaries(writer: tf.compat.v1.summary.FileWriter, figures: dict[str, float | None], step: int) -> None:
-    """Writes the values that are not None to an event file.
-
-    Args:
-      writer: of the event file.
-      figures: by tag.
-      step: the checkpoint's.
-    """
+    """Writes the values that are not None, which are given by tag, to an event file."""
     values = [
         tf.compat.v1.Summary.Value(tag=tag, simple_value=value) for tag, value in figures.items() if value is not None
     ]

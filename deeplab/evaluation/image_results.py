@@ -135,6 +135,10 @@ class ImageResults(contextlib.AbstractContextManager['ImageResults']):
             np.add.at(image[2], of_prediction, pixels)
         return counts
 
+    def shapes(self) -> np.ndarray:
+        """Returns height and width of each image: [images, 2]."""
+        return np.array([self.predictions.shape(image) for image in range(len(self))]).reshape(-1, 2)
+
     def scores(self) -> np.ndarray:
         """Returns the mean IoU of each image, over the classes in its labels or predictions: [images].
 

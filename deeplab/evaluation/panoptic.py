@@ -197,9 +197,9 @@ def means(figures: list[Figures], is_thing: Mapping[int, bool]) -> dict[str, Fig
         'Things': lambda category: is_thing.get(category, False),
         'Stuff': lambda category: not is_thing.get(category, False),
     }
-    found: dict[str, Figures] = {}
+    result: dict[str, Figures] = {}
     for group, contains in groups.items():
         rows = [row for i, row in enumerate(figures) if contains(i) and None not in row.values()]
-        found[group] = {name: float(np.mean([row[name] for row in rows])) if rows else None for name in figures[0]}
-        found[group]['n'] = len(rows)
-    return found
+        result[group] = {name: float(np.mean([row[name] for row in rows])) if rows else None for name in figures[0]}
+        result[group]['n'] = len(rows)
+    return result

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from absl import logging
@@ -24,7 +25,8 @@ Figures = dict[str, float | None]
 _KEYS = {SIZES: (common.HEIGHT, common.WIDTH), NAMES: (common.IMAGE_NAME,)}
 
 
-class Results(NamedTuple):
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Results:
     """The results of all metrics.
 
     Attributes:
@@ -35,9 +37,9 @@ class Results(NamedTuple):
     """
 
     metrics: Metrics
-    further: dict[str, Figures]
-    of_classes: dict[str, dict[str, tuple[float | None, ...]]]
-    documents: dict[str, str]
+    further: Mapping[str, Figures] = dataclasses.field(default_factory=dict)
+    of_classes: Mapping[str, Mapping[str, tuple[float | None, ...]]] = dataclasses.field(default_factory=dict)
+    documents: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
 def available(descriptor: DatasetDescriptor, parameters: Parameters) -> dict[str, Mapping[str, Any]]:
@@ -138,10 +140,12 @@ class Scores:
         for made in further.values():
             documents |= made.documents() if hasattr(made, 'documents') else {}
         return Results(
-            self._accumulators[CONFUSION_MATRIX].matrix.result(),
-            {name: {key: _finite(value) for key, value in made.result().items()} for name, made in further.items()},
-            of_classes,
-            documents,
+            metrics=self._accumulators[CONFUSION_MATRIX].matrix.result(),
+            further={
+                name: {key: _finite(value) for key, value in made.result().items()} for name, made in further.items()
+            },
+            of_classes=of_classes,
+            documents=documents,
         )
 
 

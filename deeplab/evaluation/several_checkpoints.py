@@ -12,12 +12,7 @@ from deeplab.evaluation.evaluation_rounds import Round
 
 
 class Target(NamedTuple):
-    """A checkpoint to evaluate.
-
-    Attributes:
-      path: of the checkpoint.
-      folder: name of the folder for its metrics, in the program's folder; empty for the program's folder itself.
-    """
+    """A checkpoint to evaluate; `folder` is for its metrics, in the program's folder, and empty for that folder."""
 
     path: str
     folder: str

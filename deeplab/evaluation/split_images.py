@@ -15,12 +15,7 @@ from deeplab.utils import input_generator
 
 
 class Source(NamedTuple):
-    """Where images come from.
-
-    Attributes:
-      split: the split.
-      steps: preprocessing of each image.
-    """
+    """Where images come from, and how each is preprocessed."""
 
     split: runner.Split
     steps: Sequence[input_preprocess.Step]
@@ -46,11 +41,7 @@ def unchanged(split: runner.Split) -> Source:
 
 
 def samples(source: Source, images: Sequence[int]) -> Iterator[Sample]:
-    """Yields some images.
-
-    Args:
-      source: where they come from.
-      images: their numbers in the split.
+    """Yields the images with the given numbers in the split.
 
     Raises:
       DataError: An image cannot be decoded.

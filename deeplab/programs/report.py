@@ -13,16 +13,18 @@ if __name__ == '__main__':  # `python -m deeplab.report`; first, so that help do
 import contextlib
 import dataclasses
 import datetime
+import functools
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from absl import logging
 
 import deeplab
 from deeplab import names
+from deeplab.datasets.descriptor import bit_shift_palette
 from deeplab.errors import CheckpointError, OptionError
 from deeplab.evaluation import split_images
 from deeplab.files import output_files, writing
@@ -68,9 +70,9 @@ def run(options: ReportOptions) -> ReportResult:
     """
     output_files.require_folder(os.path.dirname(options.path) or '.', _PATH)
     page.require_paths([each.path for each in options.runs])
-    output_files.require_own(options.path, _PATH, 'a page of deeplab report', _is_page)
+    output_files.require_own(options.path, _PATH, 'a page of deeplab report', functools.partial(_has_mark, _MARK))
     own = figures_path(options.path)
-    output_files.require_own(own, _PATH, 'a file of deeplab report', _is_figures)
+    output_files.require_own(own, _PATH, 'a file of deeplab report', functools.partial(_has_mark, _FIGURES_MARK))
     with memory.explained('report'), contextlib.ExitStack() as stack:
         library = page.charts_library()
         runs = _runs(options, stack)
@@ -78,14 +80,8 @@ def run(options: ReportOptions) -> ReportResult:
         used = len(library) + len(page.as_json(data))
         shown = _pictures(runs, groups, pictures.share(len(groups), used))
         _write(options.path, page.render(data, shown, library))
-        _write(figures_path(options.path), [json.dumps(_figures(data))])
+        _write(figures_path(options.path), json.dumps(_figures(data)))
     return _result(options, data, groups)
-
-
-def _is_page(path: str | os.PathLike[str]) -> bool:
-    """Returns whether a file is a page of this program, which may be replaced."""
-    with open(path, 'rb') as file:
-        return _MARK in file.read(4096)
 
 
 def figures_path(path: str) -> str:
@@ -93,10 +89,10 @@ def figures_path(path: str) -> str:
     return f'{os.path.splitext(path)[0]}.json'
 
 
-def _is_figures(path: str | os.PathLike[str]) -> bool:
-    """Returns whether a file has the figures of a page, and may be replaced."""
+def _has_mark(mark: bytes, path: str) -> bool:
+    """Returns whether a file was written by this program, and may be replaced."""
     with open(path, 'rb') as file:
-        return file.read(len(_FIGURES_MARK)) == _FIGURES_MARK
+        return mark in file.read(4096)
 
 
 def _figures(data: Mapping[str, Any]) -> dict[str, Any]:
@@ -118,7 +114,6 @@ def _runs(options: ReportOptions, stack: contextlib.ExitStack) -> list[content.R
         notes += [note for note in (files.curve.note(), beside) if note is not None]
         prepared.append((files, task, notes))
     tasks = [task for _, task, _ in prepared if task is not None]
-    inference.require_same_splits(tasks)
     inference.require_same_records(tasks)
     runs = []
     for name, (files, task, notes) in zip(short, prepared, strict=True):
@@ -129,7 +124,7 @@ def _runs(options: ReportOptions, stack: contextlib.ExitStack) -> list[content.R
         runs.append(content.Run(name, files, result, notes))
     passes = {i: each.result for i, each in enumerate(runs) if each.result is not None}
     if passes:
-        further = inference.require_same_images(list(passes.values()))
+        further = inference.require_same_labels(list(passes.values()))
         for i, notes in zip(passes, further, strict=True):
             runs[i] = runs[i]._replace(notes=[*runs[i].notes, *notes])
     elif not any(each.files.points or each.files.curve.evaluations for each in runs):
@@ -168,18 +163,18 @@ def _content(options: ReportOptions, runs: Sequence[content.Run]) -> tuple[dict[
     groups = content.chosen(list(passes.values()), options.images) if passes else {}
     if passes:
         descriptor = next(iter(passes.values())).descriptor
-        classes, ignore_label = content.classes(descriptor), descriptor.ignore_label
         class_names = [descriptor.class_name(i) for i in range(descriptor.num_classes)]
+        colors, ignore_label = descriptor.palette, descriptor.ignore_label
     else:
         evaluations = (each for run in runs for each in run.files.curve.evaluations)
         class_names = list(next((each.content['class_iou'] for each in evaluations), ()))
-        classes, ignore_label = content.plain_classes(class_names), -1
+        colors, ignore_label = bit_shift_palette(max(len(class_names), 1)), -1
     now = datetime.datetime.now().astimezone().isoformat(' ', 'minutes')
     data = {
         'title': ' compared with '.join(each.name for each in runs) if len(runs) > 1 else f'Report of {runs[0].name}',
         'made': f'Made by deeplab {deeplab.__version__} on {now}.',
         'command': ' '.join(map(names.shell_quoted, options.command)),
-        'classes': classes,
+        'classes': content.classes(class_names, colors),
         'ignore_label': ignore_label,
         'runs': [content.of_run(each, class_names) for each in runs],
         'differences': content.differences(passes),
@@ -201,29 +196,13 @@ def _pictures(runs: Sequence[content.Run], groups: Groups, most_bytes: int) -> I
         yield pictures.encoded(pictures.Picture(photo, sample.truth, predicted), most_bytes)
 
 
-def _write(path: str, parts: Iterable[str]) -> None:
-    """Writes a file atomically, and creates its folder; what `parts` raises is no failure to write."""
+def _write(path: str, text: str) -> None:
+    """Writes a file atomically, and creates its folder."""
     folder = output_files.make_folder(os.path.dirname(path) or '.')
-    failure = None
-
-    def noted() -> Iterator[str]:
-        nonlocal failure
-        try:
-            yield from parts
-        except output_files.write_failures() as error:
-            failure = error
-            raise
-
-    try:
-        with output_files.writing_to(folder, _PATH):
-            writing.remove_leftovers(folder, re.escape(os.path.basename(path)))
-            with writing.atomic_write(path) as stream:
-                for part in noted():
-                    stream.write(part)
-    except OptionError:
-        if failure is not None:
-            raise failure from None
-        raise
+    with output_files.writing_to(folder, _PATH):
+        writing.remove_leftovers(folder, re.escape(os.path.basename(path)))
+        with writing.atomic_write(path) as stream:
+            stream.write(text)
 
 
 def _result(options: ReportOptions, data: Mapping[str, Any], groups: Groups) -> ReportResult:

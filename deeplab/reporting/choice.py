@@ -89,9 +89,9 @@ def _ranked(scores: np.ndarray) -> np.ndarray:
 
 def _merged(groups: Iterable[Group], most: int) -> Groups:
     """Returns the groups of each image; an image of several groups counts once."""
-    found: Groups = {}
+    merged: Groups = {}
     for name, images in groups:
-        for image in images:
-            if int(image) in found or len(found) < most:
-                found.setdefault(int(image), []).append(name)
-    return found
+        for image in map(int, images):
+            if image in merged or len(merged) < most:
+                merged.setdefault(image, []).append(name)
+    return merged

@@ -11,7 +11,6 @@ import numpy as np
 
 from deeplab import names
 from deeplab.core import metrics
-from deeplab.datasets.descriptor import DatasetDescriptor, bit_shift_palette
 from deeplab.evaluation.differences import Interval, paired
 from deeplab.evaluation.image_results import ImageResults
 from deeplab.reporting import choice, evaluation_files, inference, run_files
@@ -23,14 +22,7 @@ _MOST_CONFUSIONS = 100
 
 
 class Run(NamedTuple):
-    """One run of a report.
-
-    Attributes:
-      name: short name, unlike the names of the other runs.
-      files: what training and eval wrote.
-      result: its pass over the images; None without records.
-      notes: sentences for the page.
-    """
+    """One run of a report, with a name unlike the others' names; `result` is None without records."""
 
     name: str
     files: run_files.RunFiles
@@ -48,17 +40,15 @@ def short_names(paths: Sequence[str]) -> list[str]:
     return [f'{i}: {names.shown(path)}' for i, path in enumerate(paths, start=1)]
 
 
-def classes(descriptor: DatasetDescriptor) -> list[dict[str, Any]]:
-    """Returns name and color of each class."""
-    return [
-        {'name': names.printable(descriptor.class_name(i)), 'color': [int(part) for part in descriptor.palette[i]]}
-        for i in range(descriptor.num_classes)
-    ]
+def classes(class_names: Sequence[str], colors: np.ndarray) -> list[dict[str, Any]]:
+    """Returns name and color of each class; there may be more colors, [n, 3]."""
+    rows = zip(class_names, colors.tolist(), strict=False)
+    return [{'name': names.printable(str(name)), 'color': color} for name, color in rows]
 
 
 def of_run(run: Run, class_names: Sequence[str]) -> dict[str, Any]:
     """Returns the data of one run."""
-    found: dict[str, Any] = {
+    data: dict[str, Any] = {
         'name': run.name,
         'notes': list(run.notes),
         'facts': [[label, names.printable(text)] for label, text in run_files.facts(run.files)],
@@ -71,8 +61,8 @@ def of_run(run: Run, class_names: Sequence[str]) -> dict[str, Any]:
         'calibration': None,
     }
     if run.result is None:
-        return found | _of_newest_file(run.files, class_names)
-    return found | _of_pass(run.result)
+        return data | _of_newest_file(run.files, class_names)
+    return data | _of_pass(run.result)
 
 
 def _evaluation(evaluation: evaluation_files.Evaluation, class_names: Sequence[str]) -> dict[str, Any]:
@@ -110,12 +100,12 @@ def _of_newest_file(files: run_files.RunFiles, class_names: Sequence[str]) -> di
 
 def _of_pass(result: Pass) -> dict[str, Any]:
     """Returns the figures of the images that were predicted."""
-    of_all, further, of_classes, _ = result.results
+    of_all, interval = result.results.metrics, result.results.further['intervals']
     matrix = np.asarray(of_all.confusion_matrix, np.int64)
-    low, high = (of_classes['intervals'][end] for end in ('low', 'high'))
+    low, high = (result.results.of_classes['intervals'][end] for end in ('low', 'high'))
     ious = [Interval(*parts) for parts in zip(of_all.class_iou, low, high, strict=True)]
     return {
-        'miou': [of_all.miou, further['intervals']['miou low'], further['intervals']['miou high']],
+        'miou': [of_all.miou, interval['miou low'], interval['miou high']],
         'figures': [
             ['Checkpoint', names.printable(result.checkpoint)],
             *([['Step', str(result.step)]] if result.step is not None else []),
@@ -198,29 +188,25 @@ def _examples(images: ImageResults, matrix: np.ndarray) -> dict[str, list[list[i
     shown[np.argsort(-flat, kind='stable')[:_MOST_CELLS]] = True
     numbers = np.repeat(np.arange(len(images)), [len(pairs) for pairs in images.pairs])
     pairs, pixels = np.concatenate(images.pairs), np.concatenate(images.pair_pixels)
-    found: dict[str, list[list[int]]] = {}
+    examples: dict[str, list[list[int]]] = {}
     for place in np.lexsort((numbers, -pixels, pairs)):
-        cell = found.setdefault(str(pairs[place]), []) if shown[pairs[place]] else None
+        cell = examples.setdefault(str(pairs[place]), []) if shown[pairs[place]] else None
         if cell is not None and len(cell) < _MOST_EXAMPLES:
             cell.append([int(numbers[place]), int(pixels[place])])
-    return found
+    return examples
 
 
 def differences(passes: Mapping[int, Pass]) -> list[dict[str, Any]]:
-    """Returns the paired differences of each run from the first one that has a pass.
-
-    Args:
-      passes: of the runs that have one, by their number.
-    """
+    """Returns the paired differences of each run from the first; `passes` are by the numbers of the runs."""
     if len(passes) < 2:
         return []
     (first_number, first), *others = passes.items()
     first_counts, first_scores = first.images.counts(), first.images.scores()
-    sentences = []
+    rows = []
     for number, other in others:
         miou, ious = paired(first_counts, other.images.counts())
         change = other.images.scores() - first_scores
-        sentences.append(
+        rows.append(
             {
                 'run': number,
                 'first': first_number,
@@ -231,7 +217,7 @@ def differences(passes: Mapping[int, Pass]) -> list[dict[str, Any]]:
                 'equal': int((change == 0).sum()),
             }
         )
-    return sentences
+    return rows
 
 
 def chosen(passes: Sequence[Pass], most: int) -> choice.Groups:
@@ -249,15 +235,6 @@ def _confusing(images: ImageResults) -> list[int]:
     order = np.argsort(-wrong.reshape(-1), kind='stable')[:_MOST_CONFUSIONS]
     pairs = [divmod(int(place), images.num_classes) for place in order if wrong.reshape(-1)[place]]
     return [int(images.pixels_of_pair(*pair).argmax()) for pair in pairs]
-
-
-def plain_classes(class_names: Sequence[str]) -> list[dict[str, Any]]:
-    """Returns name and color of classes that are known by name alone."""
-    colors = bit_shift_palette(max(len(class_names), 1))
-    return [
-        {'name': names.printable(str(name)), 'color': [int(part) for part in colors[i]]}
-        for i, name in enumerate(class_names)
-    ]
 
 
 def picture_list(runs: Sequence[Run], groups: choice.Groups) -> list[dict[str, Any]]:

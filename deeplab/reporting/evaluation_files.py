@@ -32,10 +32,9 @@ class Evaluation:
     """The metrics of one checkpoint, as validation or eval wrote them.
 
     Attributes:
-      step: of the checkpoint.
       source: path of the file.
       split: name of the split; empty if the file does not say.
-      content: the file's.
+      content: content of the file.
     """
 
     step: int
@@ -112,7 +111,7 @@ def read(folders: Sequence[str]) -> Curve:
 
 def differences(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
     """Returns the names of the settings that both have, with different values."""
-    return [name for name, value in one.items() if name in other and other[name] != value]
+    return [name for name, value in one.items() if other.get(name, value) != value]
 
 
 def _listed(settings: Mapping[str, Any], chosen: Sequence[str]) -> str:
@@ -151,7 +150,7 @@ def _settings(content: Mapping[str, Any]) -> Settings:
     flags = content.get('flags')
     flags = flags if isinstance(flags, Mapping) else {}
     checkpoint = str(content.get('checkpoint') or '')
-    found: Settings = {
+    settings: Settings = {
         'split': str(content.get('split') or flags.get('eval_split') or ''),
         'scales': flags.get('eval_scales') or [1.0],
         'flips': bool(flags.get('add_flipped_images')),
@@ -162,5 +161,5 @@ def _settings(content: Mapping[str, Any]) -> Settings:
     }
     for name, key, flag in _WRITTEN_SINCE:
         if key in content or flag in flags:
-            found[name] = content[key] if key in content else flags[flag]
-    return found
+            settings[name] = content[key] if key in content else flags[flag]
+    return settings

@@ -267,29 +267,29 @@ def _add(images: ImageResults, batch: runner.Batch) -> None:
         images.add(names.shown(name), labels, batch[runner.PREDICTION][i, :height, :width])
 
 
-def require_same_splits(tasks: Sequence[Task]) -> None:
-    """Raises `DataError` unless all tasks have the same number of images and classes, before they are predicted."""
-    for other in tasks[1:]:
-        sizes = [(each.split.num_images, each.split.descriptor.num_classes) for each in (tasks[0], other)]
-        if sizes[0] != sizes[1]:
-            raise _not_the_same(tasks[0].path, *sizes[0], other.path, *sizes[1])
-
-
 def require_same_records(tasks: Sequence[Task]) -> None:
-    """Raises `DataError` unless all tasks have the same images and masks, before they are predicted.
+    """Raises `DataError` unless all tasks have the same images, masks and classes, before they are predicted.
 
-    Masks of different sizes are left to `require_same_images`: images may have been resized for the records.
+    Masks of different sizes are left to `require_same_labels`: images may have been resized for the records.
     """
     for other in tasks[1:]:
         first = tasks[0]
+        (images, classes), (other_images, other_classes) = (
+            (each.split.num_images, each.split.descriptor.num_classes) for each in (first, other)
+        )
+        if (images, classes) != (other_images, other_classes):
+            what = f'{names.counted(images, "image")} of {classes} classes and {other_images:,} of {other_classes}'
+            raise _not_comparable(first.path, other.path, what)
         differing = []
         for one, another in _pairs_of_records(first.split, other.split):
             if one.image_name != another.image_name:
-                raise _other_images(first.path, other.path, one.image_name, another.image_name)
-            if _differ(one.label_bytes, another.label_bytes, first.split.descriptor.num_classes):
+                pair = f"'{names.shown(one.image_name)}' and '{names.shown(another.image_name)}'"
+                what = f'different images, or on the same ones in another order, such as {pair}'
+                raise _not_comparable(first.path, other.path, what)
+            if _differ(one.label_bytes, another.label_bytes, classes):
                 differing.append(names.shown(one.image_name))
         if differing:
-            raise _other_masks(first.path, other.path, len(differing), differing[0])
+            raise _other_masks(first.path, other.path, differing)
 
 
 def _pairs_of_records(first: runner.Split, other: runner.Split) -> Iterator[tuple[example.Example, example.Example]]:
@@ -312,72 +312,43 @@ def _differ(one: bytes | None, another: bytes | None, num_classes: int) -> bool:
     return not np.array_equal(counts[0][:num_classes], counts[1][:num_classes])
 
 
-def require_same_images(passes: Sequence[Pass]) -> list[list[str]]:
-    """Raises `DataError` unless all passes are over the same images, labels and classes.
+def require_same_labels(passes: Sequence[Pass]) -> list[list[str]]:
+    """Raises `DataError` if an image has other labels in a later pass than in the first.
+
+    Args:
+      passes: passes over the same images (`require_same_records`).
 
     Returns:
       Notes for each pass: whether its images had other sizes than in the first pass, so that their labels cannot be
       compared.
     """
     first = passes[0]
-    found: list[list[str]] = [[]]
+    notes: list[list[str]] = [[]]
     for other in passes[1:]:
-        sizes = [(len(each.images), each.descriptor.num_classes) for each in (first, other)]
-        if sizes[0] != sizes[1]:
-            raise _not_the_same(first.checkpoint, *sizes[0], other.checkpoint, *sizes[1])
-        for pair in zip(first.images.names, other.images.names, strict=True):
-            if pair[0] != pair[1]:
-                raise _other_images(first.checkpoint, other.checkpoint, *pair)
-        resized = _require_same_labels(first, other)
+        is_resized = (first.images.shapes() != other.images.shapes()).any(axis=1)
+        has_other_labels = (first.images.counts()[:, 1] != other.images.counts()[:, 1]).any(axis=1)
+        differing = np.flatnonzero(has_other_labels & ~is_resized)
+        if len(differing):
+            raise _other_masks(first.checkpoint, other.checkpoint, [first.images.names[i] for i in differing])
+        resized = int(is_resized.sum())
         note = (
             f'{resized:,} of {names.counted(len(other.images), "image")} had another size than for the first run, '
             'because they were resized differently: the runs are compared on the same images, with resized labels.'
         )
-        found.append([note] if resized else [])
-    return found
+        notes.append([note] if resized else [])
+    return notes
 
 
-def _require_same_labels(first: Pass, other: Pass) -> int:
-    """Raises `DataError` if an image of the same size has other labels; returns how many have another size."""
-    shapes = [
-        np.array([each.images.predictions.shape(i) for i in range(len(each.images))]).reshape(-1, 2)
-        for each in (first, other)
-    ]
-    is_resized = (shapes[0] != shapes[1]).any(axis=1)
-    differ = (first.images.counts()[:, 1] != other.images.counts()[:, 1]).any(axis=1) & ~is_resized
-    if differ.any():
-        name = first.images.names[int(differ.argmax())]
-        raise _other_masks(first.checkpoint, other.checkpoint, int(differ.sum()), name)
-    return int(is_resized.sum())
-
-
-def _not_the_same(
-    first: str, images: int, classes: int, other: str, other_images: int, other_classes: int
-) -> DataError:
-    """Returns the error for runs on other images or classes."""
-    return DataError(
-        f"'{first}' is evaluated on {names.counted(images, 'image')} of {classes} classes, '{other}' on "
-        f'{other_images:,} of {other_classes}: runs are compared on the same images. {_advice()}'
-    )
-
-
-def _other_images(first: str, other: str, name: str, other_name: str) -> DataError:
-    """Returns the error for runs on as many, but other images."""
-    return DataError(
-        f"'{first}' and '{other}' are evaluated on different images, or on the same ones in another order, such as "
-        f"'{names.shown(name)}' and '{names.shown(other_name)}': runs are compared on the same images. {_advice()}"
-    )
-
-
-def _other_masks(first: str, other: str, number: int, name: str) -> DataError:
+def _other_masks(first: str, other: str, image_names: Sequence[str]) -> DataError:
     """Returns the error for runs on other masks of the same images."""
+    what = f"masks that differ, in {names.counted(len(image_names), 'image')}, such as '{image_names[0]}'"
+    return _not_comparable(first, other, what, 'labels')
+
+
+def _not_comparable(first: str, other: str, what: str, compared: str = 'images') -> DataError:
+    """Returns the error for runs that are evaluated on `what`, and not on the same images or labels."""
+    name, directory, split = (option(f'DatasetOptions.{field}') for field in ('name', 'directory', 'split'))
     return DataError(
-        f"'{first}' and '{other}' are evaluated on masks that differ, in {names.counted(number, 'image')}, such "
-        f"as '{name}': runs are compared on the same labels. {_advice()}"
+        f"'{first}' and '{other}' are evaluated on {what}: runs are compared on the same {compared}. Give {name}, "
+        f'{directory} and {split} for all of them'
     )
-
-
-def _advice() -> str:
-    """Returns what to do about runs on other images."""
-    given = [option(f'DatasetOptions.{name}') for name in ('name', 'directory', 'split')]
-    return f'Give {given[0]}, {given[1]} and {given[2]} for all of them'

@@ -15,7 +15,6 @@ from deeplab.system import packages
 
 _FOLDER = pathlib.Path(__file__).parent / 'page'
 _SCRIPTS = ('tools.js', 'charts.js', 'tables.js', 'pictures.js', 'viewer.js', 'main.js')
-_PLACE = re.compile(r'\{\{(\w+)\}\}')
 
 
 def require_paths(runs: Iterable[str]) -> None:
@@ -31,17 +30,10 @@ def require_library() -> None:
 
 
 def charts_library() -> str:
-    """Returns Vega, Vega-Lite and Vega-Embed as one script, from the package vl-convert-python.
+    """Returns Vega, Vega-Lite and Vega-Embed as one script; raises as `require_library` does."""
+    require_library()
+    import vl_convert
 
-    Raises:
-      OptionError: the package is missing.
-    """
-    try:
-        import vl_convert
-    except ModuleNotFoundError:
-        raise OptionError(
-            "Reports need the package vl-convert-python for their charts. Run: pip install 'deeplab-toolkit[report]'"
-        ) from None
     return _for_script(vl_convert.javascript_bundle())  # type: ignore[call-arg]
 
 
@@ -57,8 +49,8 @@ def as_json(data: Any) -> str:
     return text.replace('<', '\\u003c').replace('>', '\\u003e').replace('&', '\\u0026')
 
 
-def render(content: Mapping[str, Any], pictures: Iterable[Mapping[str, Any]], library: str) -> Iterable[str]:
-    """Yields the parts of the page in order.
+def render(content: Mapping[str, Any], pictures: Iterable[Mapping[str, Any]], library: str) -> str:
+    """Returns the page.
 
     Args:
       content: data of the page, as JSON values; `title` is its title.
@@ -67,20 +59,15 @@ def render(content: Mapping[str, Any], pictures: Iterable[Mapping[str, Any]], li
     """
     style = (_FOLDER / 'style.css').read_text('utf-8')
     script = '\n'.join((_FOLDER / name).read_text('utf-8') for name in _SCRIPTS)
+    elements = (
+        f'<script type="application/json" id="picture-{number}">{as_json(picture)}</script>\n'
+        for number, picture in enumerate(pictures)
+    )
     parts = {
         'head': html_page.head('report', content['title'], style, [library, script]),
         'content': as_json(content),
+        'pictures': ''.join(elements),
         'library': library,
         'script': script,
     }
-    template = (_FOLDER / 'template.html').read_text('utf-8')
-    rest = 0
-    for place in _PLACE.finditer(template):
-        yield template[rest : place.start()]
-        rest = place.end()
-        if place[1] == 'pictures':
-            for number, picture in enumerate(pictures):
-                yield f'<script type="application/json" id="picture-{number}">{as_json(picture)}</script>\n'
-        else:
-            yield parts[place[1]]
-    yield template[rest:]
+    return html_page.filled((_FOLDER / 'template.html').read_text('utf-8'), parts)

@@ -22,10 +22,8 @@ class RunFiles:
     """What was found in the folder of a run.
 
     Attributes:
-      folder: the folder.
       points: lines of metrics.jsonl with a loss: at most `MOST_POINTS`, the first and the last included.
       lines: number of such lines in the file.
-      curve: metrics of checkpoints.
       manifest: newest run of run.json; empty if there is none.
     """
 

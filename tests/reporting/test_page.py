@@ -24,7 +24,7 @@ CONTENT = {'title': f'Report of {HOSTILE}', 'classes': [{'name': HOSTILE}]}
 
 
 def rendered(library='window.vegaEmbed = 1;\n'):
-    return ''.join(page.render(CONTENT, [{'photo': HOSTILE}, {'photo': 'b'}], library))
+    return page.render(CONTENT, [{'photo': HOSTILE}, {'photo': 'b'}], library)
 
 
 def scripts(text):
