@@ -191,7 +191,11 @@ def _trials(
         text = option('EvalOptions.use_moving_average', not weights.use_moving_average)
         others = 'the weights themselves' if weights.use_moving_average else 'the moving averages of the weights'
         yield f'{others} ({text})', case, Weights(weights.checkpoint, not weights.use_moving_average)
-    for prediction in _predictions(case.prediction, options.other_predictions):
+    predictions = [*options.other_predictions, PredictionOptions(), PredictionOptions(_USUAL_SCALES, True)]
+    if not case.prediction.is_single_scale:
+        flips = not case.prediction.add_flipped_images
+        predictions.append(dataclasses.replace(case.prediction, add_flipped_images=flips))
+    for prediction in dict.fromkeys(each for each in predictions if each != case.prediction):
         yield described(prediction), dataclasses.replace(case, prediction=prediction), weights
     for text, model in _networks(case.model):
         yield text, dataclasses.replace(case, model=model), weights
@@ -209,14 +213,6 @@ def described(prediction: PredictionOptions) -> str:
     """Returns scales and flips as text."""
     scales = ', '.join(f'{scale:g}' for scale in prediction.scales)
     return f'scales {scales}' + (', flips' if prediction.add_flipped_images else '')
-
-
-def _predictions(used: PredictionOptions, others: Sequence[PredictionOptions]) -> list[PredictionOptions]:
-    """Returns other scales and flips."""
-    candidates = [*others, PredictionOptions(), PredictionOptions(_USUAL_SCALES, True)]
-    if not used.is_single_scale:
-        candidates.append(dataclasses.replace(used, add_flipped_images=not used.add_flipped_images))
-    return [each for each in dict.fromkeys(candidates) if each != used]
 
 
 def _networks(model: ModelOptions) -> Iterator[tuple[str, ModelOptions]]:

@@ -32,7 +32,7 @@ def head(program: str, title: str, style: str, scripts: Sequence[str] = ()) -> s
       scripts: inline scripts of the page, which its security policy allows.
     """
     style = (_FOLDER / 'base.css').read_text('utf-8') + style
-    parts = {'program': program, 'title': text(title), 'style': style, 'policy': _policy(scripts, [style])}
+    parts = {'program': program, 'title': text(title), 'style': style, 'policy': _policy(scripts, style)}
     return filled((_FOLDER / 'head.html').read_text('utf-8'), parts)
 
 
@@ -41,21 +41,13 @@ def filled(template: str, parts: Mapping[str, str]) -> str:
     return _PLACE.sub(lambda place: parts[place[1]], template)
 
 
-def _policy(scripts: Sequence[str], styles: Sequence[str]) -> str:
-    """Returns the content security policy that allows exactly these scripts and styles, and pictures in the file.
-
-    Args:
-      scripts: inline scripts.
-      styles: inline styles.
-
-    Returns:
-      The value of the attribute `content`, escaped.
-    """
+def _policy(scripts: Sequence[str], style: str) -> str:
+    """Returns the security policy, escaped, that allows these inline scripts, this style and pictures in the file."""
     allowed = ' '.join(f"'{_hash(script)}'" for script in scripts) or "'none'"
     parts = [
         "default-src 'none'",
         f'script-src {allowed}',
-        'style-src ' + ' '.join(f"'{_hash(style)}'" for style in styles),
+        f"style-src '{_hash(style)}'",
         'img-src data:',
         "base-uri 'none'",
         "form-action 'none'",

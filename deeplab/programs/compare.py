@@ -1,7 +1,4 @@
-"""Comparison of checkpoints on the same images, as one HTML file that needs no network.
-
-`python deeplab/programs/compare.py A B ...`, `python -m deeplab.compare` and `deeplab compare` are one program.
-"""
+"""Comparison of checkpoints on the same images, as one HTML file that needs no network (`deeplab compare`)."""
 
 from __future__ import annotations
 

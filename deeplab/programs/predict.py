@@ -1,7 +1,4 @@
-"""Prediction: writes the classes of image files, folders and videos, without records.
-
-`python -m deeplab.predict` and `deeplab predict` are one program.
-"""
+"""Prediction of the classes of image files, folders and videos, without records (`deeplab predict`)."""
 
 from __future__ import annotations
 
@@ -51,13 +48,7 @@ class PredictResult:
 
 @memory.explained('predict')
 def run(options: PredictOptions) -> PredictResult:
-    """Predicts the files that the options name.
-
-    Args:
-      options: files, network, and what to write.
-
-    Returns:
-      What was written, and which files could not be read.
+    """Predicts the files that the options name; returns what was written, and which files could not be read.
 
     Raises:
       UserError: There is no file to predict, no network, a result cannot be written, or another predict writes to the

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 import tensorflow as tf
 from absl import logging
+from PIL import Image
 
 from deeplab import common, input_preprocess, names
 from deeplab.core import sessions
@@ -24,7 +25,7 @@ from deeplab.pictures import drawing, preview_sheet
 from deeplab.registry import CROP, Augmentation
 from deeplab.registry.augmentations import NUMBERS, PAD, RESIZE, SCALE_AND_CROP, percent
 from deeplab.training import split_input, train_run
-from deeplab.utils import input_generator
+from deeplab.utils import input_generator, save_annotation
 
 # For data sets with more classes, only those that occur in the samples are shown.
 _MOST_CLASSES_SHOWN = 40
@@ -169,11 +170,9 @@ def _look(
 
 def _cell(batch: dict[str, np.ndarray]) -> preview_sheet.Cell:
     """Returns a batch of one as a cell of the image."""
-    image = batch[common.IMAGE][0]  # [h, w, channels]
-    channels = image.shape[-1]
-    image = image[..., :3] if channels >= 3 else np.repeat(image[..., :1], 3, axis=2)
-    pixels = np.clip(np.rint(image), 0, 255).astype(np.uint8)
+    visible = save_annotation.viewable(save_annotation.rounded(batch[common.IMAGE][0]))  # [h, w] or [h, w, 3]
     name = names.shown(batch[common.IMAGE_NAME][0], _LONGEST_NAME)
+    pixels = np.asarray(Image.fromarray(visible).convert('RGB'))
     return preview_sheet.Cell(name, pixels, batch[common.LABEL][0, ..., 0])
 
 

@@ -1,7 +1,4 @@
-"""Comparison of a checkpoint with its published mean IoU (`deeplab verify`).
-
-`python -m deeplab.verify` and `deeplab verify` are one program.
-"""
+"""Comparison of a checkpoint with its published mean IoU (`deeplab verify`)."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ class _Entry(NamedTuple):
     open: Callable[[], IO[bytes] | None]
 
 
-def unpack(archive: str, folder: str, most_files: int | None = None) -> None:
+def unpack(archive: str, folder: str, most_files: int = MOST_FILES) -> None:
     """Unpacks an archive: .zip by its extension, else .tar.gz or .tar.
 
     Only regular files and folders are allowed; owners, permissions and times in the archive are ignored.
@@ -62,14 +62,13 @@ def unpack(archive: str, folder: str, most_files: int | None = None) -> None:
     Args:
       archive: path of the archive.
       folder: an empty or missing folder to unpack into. After an error it may hold files.
-      most_files: limit on the number of files; None for the limit for checkpoints.
+      most_files: limit on the number of files; the default is for checkpoints.
 
     Raises:
       DamagedArchiveError: the archive is damaged.
       DownloadError: it is too large, or has something else than files inside the folder.
       OSError: a file cannot be written.
     """
-    most_files = MOST_FILES if most_files is None else most_files
     packed, unpacked = os.path.getsize(archive), 0
     limit = min(LARGEST_UNPACKED, max(_NO_BOMB, _LARGEST_RATIO * packed))
     os.makedirs(folder, exist_ok=True)

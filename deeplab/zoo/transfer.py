@@ -96,33 +96,28 @@ def mirror_of(options: FetchOptions) -> str | None:
     """Returns the address of the folder that the user names for archives, without a slash at its end; None for none.
 
     Raises:
-      DownloadError: it is no address.
+      DownloadError: it is no address of http or https.
     """
     mirror, field = options.mirror, option('FetchOptions.mirror')
     if not mirror:
         mirror, field = os.environ.get(MIRROR_VARIABLE), MIRROR_VARIABLE
     if not mirror:
         return None
-    check_address(mirror, field)
-    return mirror.rstrip('/')
-
-
-def check_address(address: str, field: str) -> None:
-    """Raises `DownloadError` unless `address` is one of http or https; `field` names it in the message."""
     try:
-        parts = urllib.parse.urlsplit(address)
+        parts = urllib.parse.urlsplit(mirror)
         is_good = parts.scheme in ('http', 'https') and bool(parts.hostname) and parts.username is None
     except ValueError:
         is_good = False
-    if not is_good or not address.isascii() or not address.isprintable() or ' ' in address:
+    if not is_good or not mirror.isascii() or not mirror.isprintable() or ' ' in mirror:
         raise DownloadError(
-            f'{field}={names.shown(address)} is not allowed: it must be an address such as https://host/folder/, '
+            f'{field}={names.shown(mirror)} is not allowed: it must be an address such as https://host/folder/, '
             'without a user name.'
         )
+    return mirror.rstrip('/')
 
 
-class _SameScheme(urllib.request.HTTPRedirectHandler):
-    """Follows redirects to http and https, but not from https to http."""
+class _HttpRedirects(urllib.request.HTTPRedirectHandler):
+    """Follows redirects to http and https, but not from https to http, nor to a file."""
 
     def redirect_request(
         self, req: urllib.request.Request, fp: Any, code: int, msg: str, headers: Any, newurl: str
@@ -134,22 +129,6 @@ class _SameScheme(urllib.request.HTTPRedirectHandler):
                 'are followed.'
             )
         return super().redirect_request(req, fp, code, msg, headers, newurl)
-
-
-def _opener() -> urllib.request.OpenerDirector:
-    """Returns an opener for http and https alone; the default one opens files too."""
-    opener = urllib.request.OpenerDirector()
-    for handler in (
-        urllib.request.ProxyHandler(),
-        urllib.request.UnknownHandler(),
-        urllib.request.HTTPHandler(),
-        urllib.request.HTTPSHandler(),
-        urllib.request.HTTPDefaultErrorHandler(),
-        urllib.request.HTTPErrorProcessor(),
-        _SameScheme(),
-    ):
-        opener.add_handler(handler)
-    return opener
 
 
 @dataclasses.dataclass
@@ -241,7 +220,7 @@ def _receive(partial: _Partial) -> None:
 def _response(partial: _Partial, request: urllib.request.Request) -> Any:
     """Returns the answer of the server, whose status is 200 or 206."""
     try:
-        response = _opener().open(request, timeout=_TIMEOUT_SECS)
+        response = urllib.request.build_opener(_HttpRedirects).open(request, timeout=_TIMEOUT_SECS)
         partial.is_reached = True
     except urllib.error.HTTPError as error:
         partial.is_reached = True

@@ -8,6 +8,7 @@ import urllib.request
 import pytest
 
 from deeplab.errors import DownloadError, OutputError
+from deeplab.options import FetchOptions
 from deeplab.zoo import transfer
 from tests.helpers.web_server import Page
 
@@ -122,7 +123,7 @@ def test_a_redirect_is_followed(got, web):
 def test_https_does_not_become_http():
     request = urllib.request.Request('https://host/a')
     with pytest.raises(DownloadError, match='redirects to http://host/a, which is refused'):
-        transfer._SameScheme().redirect_request(request, None, 302, 'Found', {}, 'http://host/a')
+        transfer._HttpRedirects().redirect_request(request, None, 302, 'Found', {}, 'http://host/a')
 
 
 def test_an_endless_file_ends(got, monkeypatch):
@@ -144,11 +145,11 @@ def test_no_server(tmp_path):
 
 
 @pytest.mark.parametrize(
-    'address', ['', 'host/folder', 'ftp://host/', 'file:///etc', 'https://', 'https://me:secret@host/', 'http://a b/']
+    'address', ['host/folder', 'ftp://host/', 'file:///etc', 'https://', 'https://me:secret@host/', 'http://a b/']
 )
 def test_addresses_that_are_refused(address):
-    with pytest.raises(DownloadError, match=r'^--mirror=.* must be an address such as https'):
-        transfer.check_address(address, '--mirror')
+    with pytest.raises(DownloadError, match=r'^mirror=.* must be an address such as https'):
+        transfer.mirror_of(FetchOptions(address))
 
 
 def test_a_partial_file_of_another_server_is_not_continued(got, tmp_path):

@@ -143,9 +143,9 @@ def run(options: DemoOptions, run_program: RunProgram, settings: Settings | None
         settings = dataclasses.replace(settings, steps=options.steps)
     workdir = pathlib.Path(options.workdir).expanduser().resolve()
     with folder_lock.held(str(workdir), 'demo', _WORKDIR):
-        _claim(workdir, {'seed': options.seed, **dataclasses.asdict(settings)}, options)
         paths = paths_in(workdir)
         with output_files.writing_to(str(workdir), _WORKDIR):
+            _claim(workdir, {'seed': options.seed, **dataclasses.asdict(settings)}, options)
             _draw(paths.scenes, settings, options.seed)
         commands = commands_for(paths, settings, options.seed)
         for number, command in enumerate(commands, start=1):
@@ -225,47 +225,39 @@ def _claim(workdir: pathlib.Path, wanted: dict[str, Any], options: DemoOptions) 
     """Creates the folder and writes the settings to it, or checks that it is of a demo with the same settings.
 
     Raises:
-      OptionError: the folder cannot be created, has other files, or is of another demo.
+      OptionError: the folder has other files, or is of another demo.
     """
     note = workdir / SETTINGS_FILE
-    wanted = json.loads(json.dumps(wanted))  # tuples become lists, as in the file
-    try:
-        workdir.mkdir(parents=True, exist_ok=True)
-        if note.exists():
-            _compare(documents.load(note), wanted, workdir)
-            logging.info('Resuming the demo in %s; existing files are reused.', workdir)
-            return
-        writing.remove_leftovers(str(workdir), re.escape(SETTINGS_FILE))
-        lock = os.path.basename(folder_lock.path_of('', 'demo'))
-        if any(path.name != lock for path in workdir.iterdir()):
-            raise OptionError(
-                f'{option(_WORKDIR, options.workdir)}: the folder is not empty, and its files are not from a demo. '
-                'Give a folder that is empty or does not exist yet.'
-            )
-        with writing.atomic_write(note) as stream:
-            stream.write(json.dumps(wanted, indent=2) + '\n')
-    except documents.DocumentError as error:
-        raise OptionError(f'{note} {error}. {_restart_hint()}') from None
-    except OSError as error:
-        workdir_option = option(_WORKDIR, options.workdir)
-        raise OptionError(f'{workdir_option} is not usable: {error.strerror}. Give another folder.') from None
-
-
-def _compare(noted: Any, wanted: dict[str, Any], workdir: pathlib.Path) -> None:
-    """Raises `OptionError` if the folder's demo has other settings."""
-    if not isinstance(noted, dict):
-        noted = {}
-    differing = [key for key in wanted if noted.get(key) != wanted[key]]
-    if not differing:
+    workdir.mkdir(parents=True, exist_ok=True)
+    if note.exists():
+        _require_same(note, wanted)
+        logging.info('Resuming the demo in %s; existing files are reused.', workdir)
         return
-    shown = [f'{key} {noted.get(key)} (not {wanted[key]})' for key in differing if key in ('seed', 'steps')]
-    what = ' and '.join(shown) or 'other settings, from another version of deeplab'
-    raise OptionError(f'{workdir} has a demo with {what}. {_restart_hint()}')
+    writing.remove_leftovers(str(workdir), re.escape(SETTINGS_FILE))
+    lock = os.path.basename(folder_lock.path_of('', 'demo'))
+    if any(path.name != lock for path in workdir.iterdir()):
+        raise OptionError(
+            f'{option(_WORKDIR, options.workdir)}: the folder is not empty, and its files are not from a demo. Give a '
+            'folder that is empty or does not exist yet.'
+        )
+    with writing.atomic_write(note) as stream:
+        stream.write(json.dumps(wanted, indent=2) + '\n')
 
 
-def _restart_hint() -> str:
-    """Returns what to do about a folder with another demo."""
-    return f'Give another {option(_WORKDIR)}, or remove that folder to restart.'
+def _require_same(note: pathlib.Path, wanted: dict[str, Any]) -> None:
+    """Raises `OptionError` if the folder's demo has other settings."""
+    fix = f'Give another {option(_WORKDIR)}, or remove that folder to restart.'
+    try:
+        noted = documents.load(note)
+    except documents.DocumentError as error:
+        raise OptionError(f'{note} {error}. {fix}') from None
+    noted = noted if isinstance(noted, dict) else {}
+    wanted = json.loads(json.dumps(wanted))  # tuples become lists, as in the file
+    differing = [key for key in wanted if noted.get(key) != wanted[key]]
+    if differing:
+        shown = [f'{key} {noted.get(key)} (not {wanted[key]})' for key in differing if key in ('seed', 'steps')]
+        what = ' and '.join(shown) or 'other settings, from another version of deeplab'
+        raise OptionError(f'{note.parent} has a demo with {what}. {fix}')
 
 
 def _draw(folder: pathlib.Path, settings: Settings, seed: int) -> None:

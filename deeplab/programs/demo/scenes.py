@@ -99,6 +99,12 @@ class _Street:
             return left
         return right if right < self.camera.shift else None
 
+    def noise(self, cells: int) -> np.ndarray:
+        """[height, width] float32 noise, about -1 to 1, with about `cells` bumps along the width."""
+        height, width = self.canvas.height, self.canvas.width
+        coarse = self.rng.normal(0, 0.5, (max(2, cells * height // width), cells)).astype(np.float32)
+        return np.asarray(Image.fromarray(coarse).resize((width, height), Image.Resampling.BICUBIC))
+
 
 def draw_scene(seed: int, split: str, index: int, height: int = 128, width: int = 176) -> Scene:
     """Draws one scene.
@@ -114,20 +120,6 @@ def draw_scene(seed: int, split: str, index: int, height: int = 128, width: int 
       The scene; the same arguments give the same scene.
     """
     rng = np.random.default_rng([seed, SPLIT_KEYS[split], index])
-    street = _lay_out(rng, height, width)
-    _paint_sky(street)
-    _paint_ground(street)
-    _paint_backdrop(street)
-    for side in (-1, 1):
-        _paint_side(street, side)
-    for _, paint, place in sorted(_furniture(street), key=lambda item: -item[0]):
-        paint(street, *place)
-    image, mask = street.canvas.finish()
-    image = _lit(_textured(image, mask, rng), street)
-    return Scene(image, mask)
-
-
-def _lay_out(rng: np.random.Generator, height: int, width: int) -> _Street:
     road = rng.uniform(3.2, 4.8)
     camera = Camera(
         focal=width * rng.uniform(0.75, 1.0),
@@ -136,14 +128,16 @@ def _lay_out(rng: np.random.Generator, height: int, width: int) -> _Street:
         height=rng.uniform(1.5, 2.6),
         shift=rng.uniform(-1.5, 1.5),
     )
-    return _Street(rng, camera, Canvas(height, width), road, road + rng.uniform(2.0, 4.0))
-
-
-def _smooth_noise(rng: np.random.Generator, height: int, width: int, cells: int) -> np.ndarray:
-    """[height, width] float32 noise, about -1 to 1, with about `cells` bumps along the width."""
-    rows = max(2, cells * height // width)
-    coarse = Image.fromarray(rng.normal(0, 0.5, (rows, cells)).astype(np.float32))
-    return np.asarray(coarse.resize((width, height), Image.Resampling.BICUBIC))
+    street = _Street(rng, camera, Canvas(height, width), road, road + rng.uniform(2.0, 4.0))
+    _paint_sky(street)
+    _paint_ground(street)
+    _paint_backdrop(street)
+    for side in (-1, 1):
+        _paint_side(street, side)
+    for _, paint, place in sorted(_furniture(street), key=lambda item: -item[0]):
+        paint(street, *place)
+    image, mask = street.canvas.finish()
+    return Scene(_lit(_textured(image, mask, street), street), mask)
 
 
 def _paint_sky(street: _Street) -> None:
@@ -151,9 +145,7 @@ def _paint_sky(street: _Street) -> None:
     top, bottom = (street.jitter(color, 10) for color in _SKIES[rng.integers(len(_SKIES))])
     depth = np.clip(np.arange(canvas.height) / street.camera.horizon, 0, 1)[:, None, None]
     pixels = np.broadcast_to(top * (1 - depth) + bottom * depth, (canvas.height, canvas.width, 3))
-    clouds = _smooth_noise(rng, canvas.height, canvas.width, 7) + 0.5 * _smooth_noise(
-        rng, canvas.height, canvas.width, 15
-    )
+    clouds = street.noise(7) + 0.5 * street.noise(15)
     cover = np.clip(clouds + rng.uniform(-0.7, 0.5), 0, 1)[:, :, None] * 0.8
     canvas.begin(SKY)
     canvas.paste(pixels * (1 - cover) + street.jitter((225, 225, 228), 15) * cover)
@@ -469,12 +461,12 @@ def _paint_wheels(street: _Street, x: float, half: float, z: float, length: floa
             street.polygon(np.array(rim), color)
 
 
-def _textured(image: np.ndarray, mask: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+def _textured(image: np.ndarray, mask: np.ndarray, street: _Street) -> np.ndarray:
     """Adds each class's own grain: fine on asphalt, courses on walls, blotches on stone and leaves."""
-    height, width = mask.shape
+    rng, (height, width) = street.rng, mask.shape
     fine = rng.normal(0, 1, (height, width))
     courses = np.repeat(rng.normal(0, 1, (height, width // 4 + 1)), 4, axis=1)[:, :width]
-    blotches = _smooth_noise(rng, height, width, width // 5) * 2
+    blotches = street.noise(width // 5) * 2
     grain = np.zeros((height, width))
     for label, amounts in {
         SKY: (0, 0, 2),
@@ -497,7 +489,7 @@ def _lit(image: np.ndarray, street: _Street) -> np.ndarray:
     across, down = np.meshgrid(np.linspace(-1, 1, width), np.linspace(-1, 1, height))
     angle = rng.uniform(0, 2 * np.pi)
     light = 1 + rng.uniform(0, 0.28) * (np.cos(angle) * across + np.sin(angle) * down)
-    light = light * (1 + 0.06 * _smooth_noise(rng, height, width, 4)) * _shadow(street)
+    light = light * (1 + 0.06 * street.noise(4)) * _shadow(street)
     gain = np.exp(rng.uniform(np.log(0.7), np.log(1.3)))
     tint = 1 + rng.normal(0, 0.05, 3)
     lit = image * light[:, :, None] * (gain * tint)

@@ -175,7 +175,7 @@ def test_a_folder_that_is_not_a_demos_is_left_alone(tmp_path):
 
 def test_a_file_in_place_of_the_folder_is_refused(tmp_path):
     (tmp_path / 'work').touch()
-    with pytest.raises(OptionError, match=r'workdir=.*work.* is not usable: File exists. Give another folder.'):
+    with pytest.raises(OptionError, match=r'workdir: .*work.* cannot be written: File exists.*give another path'):
         demo.run(options(tmp_path), FakePrograms(), TINY)
 
 
@@ -185,7 +185,7 @@ def test_figures_that_eval_did_not_write_are_missed(tmp_path):
 
 
 def test_a_full_disk_is_told_in_one_line(tmp_path, monkeypatch, full_disk):
-    with full_disk(10), pytest.raises(OptionError, match='workdir=.* is not usable: File too large'):
+    with full_disk(10), pytest.raises(OptionError, match='workdir: .*work.* cannot be written: File too large'):
         demo.run(options(tmp_path), lambda *_: None)
     assert not (tmp_path / 'work').exists()
 
