@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import collections
 import math
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import tensorflow as tf
 
@@ -53,10 +55,7 @@ def peak(fetches: Sequence[tf.Tensor | tf.Operation]) -> int:
     """
     operations = needed_for(fetches)
     kept = {fetch.ref() for fetch in fetches if isinstance(fetch, tf.Tensor)}
-    buffers = _Buffers()
-    for operation in operations:
-        for tensor in {tensor.ref(): tensor for tensor in operation.inputs}.values():
-            buffers.expect(tensor)
+    buffers = _Buffers(operations)
     for operation in operations:
         buffers.run(operation, kept)
     return buffers.most
@@ -69,29 +68,25 @@ class _Buffers:
       most: largest size in bytes of all buffers that were live at the same time.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, operations: Sequence[tf.Operation]) -> None:
         self.most = self._now = 0
-        self._readers: dict[object, int] = {}  # number of operations still to run, by the tensor that they read
+        # Number of operations still to run, by the tensor that they read.
+        self._readers = collections.Counter(read for operation in operations for read in _inputs(operation))
         self._buffer_of: dict[object, int] = {}
         self._sizes: list[int] = []
         self._users: list[int] = []  # number of tensors still to be read, by buffer
-
-    def expect(self, tensor: tf.Tensor) -> None:
-        """Registers one more operation that reads `tensor`."""
-        self._readers[tensor.ref()] = self._readers.get(tensor.ref(), 0) + 1
 
     def run(self, operation: tf.Operation, kept: set[object]) -> None:
         """Allocates the outputs of `operation`, then releases the inputs that no other operation will read."""
         for output in operation.outputs:
             self._make(operation, output)
         self.most = max(self.most, self._now)
-        for tensor in {tensor.ref(): tensor for tensor in operation.inputs}.values():
-            reference = tensor.ref()
+        for reference in _inputs(operation):
             self._readers[reference] -= 1
             if not self._readers[reference] and reference not in kept:
                 self._release(reference)
         for output in operation.outputs:
-            if not self._readers.get(output.ref()) and output.ref() not in kept:
+            if not self._readers[output.ref()] and output.ref() not in kept:
                 self._release(output.ref())
 
     def _make(self, operation: tf.Operation, output: tf.Tensor) -> None:
@@ -127,3 +122,8 @@ class _Buffers:
         self._users[buffer] -= 1
         if not self._users[buffer]:
             self._now -= self._sizes[buffer]
+
+
+def _inputs(operation: tf.Operation) -> set[Any]:
+    """Returns references to the tensors that an operation reads, each once."""
+    return {tensor.ref() for tensor in operation.inputs}

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-import numpy as np
 import tensorflow as tf
 from absl import logging
 
@@ -142,12 +141,24 @@ def resume(
         )
 
 
-def average_of_each(path: str, variables: Iterable[tf.Variable | tf.Tensor]) -> dict[str, str]:
-    """Returns the name of the average of each variable in the checkpoint at `path`, by the variable's name.
+def names_of_weights(
+    path: str, variables: Iterable[tf.Variable | tf.Tensor], use_moving_average: bool | None
+) -> dict[str, str] | None:
+    """Returns the names of weights in the checkpoint at `path`, for `checkpoints.read_all`.
+
+    Args:
+      path: path of the checkpoint.
+      variables: all variables of a network for prediction, or placeholders with their names.
+      use_moving_average: whether to use the averages of the weights instead of the weights.
+
+    Returns:
+      The name of the average of each variable, by the variable's name; None for the variables' own names.
 
     Raises:
-      CheckpointError: it contains no averages, or cannot be read.
+      CheckpointError: the checkpoint contains no averages although they are requested, or cannot be read.
     """
+    if not use_moving_average:
+        return None
     if not held_by(path):
         field = next(filter(is_set_by_flag, _USE_FIELDS), _USE_FIELDS[0])
         raise CheckpointError(
@@ -155,25 +166,3 @@ def average_of_each(path: str, variables: Iterable[tf.Variable | tf.Tensor]) -> 
             f'a checkpoint of a training with {option("TrainOptions.moving_average_decay")}'
         )
     return {variable.op.name: average_name(variable.op.name) for variable in variables}
-
-
-def require_weights(path: str, variables: Sequence[tf.Variable | tf.Tensor], use_moving_average: bool) -> None:
-    """Raises the errors of `read_weights` without reading weights."""
-    checkpoints.require_all(path, variables, average_of_each(path, variables) if use_moving_average else None)
-
-
-def read_weights(
-    path: str, variables: Sequence[tf.Variable | tf.Tensor], use_moving_average: bool
-) -> dict[str, np.ndarray]:
-    """Returns the weights of a network for prediction, by name: a checkpoint's weights, or their moving averages.
-
-    Args:
-      path: path of the checkpoint.
-      variables: all variables of the network, or placeholders with their names.
-      use_moving_average: whether to use the averages instead of the weights.
-
-    Raises:
-      CheckpointError: it does not match the network, or contains no averages although they are requested.
-    """
-    names = average_of_each(path, variables) if use_moving_average else None
-    return checkpoints.read_all(path, variables, names)

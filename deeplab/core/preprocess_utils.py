@@ -15,6 +15,7 @@ from deeplab.core.lazy import tf
 
 if TYPE_CHECKING:
     Integers: TypeAlias = tf.Tensor | np.ndarray | int
+    Side: TypeAlias = tf.Tensor | int  # a number of pixels; an int if it is static
 
 
 def resize_image(image: tf.Tensor, size: tf.Tensor | Sequence[int]) -> tf.Tensor:
@@ -47,10 +48,10 @@ def resize_label(label: tf.Tensor, size: tf.Tensor | Sequence[int]) -> tf.Tensor
 def _nearest_window(
     label: tf.Tensor,
     size: tf.Tensor | Sequence[int],
-    offset_height: tf.Tensor | int,
-    offset_width: tf.Tensor | int,
-    height: tf.Tensor | int,
-    width: tf.Tensor | int,
+    offset_height: Side,
+    offset_width: Side,
+    height: Side,
+    width: Side,
 ) -> tf.Tensor:
     """Returns the window [height, width, 1] of `label` resized to `size`, without computing the rest.
 
@@ -66,9 +67,7 @@ def _nearest_window(
     return window
 
 
-def _nearest_sources(
-    old: tf.Tensor | int, new: tf.Tensor | int, start: tf.Tensor | int, count: tf.Tensor | int
-) -> tf.Tensor:
+def _nearest_sources(old: Side, new: Side, start: Side, count: Side) -> tf.Tensor:
     """Returns, for `new` values from `start` on, the indices of the `old` ones that they copy: [count] int32."""
     step = tf.cast(old - 1, tf.float32) / tf.cast(tf.maximum(new - 1, 1), tf.float32)
     position = tf.cast(tf.range(start, start + count), tf.float32) * step
@@ -143,10 +142,10 @@ def scaled_size(height: tf.Tensor, width: tf.Tensor, scale: tf.Tensor) -> tuple[
 
 def pad_to_bounding_box(
     values: tf.Tensor,
-    offset_height: tf.Tensor | int,
-    offset_width: tf.Tensor | int,
-    target_height: tf.Tensor | int,
-    target_width: tf.Tensor | int,
+    offset_height: Side,
+    offset_width: Side,
+    target_height: Side,
+    target_width: Side,
     pad_value: Sequence[float] | float,
 ) -> tf.Tensor:
     """Puts an image or a label into a larger one that is filled with `pad_value`.
@@ -176,7 +175,7 @@ def pad_to_bounding_box(
     channels = values.shape[-1]
     pixel = tf.broadcast_to(tf.cast(pad_value, values.dtype), [channels])
 
-    def filled(rows: tf.Tensor | int, columns: tf.Tensor | int) -> tf.Tensor:
+    def filled(rows: Side, columns: Side) -> tf.Tensor:
         return tf.broadcast_to(pixel, tf.stack([rows, columns, channels]))
 
     values = tf.concat([filled(above, width), values, filled(below, width)], axis=0)  # [target_height, w, channels]
@@ -188,8 +187,8 @@ def pad_to_bounding_box(
 def pad_both(
     image: tf.Tensor,
     label: tf.Tensor | None,
-    target_height: tf.Tensor | int,
-    target_width: tf.Tensor | int,
+    target_height: Side,
+    target_width: Side,
     mean_pixel: Sequence[float],
     ignore_label: int,
 ) -> tuple[tf.Tensor, tf.Tensor | None]:
@@ -200,22 +199,14 @@ def pad_both(
     return image, label
 
 
-def crop(
-    values: tf.Tensor,
-    offset_height: tf.Tensor | int,
-    offset_width: tf.Tensor | int,
-    height: tf.Tensor | int,
-    width: tf.Tensor | int,
-) -> tf.Tensor:
+def crop(values: tf.Tensor, offset_height: Side, offset_width: Side, height: Side, width: Side) -> tf.Tensor:
     """Cuts [height, width, channels] out of `values` ([h, w, channels]), from a row and a column on."""
     window = tf.slice(values, tf.stack([offset_height, offset_width, 0]), tf.stack([height, width, -1]))
     window.set_shape([_static(height), _static(width), values.shape[-1]])  # [height, width, channels]
     return window
 
 
-def random_window(
-    height: tf.Tensor | int, width: tf.Tensor | int, window: Sequence[tf.Tensor | int], seed: tf.Tensor
-) -> tuple[tf.Tensor, tf.Tensor]:
+def random_window(height: Side, width: Side, window: Sequence[Side], seed: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     """Draws the upper left corner of a window; every place is as likely as any other.
 
     Args:
@@ -233,11 +224,7 @@ def random_window(
 
 
 def resize_and_crop_randomly(
-    image: tf.Tensor,
-    label: tf.Tensor | None,
-    size: Sequence[tf.Tensor | int],
-    crop_size: tuple[int, int],
-    seed: tf.Tensor,
+    image: tf.Tensor, label: tf.Tensor | None, size: Sequence[Side], crop_size: tuple[int, int], seed: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor | None]:
     """Resizes an image and its label and cuts the same random window out of both.
 
@@ -256,7 +243,7 @@ def resize_and_crop_randomly(
     return resize_and_crop(image, label, size, random_window(size[0], size[1], window, seed), window)
 
 
-def window_in(size: Sequence[tf.Tensor | int], crop_size: tuple[int, int]) -> list[tf.Tensor]:
+def window_in(size: Sequence[Side], crop_size: tuple[int, int]) -> list[tf.Tensor]:
     """Returns rows and columns of a crop out of `size` (rows and columns): a side that is smaller stays whole."""
     return [tf.minimum(side, most) for side, most in zip(size, crop_size, strict=True)]
 
@@ -264,16 +251,16 @@ def window_in(size: Sequence[tf.Tensor | int], crop_size: tuple[int, int]) -> li
 def resize_and_crop(
     image: tf.Tensor,
     label: tf.Tensor | None,
-    size: Sequence[tf.Tensor | int],
+    size: Sequence[Side],
     corner: tuple[tf.Tensor, tf.Tensor],
-    window: Sequence[tf.Tensor | int],
+    window: Sequence[Side],
 ) -> tuple[tf.Tensor, tf.Tensor | None]:
     """Resizes an image and its label to `size` and cuts a window, [rows, columns] from `corner` on, out of both."""
     cropped = None if label is None else _nearest_window(label, size, *corner, *window)
     return crop(resize_image(image, size), *corner, *window), cropped
 
 
-def size_of(values: tf.Tensor) -> tuple[tf.Tensor | int, tf.Tensor | int]:
+def size_of(values: tf.Tensor) -> tuple[Side, Side]:
     """Returns rows and columns of [h, w, channels]: static sides as integers, others as int32 scalars."""
     values = tf.convert_to_tensor(values)
     static, dynamic = values.shape[:2].as_list(), tf.shape(values)
@@ -281,6 +268,6 @@ def size_of(values: tf.Tensor) -> tuple[tf.Tensor | int, tf.Tensor | int]:
     return height, width
 
 
-def _static(side: tf.Tensor | int) -> int | None:
+def _static(side: Side) -> int | None:
     """Returns `side` if it is static; else None."""
     return side if isinstance(side, int) else None

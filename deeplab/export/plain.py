@@ -104,7 +104,7 @@ def write(
     record, model, path = destination.record, options.model, destination.path
     assert record.write is not None and record.run is not None
     export = export_graph.build(options)
-    names = moving_average.average_of_each(checkpoint, export.weights) if options.use_moving_average else None
+    names = moving_average.names_of_weights(checkpoint, export.weights, options.use_moving_average)
     with checkpoint_network.explained(checkpoint, model):
         check_fit(checkpoint, export.weights, model.num_classes, names)
     image = random_image(options)

@@ -80,7 +80,7 @@ class CheckpointExports:
         network = _portable_network(options)
         weights = network.portable.weights
         self._parameters = sum(math.prod(each.shape) for each in weights if '/moving_' not in each.op.name)
-        names = moving_average.average_of_each(self._checkpoint, weights) if options.use_moving_average else None
+        names = moving_average.names_of_weights(self._checkpoint, weights, options.use_moving_average)
         with checkpoint_network.explained(self._checkpoint, options.model):
             plain.check_fit(self._checkpoint, weights, options.model.num_classes, names)
         return network.frozen(self._checkpoint, bool(options.use_moving_average), is_portable=True)

@@ -11,7 +11,7 @@ from absl import logging
 
 from deeplab import common, model
 from deeplab.checks import checkpoint_network
-from deeplab.core import cost, freezing, graph_memory, moving_average
+from deeplab.core import checkpoints, cost, freezing, graph_memory, moving_average
 from deeplab.options import EngineOptions, ModelOptions, PredictionOptions
 from deeplab.registry import BACKBONES, FrozenGraph, Outputs
 from deeplab.system import memory
@@ -150,7 +150,8 @@ class InferenceNetwork:
           CheckpointError: It does not match the network; the message names the variables.
         """
         with checkpoint_network.explained(checkpoint_path, self.options):
-            moving_average.require_weights(checkpoint_path, self.built.weights, use_moving_average)
+            names = moving_average.names_of_weights(checkpoint_path, self.built.weights, use_moving_average)
+            checkpoints.require_all(checkpoint_path, self.built.weights, names)
 
     def frozen(self, checkpoint_path: str, use_moving_average: bool = False, is_portable: bool = False) -> FrozenGraph:
         """Returns the network with the weights of a checkpoint as constants.
@@ -165,7 +166,8 @@ class InferenceNetwork:
         """
         graph, images, outputs, weights = self.portable if is_portable else self.built
         with checkpoint_network.explained(checkpoint_path, self.options):
-            values = moving_average.read_weights(checkpoint_path, weights, use_moving_average)
+            names = moving_average.names_of_weights(checkpoint_path, weights, use_moving_average)
+            values = checkpoints.read_all(checkpoint_path, weights, names)
         graph_def = freezing.frozen(graph.as_graph_def(), [output.op.name for output in outputs], values)
         labels, *probabilities = (output.name for output in outputs)
         return FrozenGraph(

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from deeplab import wording
-from deeplab.core import moving_average, sessions
+from deeplab.core import checkpoints, moving_average, sessions
 from deeplab.errors import CheckpointError
 from deeplab.training import training_step
 from tests.helpers import checkpoint_files
@@ -117,7 +117,8 @@ class TestPrediction:
         weights = tf.compat.v1.get_variable('net/w', [2])
         path = checkpoint_files.write(tmp_path / 'model.ckpt', VALUES | SHADOW)
         for use, expected in ((False, [3, 4]), (True, [5, 6])):
-            values = moving_average.read_weights(path, [weights], use)
+            names = moving_average.names_of_weights(path, [weights], use)
+            values = checkpoints.read_all(path, [weights], names)
             assert values['net/w'].tolist() == expected
 
     def test_a_checkpoint_without_any(self, running, tmp_path):
@@ -125,15 +126,15 @@ class TestPrediction:
         path = checkpoint_files.write(tmp_path / 'model.ckpt', VALUES)
         wanted = 'contains no moving averages .* Omit use_moving_average, .* with moving_average_decay$'
         with pytest.raises(CheckpointError, match=wanted):
-            moving_average.read_weights(path, [weights], True)
+            moving_average.names_of_weights(path, [weights], True)
         flags = {'ExportOptions.use_moving_average': 'use_moving_average'}
         with wording.flag_names(flags), pytest.raises(CheckpointError, match='Omit --use_moving_average, '):
-            moving_average.read_weights(path, [weights], True)
+            moving_average.names_of_weights(path, [weights], True)
 
     def test_an_average_that_is_missing_or_of_another_shape(self, running, tmp_path):
         variables = [tf.compat.v1.get_variable('net/w', [3]), tf.compat.v1.get_variable('net/b', [1])]
         path = checkpoint_files.write(tmp_path / 'model.ckpt', VALUES | SHADOW | {'net/b': np.float32([0])})
         with pytest.raises(CheckpointError) as error:
-            moving_average.read_weights(path, variables, True)
+            checkpoints.read_all(path, variables, moving_average.names_of_weights(path, variables, True))
         assert '(net/w/ExponentialMovingAverage: [3] here, [2] in the checkpoint)' in str(error.value)
         assert 'it lacks 1 of 2 variables (net/b/ExponentialMovingAverage)' in str(error.value)

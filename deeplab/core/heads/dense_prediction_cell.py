@@ -99,15 +99,6 @@ class _Reader:
         self.require(good, place, value, 'it must be two integers of 1 or more, for rows and columns, such as [1, 6]')
         return value[0], value[1]
 
-    def kernel(self, value: Any, place: str) -> int:
-        """Returns the side of a square kernel, given as one number or as two equal ones."""
-        good = _is_count(value) or (
-            isinstance(value, list) and len(value) == 2 and value[0] == value[1] and _is_count(value[0])
-        )
-        self.require(good, place, value, 'it must be an integer of 1 or more, such as 3 (kernels are square)')
-        side: int = value[0] if isinstance(value, list) else value
-        return side
-
     def branch(self, entry: Any, number: int) -> Branch:
         """Returns the branch that `entry`, element `number` of the list, describes."""
         place = f'[{number}]'
@@ -125,10 +116,13 @@ class _Reader:
         )
         if op == PYRAMID_POOLING:
             return Branch(op, source, grid=self.pair(entry.get('grid_size'), f'{place}.grid_size'))
-        kernel = self.kernel(entry.get('kernel'), f'{place}.kernel')
+        kernel = entry.get('kernel')  # one number, or two equal ones
+        side = kernel[0] if isinstance(kernel, list) and len(kernel) == 2 and kernel[0] == kernel[1] else kernel
+        allowed = 'it must be an integer of 1 or more, such as 3 (kernels are square)'
+        self.require(_is_count(side), f'{place}.kernel', kernel, allowed)
         # A 1x1 kernel needs no rate.
-        rate = (1, 1) if kernel == 1 else self.pair(entry.get('rate'), f'{place}.rate')
-        return Branch(op, source, kernel=kernel, rate=rate)
+        rate = (1, 1) if side == 1 else self.pair(entry.get('rate'), f'{place}.rate')
+        return Branch(op, source, kernel=side, rate=rate)
 
 
 def load(path: str) -> tuple[Branch, ...]:

@@ -7,8 +7,8 @@ pairs of classes, these take 12 bytes an image and class: 36 MB for 20,000 image
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -70,6 +70,19 @@ def to_numbers(values: Fractions) -> tuple[float | None, ...]:
 def mean_number(values: Fractions) -> float | None:
     """Returns the mean of the values that are not NaN as a Python number; None if all are NaN."""
     return to_numbers(mean_of_known(values)[None])[0]
+
+
+class Groups(NamedTuple):
+    """Classes that belong together, such as the classes of a category: names of the groups, group of each class."""
+
+    names: tuple[str, ...]
+    of_class: npt.NDArray[np.intp]
+
+
+def groups(names: Sequence[str]) -> Groups:
+    """Returns the groups of classes of equal names."""
+    different = tuple(dict.fromkeys(names))
+    return Groups(different, np.array([different.index(name) for name in names]))
 
 
 class ImageCounts:

@@ -21,7 +21,8 @@ class Calibration:
     def __init__(self, context: MetricContext, calibration_bins: int) -> None:
         self._context = context
         self._bins = calibration_bins
-        self._pixels, self._right, self._confidence = (np.zeros(calibration_bins, np.int64) for _ in range(3))
+        # Of each bin: pixels, pixels that are right, sum of the probabilities in units of 1 / _ONE.
+        self._sums = np.zeros((3, calibration_bins), np.int64)
 
     def update(self, labels: Ids, predictions: Ids, *, confidence: npt.NDArray[np.float32]) -> None:
         """Adds a batch of images, see `deeplab.registry.metrics.Accumulator`.
@@ -54,45 +55,39 @@ class Calibration:
             total += np.bincount(places, weights=weights, minlength=len(total))
             number += np.bincount(places, minlength=len(number))
         wrong, right = number[:length], number[length:-1]
-        for sums, added in (
-            (self._pixels, wrong + right),
-            (self._right, right),
-            (self._confidence, (total[:length] + total[length:-1]).astype(np.int64)),
-        ):
-            sums += added[1:]
-            sums[0] += added[0]
+        added = np.array([wrong + right, right, (total[:length] + total[length:-1]).astype(np.int64)])
+        self._sums += added[:, 1:]
+        self._sums[:, 0] += added[:, 0]
 
     def merge(self, other: Calibration) -> None:
         """Adds the images of `other`."""
-        self._pixels += other._pixels
-        self._right += other._right
-        self._confidence += other._confidence
+        self._sums += other._sums
 
     def result(self) -> dict[str, float | None]:
         """Returns the expected and the largest error, and the mean confidence."""
-        total = int(self._pixels.sum())
+        pixels, right, confidence = self._sums
+        total = int(pixels.sum())
         if not total:
             return {'ece': None, 'largest': None, 'confidence': None}
-        gaps = np.abs(self._right - self._confidence / _ONE)  # in pixels
-        occurring = self._pixels > 0
+        gaps = np.abs(right - confidence / _ONE)  # in pixels
+        occurring = pixels > 0
         return {
             'ece': float(gaps.sum()) / total,
-            'largest': float((gaps[occurring] / self._pixels[occurring]).max()),
-            'confidence': int(self._confidence.sum()) / _ONE / total,
+            'largest': float((gaps[occurring] / pixels[occurring]).max()),
+            'confidence': int(confidence.sum()) / _ONE / total,
         }
 
     def documents(self) -> dict[str, str]:
         """Returns the bins, for a calibration plot: edges, pixels, mean confidence, accuracy."""
         bins = []
-        for number in range(self._bins):
-            pixels = int(self._pixels[number])
+        for number, (pixels, right, confidence) in enumerate(self._sums.T.tolist()):
             bins.append(
                 {
                     'from': number / self._bins,
                     'to': (number + 1) / self._bins,
                     'pixels': pixels,
-                    'confidence': int(self._confidence[number]) / _ONE / pixels if pixels else None,
-                    'accuracy': int(self._right[number]) / pixels if pixels else None,
+                    'confidence': confidence / _ONE / pixels if pixels else None,
+                    'accuracy': right / pixels if pixels else None,
                 }
             )
         return {'calibration.json': json.dumps({'bins': bins})}

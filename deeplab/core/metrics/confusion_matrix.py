@@ -237,8 +237,7 @@ class CategoryIou:
                 'category_iou needs the category of each class, which this data set does not state. Add `categories` '
                 'to its description, a list with one name for each class.'
             )
-        self._names = list(dict.fromkeys(context.categories))
-        self._category = np.array([self._names.index(name) for name in context.categories])
+        self._names, self._category = _image_counts.groups(context.categories)
         self._counts = np.zeros((len(self._names),) * 2, np.int64)
 
     def update(self, labels: Ids, predictions: Ids, *, matrices: Counts) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -34,18 +34,6 @@ _CITYSCAPES_SIZES = {
 }
 
 
-class _Groups(NamedTuple):
-    """Classes, or categories, that predictions are compared by.
-
-    Attributes:
-      names: names of the groups.
-      of_class: group of each class, [classes].
-    """
-
-    names: tuple[str, ...]
-    of_class: npt.NDArray[np.intp]
-
-
 class InstanceIou:
     """Sums, over all instances in the labels, the fraction of their pixels that is right.
 
@@ -67,10 +55,10 @@ class InstanceIou:
         self._class_of[list(ids)] = np.arange(context.num_classes)
         sizes = [_CITYSCAPES_SIZES.get(name, np.nan) for name in context.class_names]
         self._average = np.array(sizes)  # [classes]
-        self._groups = [_Groups(context.class_names, np.arange(context.num_classes))]
+        # Classes, and categories, that predictions are compared by.
+        self._groups = [_image_counts.Groups(context.class_names, np.arange(context.num_classes))]
         if context.categories is not None:
-            names = tuple(dict.fromkeys(context.categories))
-            self._groups.append(_Groups(names, np.array([names.index(name) for name in context.categories])))
+            self._groups.append(_image_counts.groups(context.categories))
         classes = context.num_classes
         # By kind of group and class: fractions of instances that are right, and the number of instances.
         self._right = np.zeros((len(self._groups), classes), np.int64)

@@ -1,4 +1,4 @@
-"""Inverted residual blocks of the MobileNets. Covers core/backbones/_inverted_residual.py."""
+"""Inverted residual blocks of the MobileNets."""
 
 import types
 
@@ -7,8 +7,8 @@ import pytest
 import tensorflow as tf
 
 from deeplab.core import layers
-from deeplab.core.backbones import _inverted_residual as inverted_residual
-from deeplab.core.backbones._inverted_residual import Block
+from deeplab.core.backbones import mobilenets
+from deeplab.core.backbones.mobilenets import Block
 
 
 @pytest.fixture
@@ -19,14 +19,12 @@ def graph():
 
 
 def build(blocks, output_stride, images=None, **others):
-    network = inverted_residual.Network(
-        'Net', 8, tuple(blocks), activation=tf.nn.relu, **{'last_filters': None} | others
-    )
+    network = mobilenets.Network('Net', 8, tuple(blocks), activation=tf.nn.relu, **{'last_filters': None} | others)
     images = tf.zeros([1, 33, 33, 3]) if images is None else images
     reuse = tf.compat.v1.variable_scope(tf.compat.v1.get_variable_scope(), reuse=tf.compat.v1.AUTO_REUSE)
     with layers.mode_scope(is_training=False, fine_tune_batch_norm=False), reuse:
         options = types.SimpleNamespace(output_stride=output_stride)  # of any stride
-        return inverted_residual.build(images, options, network=network, scaled=lambda channels, _: channels)
+        return mobilenets.build(images, options, network=network, scaled=lambda channels, _: channels)
 
 
 def weights():
@@ -50,7 +48,7 @@ def adds(graph):
     ],
 )
 def test_round_channels(channels, divisor, smallest, expected):
-    assert inverted_residual.round_channels(channels, divisor, smallest) == expected
+    assert mobilenets.round_channels(channels, divisor, smallest) == expected
 
 
 def test_weights_of_a_plain_block(graph):
@@ -89,7 +87,7 @@ def test_squeezed_channels_are_a_quarter_in_eights(graph):
 
 def test_squeeze_excite_gates_channels_by_their_means(graph):
     values = np.random.RandomState(0).normal(size=(2, 3, 4, 8)).astype(np.float32)
-    gated = inverted_residual._squeeze_excite(tf.constant(values))
+    gated = mobilenets._squeeze_excite(tf.constant(values))
     by_name = {v.op.name: v for v in tf.compat.v1.trainable_variables()}
     names = [f'squeeze_excite/{scope}/{part}' for scope in ('Conv', 'Conv_1') for part in ('weights', 'biases')]
     with tf.compat.v1.Session() as session:

@@ -1,15 +1,11 @@
-"""MobileNetV2, V3 and EdgeTPU: channels for each depth multiplier, skips, strides, dense features.
-
-Covers core/backbones/mobilenet_edgetpu.py, core/backbones/mobilenet_v2.py and core/backbones/mobilenet_v3.py.
-"""
+"""MobileNetV2, V3 and EdgeTPU: channels for each depth multiplier, skips, strides, dense features."""
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from deeplab.core import feature_extractor, layers, moving_updates
-from deeplab.core.backbones import _inverted_residual as inverted_residual
-from deeplab.core.backbones import mobilenet_edgetpu, mobilenet_v2, mobilenet_v3
+from deeplab.core.backbones import mobilenets
 from deeplab.core.densify import densify
 from deeplab.errors import OptionError
 from deeplab.options import DecoderOptions, ModelOptions
@@ -17,10 +13,10 @@ from deeplab.registry import BACKBONES
 from tests.helpers import given_weights
 
 NETWORKS = {
-    'mobilenet_v2': mobilenet_v2.NETWORK,
-    'mobilenet_v3_large_seg': mobilenet_v3.LARGE,
-    'mobilenet_v3_small_seg': mobilenet_v3.SMALL,
-    'mobilenet_edgetpu': mobilenet_edgetpu.NETWORK,
+    'mobilenet_v2': mobilenets.V2,
+    'mobilenet_v3_large_seg': mobilenets.V3_LARGE,
+    'mobilenet_v3_small_seg': mobilenets.V3_SMALL,
+    'mobilenet_edgetpu': mobilenets.EDGETPU,
 }
 VARIANTS = list(NETWORKS)
 
@@ -73,7 +69,7 @@ def test_channels_stay_multiples_of_eight(network, variant, depth_multiplier, ex
 )
 def test_mobilenet_v2_rounds_to_integers_under_a_multiplier(depth_multiplier, divisible_by, expected):
     model_options = options('mobilenet_v2', depth_multiplier=depth_multiplier, divisible_by=divisible_by)
-    assert [mobilenet_v2.scaled_channels(wide, model_options) for wide in (32, 16, 24)] == expected
+    assert [mobilenets.scaled_channels(wide, model_options) for wide in (32, 16, 24)] == expected
 
 
 def test_divisible_by_is_for_mobilenet_v2(network):
@@ -154,7 +150,7 @@ def test_v3_small_gains_a_shortcut_where_its_last_stride_is_lost(network):
     ],
 )
 def test_atrous_features_are_those_of_the_next_stride_in_between(network, monkeypatch, variant, strides):
-    monkeypatch.setattr(inverted_residual, '_squeeze_excite', lambda inputs: inputs)
+    monkeypatch.setattr(mobilenets, '_squeeze_excite', lambda inputs: inputs)
     images = tf.random.stateless_uniform([1, 65, 97, 3], [1, 2], 0.0, 255.0)
     narrow = {'depth_multiplier': 0.25}
     values = network.run({s: features(images, options(variant, output_stride=s, **narrow))[0] for s in strides})

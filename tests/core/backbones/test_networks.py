@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from deeplab import common, model
 from deeplab.core import feature_extractor, layers, moving_updates, scale_losses
-from deeplab.core.backbones import mobilenet_v2, xception
+from deeplab.core.backbones import mobilenets, xception
 from deeplab.errors import OptionError
 from deeplab.options import ModelOptions
 from deeplab.registry import BACKBONES
@@ -154,7 +154,7 @@ def test_predicts_batches_and_sizes_unknown_when_it_was_built(name):
 )
 def test_channels_under_a_depth_multiplier(channels, multiplier, expected):
     options = ModelOptions({'semantic': 3}, depth_multiplier=multiplier)
-    assert mobilenet_v2.scaled_channels(channels, options) == expected
+    assert mobilenets.scaled_channels(channels, options) == expected
 
 
 def _build_tiny_xception(**arguments):

@@ -1,10 +1,19 @@
-"""Inverted residual blocks (MBConv) and networks of them, shared by all MobileNets.
+"""MobileNets: networks of inverted residual blocks (MBConv).
 
-Source: arXiv:1801.04381, section 3.3 and figure 4(d); squeeze-and-excite: arXiv:1905.02244, figure 4.
+MobileNetV2 has all blocks, without the last 1x1 convolution. MobileNetV3, large and small, are the paper's segmentation
+variants: the classification networks up to and including the 1x1 convolution after the last stage, with half the
+channels in the last stage, and without pooling and classifier. MobileNet-EdgeTPU is for accelerators on which dense
+convolutions are faster than depthwise ones: its early blocks are fused, every activation is ReLU, and there is no
+squeeze-and-excite.
+
+Source: arXiv:1801.04381, section 3.3, table 2 and figure 4(d) (V2); arXiv:1905.02244, tables 1 and 2 (the rows),
+section 6.4 (the halved last stage) and figure 4 (squeeze-and-excite); arXiv:2003.02838, section 3.1 (fused inverted
+bottlenecks), and the rows of the published network.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -12,6 +21,7 @@ from deeplab.core import activations
 from deeplab.core.densify import densify
 from deeplab.core.lazy import initializers, layers, shapes, tf
 from deeplab.options import ModelOptions
+from deeplab.registry import Backbone, register
 
 BATCH_NORM_DECAY = 0.997
 BATCH_NORM_EPSILON = 1e-3
@@ -87,11 +97,10 @@ def _expand(inputs: tf.Tensor, block: Block, stride: int, rate: int) -> tf.Tenso
     if block.expansion == 1:
         return inputs
     expanded = round_channels(int(inputs.shape[-1]) * block.expansion)
-    if block.fused:
-        return layers.conv2d(
-            inputs, expanded, block.kernel_size, stride=stride, rate=rate, activation=block.activation, scope='expand'
-        )
-    return layers.conv2d(inputs, expanded, 1, activation=block.activation, scope='expand')
+    kernel_size, stride, rate = (block.kernel_size, stride, rate) if block.fused else (1, 1, 1)
+    return layers.conv2d(
+        inputs, expanded, kernel_size, stride=stride, rate=rate, activation=block.activation, scope='expand'
+    )
 
 
 def _inverted_residual(
@@ -166,3 +175,148 @@ def build(
             net = layers.conv2d(net, scaled(network.last_filters, options), 1, scope='Conv_1')  # [n, ., ., last]
             end_points[f'layer_{len(network.blocks) + 2}'] = net
     return net, end_points
+
+
+def scaled_channels(channels: int, options: ModelOptions) -> int:
+    """Returns channels of MobileNetV2's table scaled by the depth multiplier.
+
+    The full network keeps multiples of 8; a scaled one rounds to the nearest integer, as the published checkpoints
+    with half the channels do (12 channels, not 16, in the second row).
+    """
+    full = options.depth_multiplier == 1.0
+    divisor = options.divisible_by or (8 if full else 1)
+    return round_channels(channels * options.depth_multiplier, divisor, 8 if full else 1)
+
+
+# Rows of the paper's table 2: expansion, filters, repetitions, stride of the first.
+_ROWS = ((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1))
+
+V2 = Network(
+    scope='MobilenetV2',
+    first_filters=32,
+    blocks=tuple(
+        Block(expansion, filters, 1 if i else stride, activation=activations.relu6)
+        for expansion, filters, repetitions, stride in _ROWS
+        for i in range(repetitions)
+    ),
+    last_filters=None,
+    activation=activations.relu6,
+)
+
+_relu = functools.partial(Block, activation=activations.relu)
+_swish = functools.partial(Block, activation=activations.hard_swish)
+
+# Rows: expansion, filters, stride, kernel size. The tables of MobileNetV3 give the expanded channels; the
+# expansion is their ratio to the row's input, which holds for every depth multiplier.
+V3_LARGE = Network(
+    scope='MobilenetV3',
+    first_filters=16,
+    blocks=(
+        _relu(1, 16),
+        _relu(4, 24, 2),
+        _relu(3, 24),
+        _relu(3, 40, 2, 5, squeeze_excite=True),
+        _relu(3, 40, 1, 5, squeeze_excite=True),
+        _relu(3, 40, 1, 5, squeeze_excite=True),
+        _swish(6, 80, 2),
+        _swish(200 / 80, 80),
+        _swish(184 / 80, 80),
+        _swish(184 / 80, 80),
+        _swish(6, 112, squeeze_excite=True),
+        _swish(6, 112, squeeze_excite=True),
+        # Halved from here on.
+        _swish(3, 80, 2, 5, squeeze_excite=True),
+        _swish(6, 80, 1, 5, squeeze_excite=True),
+        _swish(6, 80, 1, 5, squeeze_excite=True),
+    ),
+    last_filters=480,
+    activation=activations.hard_swish,
+)
+V3_SMALL = Network(
+    scope='MobilenetV3',
+    first_filters=16,
+    blocks=(
+        _relu(1, 16, 2, squeeze_excite=True),
+        _relu(72 / 16, 24, 2),
+        _relu(88 / 24, 24),
+        _swish(4, 40, 2, 5, squeeze_excite=True),
+        _swish(6, 40, 1, 5, squeeze_excite=True),
+        _swish(6, 40, 1, 5, squeeze_excite=True),
+        _swish(3, 48, 1, 5, squeeze_excite=True),
+        _swish(3, 48, 1, 5, squeeze_excite=True),
+        # Halved from here on.
+        _swish(3, 48, 2, 5, squeeze_excite=True),
+        _swish(6, 48, 1, 5, squeeze_excite=True),
+        _swish(6, 48, 1, 5, squeeze_excite=True),
+    ),
+    last_filters=288,
+    activation=activations.hard_swish,
+)
+
+_fused = functools.partial(Block, fused=True)
+
+EDGETPU = Network(
+    scope='MobilenetEdgeTPU',
+    first_filters=32,
+    # Expansion, filters, stride, kernel size.
+    blocks=(
+        _fused(1, 16),
+        _fused(8, 32, 2),
+        *[_fused(4, 32)] * 3,
+        _fused(8, 48, 2),
+        *[_fused(4, 48)] * 3,
+        Block(8, 96, 2),
+        *[Block(4, 96)] * 3,
+        Block(8, 96, residual=False),
+        *[Block(4, 96)] * 3,
+        Block(8, 160, 2, 5),
+        *[Block(4, 160, 1, 5)] * 3,
+        Block(8, 192),
+    ),
+    last_filters=1280,
+    activation=activations.relu,
+)
+
+
+def _register(
+    name: str,
+    summary: str,
+    source: str,
+    network: Network,
+    skip_layers: tuple[int, ...] = (),
+    scaled: Callable[[int, ModelOptions], int] = _multiples_of_8,
+    reads: tuple[str, ...] = ('depth_multiplier',),
+) -> None:
+    """Registers a network, with the layers that a decoder may use as skips at strides 4, 8 and 16."""
+    register(
+        Backbone(
+            name=name,
+            summary=summary,
+            build=functools.partial(build, network=network, scaled=scaled),
+            scope=network.scope,
+            decoder_end_points={4 << i: f'layer_{layer}/depthwise_output' for i, layer in enumerate(skip_layers)},
+            output_strides=(4, 8, 16, 32),
+            reads=reads,
+            source=source,
+        )
+    )
+
+
+_register(
+    'mobilenet_v2',
+    'MobileNetV2.',
+    'arXiv:1801.04381, table 2',
+    V2,
+    (4, 7, 14),
+    scaled_channels,
+    ('depth_multiplier', 'divisible_by'),
+)
+for _size, _network, _skip_layers in (('large', V3_LARGE, (4, 7, 13)), ('small', V3_SMALL, (2, 4, 9))):
+    _register(
+        f'mobilenet_v3_{_size}_seg',
+        f'MobileNetV3 {_size}, with half the channels in the last stage.',
+        'arXiv:1905.02244, tables 1 and 2, section 6.4',
+        _network,
+        _skip_layers,
+    )
+_register('mobilenet_edgetpu', 'MobileNet-EdgeTPU.', 'arXiv:2003.02838, section 3.1', EDGETPU)
