@@ -31,7 +31,7 @@ from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.errors import CheckpointError, OptionError, OutputError
 from deeplab.evaluation import evaluation_rounds, runner, scoring, several_checkpoints, waiting
 from deeplab.files import folder_lock, output_files, writing
-from deeplab.inference import exports, opening
+from deeplab.inference import network_source, opening
 from deeplab.inference.network import InferenceNetwork, memory_size
 from deeplab.inference.run_weights import WeightsChoice
 from deeplab.options import EngineOptions, EvalOptions, ResizeOptions
@@ -75,8 +75,10 @@ def run(options: EvalOptions) -> EvalResult:
 def _run(options: EvalOptions) -> EvalResult:
     """Does the work of `run`, in a locked folder."""
     opening.check(options.engine)  # before the records, which may take long
-    _require_no_export_among_several(options)
-    options = exports.checked(options)
+    if options.further_checkpoint_dirs:
+        for path in (options.checkpoint_dir, *options.further_checkpoint_dirs):
+            network_source.at(path).check_among_several()
+    options = network_source.at(options.checkpoint_dir).applied(options)
     split = _open_split(options)
     crop_size: tuple[int, int] | None = split.crop_size
     if options.windows is not None:  # images keep their sizes unless a crop size is given
@@ -91,22 +93,11 @@ def _run(options: EvalOptions) -> EvalResult:
     if not options.master and options.engine == EngineOptions():
         task.network.check_memory('eval')
     choice = WeightsChoice(options.use_moving_average, 'EvalOptions.use_moving_average')
-    if options.further_checkpoint_dirs or (options.all_checkpoints and not exports.is_export(options.checkpoint_dir)):
+    if options.further_checkpoint_dirs or options.all_checkpoints:
         return _of_several(options, task, choice)
     newest = waiting.rounds(options.checkpoint_dir, options.wait)
     rounds = [_evaluate(checkpoint, options, task, choice) for checkpoint in newest]
     return EvalResult(tuple(rounds), report(rounds[-1], split.descriptor) if rounds else '')
-
-
-def _require_no_export_among_several(options: EvalOptions) -> None:
-    """Raises `OptionError` if several checkpoints are to be evaluated and one of them is an export."""
-    paths = [options.checkpoint_dir, *options.further_checkpoint_dirs]
-    export = next((path for path in paths if exports.is_export(path)), None)
-    if export is not None and len(paths) > 1:
-        raise OptionError(
-            f"'{export}' is an export, which eval evaluates alone. Give one {option('EvalOptions.checkpoint_dir')} at "
-            'a time, or compare both with deeplab compare'
-        )
 
 
 def _task(options: EvalOptions, split: runner.Split) -> evaluation_rounds.Task:
@@ -269,9 +260,8 @@ def figures_file(step: int, options: EvalOptions) -> str:
 def _variant(options: EvalOptions) -> str:
     """Returns the part of the names of files that states the options that are not at their defaults."""
     parts = ['']
-    if exports.is_export(options.checkpoint_dir):
-        name = os.path.basename(os.path.normpath(options.checkpoint_dir))
-        parts.append(re.sub(r'[^\w.]', '_', name))
+    if (label := network_source.at(options.checkpoint_dir).label) is not None:
+        parts.append(re.sub(r'[^\w.]', '_', label))
     if options.dataset.split != _DEFAULT_SPLIT:
         parts.append(re.sub(r'[^\w.]', '_', options.dataset.split))
     if not options.prediction.is_single_scale:

@@ -29,7 +29,7 @@ from deeplab.errors import OptionError
 from deeplab.evaluation import engine_run, runner, submission, waiting
 from deeplab.evaluation.further_pictures import Extra, FurtherPictures, Shown
 from deeplab.files import folder_lock, output_files, writing, written_files
-from deeplab.inference import exports, opening
+from deeplab.inference import network_source, opening
 from deeplab.inference.network import InferenceNetwork, memory_size
 from deeplab.inference.opening import Weights
 from deeplab.inference.run_weights import WeightsChoice
@@ -101,7 +101,7 @@ def run(options: VisOptions) -> VisResult:
 def _run(options: VisOptions) -> VisResult:
     """Does the work of `run`, in a locked folder."""
     opening.check(options.engine)  # before the records, which may take long
-    options = exports.checked(options)
+    options = network_source.at(options.checkpoint_dir).applied(options)
     split = runner.open_split(
         options.dataset,
         options.model if options.windows is None else dataclasses.replace(options.model, crop_size=None),
@@ -179,7 +179,7 @@ def _visualize(
     options: VisOptions,
 ) -> Round:
     """Runs one checkpoint over the split."""
-    step = exports.step_of(checkpoint)
+    step = network_source.at(checkpoint).step() or 0
     images = names.counted(split.num_images, 'image')
     logging.info("Visualizing '%s' (step %d) on %s.", checkpoint, step, images)
     weights = Weights(checkpoint, bool(options.use_moving_average))

@@ -319,6 +319,13 @@ def test_texts_name_the_thing_instead_of_that_of_and_those_of():
     assert len(places) < 30, '\n'.join(places)
 
 
+def test_only_inference_asks_whether_a_network_is_an_export():
+    """Other packages take a checkpoint and an export alike: a `NetworkSource`."""
+    for path in SOURCES:
+        if not path.is_relative_to(PACKAGE / 'inference'):
+            assert 'is_export' not in path.read_text(encoding='utf-8'), f'{path}: see inference/network_source.py'
+
+
 def test_no_file_names_a_machine_s_own_folders():
     """Committed text works anywhere."""
     folders = tuple(f'/{name}/' for name in ('work', 'root'))

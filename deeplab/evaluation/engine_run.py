@@ -10,12 +10,10 @@ from typing import Any
 import numpy as np
 from absl import logging
 
-from deeplab.inference import exports, opening
+from deeplab.inference import network_source, opening
 from deeplab.inference.any_size import WINDOW, AnySize
-from deeplab.inference.export_runner import ExportRunner
 from deeplab.inference.network import InferenceNetwork
 from deeplab.inference.opening import Weights
-from deeplab.inference.runners import CheckpointRunner
 from deeplab.options import AUTO_ENGINE, DEFAULT_ENGINE, EngineOptions, WindowOptions, crop_sizes
 from deeplab.registry import FrozenGraph, Outputs, Predict
 from deeplab.system import overlap
@@ -156,17 +154,13 @@ def prepared(
       cache_dirs: see there.
       windows: sizes of windows for images of any size, one at a time; None for images of the crop size.
     """
-    if exports.is_export(weights.checkpoint):
-        with contextlib.closing(ExportRunner(weights.checkpoint, options.threads)) as export:
-            any_size = AnySize(export, windows or WindowOptions(), network.batch_size or 1)
-            yield EngineNetwork(EngineReport(EngineOptions()), _in_any_size(network, any_size))
-        return
+    source = network_source.at(weights.checkpoint)
     is_chosen = options.engine == AUTO_ENGINE
     if is_chosen:
         timed = network if windows is None else _of_tiles(network, windows)
         options = opening.fastest(timed, weights, options, cache_dirs)
     opening.check(options)
-    report = EngineReport(options, is_chosen)
+    report = EngineReport(source.own_engine or options, is_chosen)
     if windows is None and options.engine == DEFAULT_ENGINE and options.precision == 'float32':
         frozen = network.frozen(weights.checkpoint, weights.use_moving_average)
         yield GraphNetwork(report, frozen, network.at_once)
@@ -176,7 +170,7 @@ def prepared(
         def opened(engine: EngineOptions) -> Predict:
             if windows is None:
                 return stack.enter_context(opening.opened(network, weights, engine, cache_dirs))
-            runner = CheckpointRunner(network.options, weights, network.prediction, engine, cache_dirs)
+            runner = source.runner(network, weights.use_moving_average, engine, cache_dirs)
             stack.callback(runner.close)
             return _in_any_size(network, AnySize(runner, windows, network.batch_size or 1))
 

@@ -20,7 +20,7 @@ from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.evaluation import engine_run, runner, scoring
 from deeplab.evaluation.engine_run import EngineReport
 from deeplab.files import documents, writing
-from deeplab.inference import exports
+from deeplab.inference import network_source
 from deeplab.inference.network import InferenceNetwork
 from deeplab.inference.opening import Weights
 from deeplab.names import counted
@@ -86,7 +86,7 @@ def evaluate(checkpoint: str, task: Task, after_batch: Callable[[], None] = lamb
       DataError: An image cannot be decoded.
     """
     network, split = task.network, task.split
-    step = exports.step_of(checkpoint)
+    step = network_source.at(checkpoint).step() or 0
     images = counted(split.num_images, 'image')
     logging.info("Evaluating '%s' (step %d) on %s.", checkpoint, step, images)
     scores = scoring.Scores(split.descriptor, task.metrics)

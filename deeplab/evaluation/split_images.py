@@ -35,11 +35,6 @@ class Sample(NamedTuple):
     truth: np.ndarray
 
 
-def unchanged(split: runner.Split) -> Source:
-    """Returns the images of a split in their own sizes."""
-    return Source(split, [input_preprocess.note_size, input_preprocess.to_numbers])
-
-
 def samples(source: Source, images: Sequence[int]) -> Iterator[Sample]:
     """Yields the images with the given numbers in the split.
 

@@ -12,7 +12,7 @@ from absl import logging
 from deeplab.core import checkpoints
 from deeplab.errors import CheckpointError
 from deeplab.files import folder_lock
-from deeplab.inference import exports
+from deeplab.inference import network_source
 from deeplab.names import shown
 from deeplab.options import WaitOptions
 from deeplab.wording import option
@@ -41,7 +41,7 @@ def rounds(checkpoint_dir: str, wait: WaitOptions) -> Iterator[str]:
       CheckpointError: No first checkpoint appears in that time, or the path is one of a checkpoint's files, or
         the path of a single checkpoint that does not exist.
     """
-    if _is_one_checkpoint(checkpoint_dir):
+    if network_source.at(checkpoint_dir).is_single():
         yield checkpoint_dir
         return
     checkpoint_dir = checkpoints.as_unpacked(checkpoint_dir)
@@ -72,21 +72,8 @@ def for_first(checkpoint_dir: str, wait: WaitOptions) -> None:
       CheckpointError: no checkpoint appears in that time, or the path names a single one that does not exist.
     """
     waiting = _Waiting(checkpoint_dir, wait)
-    if not _is_one_checkpoint(checkpoint_dir) and waiting.for_new(None) is None:
+    if not network_source.at(checkpoint_dir).is_single() and waiting.for_new(None) is None:
         raise CheckpointError(waiting.in_vain())
-
-
-def _is_one_checkpoint(path: str) -> bool:
-    """Returns whether `path` is a checkpoint, or an export in its place, rather than a folder with checkpoints.
-
-    Raises:
-      CheckpointError: It is one of a checkpoint's files, or a checkpoint's name without a checkpoint.
-    """
-    if exports.is_export(path):
-        return True
-    if os.path.isfile(path) or (checkpoints.is_own_name(path) and not os.path.isdir(path)):
-        checkpoints.check_path(path)
-    return os.path.isfile(f'{path}.index')
 
 
 class _Waiting:

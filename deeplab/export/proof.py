@@ -15,9 +15,8 @@ from deeplab.errors import DataError
 from deeplab.evaluation import differences, runner, split_images
 from deeplab.evaluation.image_results import ImageResults
 from deeplab.export import portable
-from deeplab.inference.export_runner import ExportRunner
 from deeplab.inference.network import InferenceNetwork
-from deeplab.inference.runners import padded
+from deeplab.inference.runners import ExportRunner, padded
 from deeplab.inference.runtimes import tensorflow
 from deeplab.options import DatasetOptions, ExportOptions
 from deeplab.registry import Execution, ExportFormat, Outputs, Predict

@@ -26,9 +26,8 @@ from deeplab.export.destinations import Destination
 from deeplab.export.speed import ExportRequest
 from deeplab.files import output_files, run_manifests
 from deeplab.inference import export_metadata, opening
-from deeplab.inference.export_runner import ExportRunner
 from deeplab.inference.network import InferenceNetwork
-from deeplab.inference.runners import padded
+from deeplab.inference.runners import ExportRunner, padded
 from deeplab.options import ExportOptions, ResizeOptions, Target
 from deeplab.pictures.sample_image import sample_image
 from deeplab.registry import BACKBONES, EXPORT_FORMATS, FrozenGraph, PortableNetwork

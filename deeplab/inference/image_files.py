@@ -138,11 +138,7 @@ class Reader:
             raise DataError(
                 f'it is an array {image.dtype} {list(np.shape(pixels))}; an image is [height, width, channels] of uint8'
             )
-        channels = image.shape[2]
-        if self.channels == 3 and channels in (1, 2, 4):
-            image = image[..., :3] if channels == 4 else np.repeat(image[..., :1], 3, axis=2)
-        if image.shape[2] != self.channels:
-            raise DataError(f'it has {channels} channels, the network takes {self.channels}')
+        image = with_channels(image, self.channels)
         if image.dtype == np.uint8:
             return np.ascontiguousarray(image)
         if image.dtype == np.uint16:
@@ -215,6 +211,20 @@ class Reader:
         if self.channels in (1, 3):
             return self.of_array(np.asarray(image.convert('L' if self.channels == 1 else 'RGB')))
         return self.of_array(np.asarray(image))
+
+
+def with_channels(image: np.ndarray, channels: int) -> np.ndarray:
+    """Returns an image [..., c] with the channels of a network: gray is repeated for three, transparency left out.
+
+    Raises:
+      DataError: It has other channels.
+    """
+    given = image.shape[-1]
+    if channels == 3 and given in (1, 2, 4):
+        image = image[..., :3] if given == 4 else np.repeat(image[..., :1], 3, axis=-1)
+    if image.shape[-1] != channels:
+        raise DataError(f'it has {given} channels, the network takes {channels}')
+    return image
 
 
 @contextlib.contextmanager

@@ -41,9 +41,12 @@ def exported(model: LoadedModel, metadata: Mapping[str, Any]) -> Exported:
 
     def predict(images: np.ndarray, with_probabilities: bool) -> Outputs:
         step = batch or max(len(images), 1)
-        parts = [model.run(images[i : i + step], with_probabilities) for i in range(0, len(images), step)]
-        labels, *scores = parts[0] if len(parts) == 1 else map(np.concatenate, zip(*parts, strict=True))
-        return Outputs(labels.astype(np.int32, copy=False), *(each.astype(np.float32, copy=False) for each in scores))
+        labels, scores = joined(
+            [model.run(images[i : i + step], with_probabilities) for i in range(0, len(images), step)]
+        )
+        return Outputs(
+            labels.astype(np.int32, copy=False), None if scores is None else scores.astype(np.float32, copy=False)
+        )
 
     return Exported(
         predict=predict,
@@ -55,6 +58,12 @@ def exported(model: LoadedModel, metadata: Mapping[str, Any]) -> Exported:
         bits=int(metadata.get('image_bits', 8)),
         metadata=metadata,
     )
+
+
+def joined(parts: Sequence[Sequence[np.ndarray | None]]) -> Outputs:
+    """Returns the outputs of consecutive batches, labels and probabilities of each (or labels alone), as one batch."""
+    given = [[array for array in part if array is not None] for part in parts]
+    return Outputs(*(given[0] if len(given) == 1 else map(np.concatenate, zip(*given, strict=True))))
 
 
 def opener(engine: Engine) -> Callable[[str, int | None], AbstractContextManager[Exported]]:

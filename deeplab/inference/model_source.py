@@ -150,7 +150,7 @@ def _value(field: str, texts: Sequence[str]) -> Any:
 
 def checkpoint_at(path: str) -> str:
     """Returns the checkpoint at `path`, or the newest complete one in a folder."""
-    if exports.is_export(path):
+    if exports.format_of(path) is not None:
         field = 'PredictOptions.export_path'
         instead = f'give {option(field, path)}' if is_set_by_flag(field) else 'use Predictor.from_export'
         raise CheckpointError(f"'{path}' is an exported network, not a checkpoint: {instead}")

@@ -25,12 +25,12 @@ from deeplab import common, input_preprocess
 from deeplab.core import sessions, shapes
 from deeplab.datasets.descriptor import Classes, classes_of
 from deeplab.errors import DataError, OptionError
-from deeplab.inference import any_size, exports, image_files, model_source, opening
+from deeplab.inference import any_size, image_files, model_source, opening
 from deeplab.inference.any_size import Scores
-from deeplab.inference.export_runner import ExportRunner
+from deeplab.inference.network_source import unused_fields
 from deeplab.inference.prediction import Prediction
 from deeplab.inference.run_weights import WeightsChoice
-from deeplab.inference.runners import CheckpointRunner, Runner
+from deeplab.inference.runners import CheckpointRunner, ExportRunner, Runner
 from deeplab.inference.thread_bound import ThreadBound
 from deeplab.options import (
     EngineOptions,
@@ -193,8 +193,7 @@ class Predictor:
         """As `from_export`, with options objects."""
         fixed = ('crop_size', 'use_moving_average')
         unused = [*changes, *(f'PredictorOptions.{name}' for name in fixed if getattr(options, name))]
-        for part in (options.prediction, dataclasses.replace(options.execution, threads=None), options.resize):
-            unused += [] if part is None else exports.set_fields(part)
+        unused += unused_fields(options.prediction, options.execution, options.resize or ResizeOptions())
         if unused:
             raise OptionError(
                 f'An export has its own network, weights and sizes: {", ".join(map(option, unused))} cannot be '

@@ -1,10 +1,9 @@
-"""Runners of the network of a checkpoint, one for each size of images, in the engine that the options name."""
+"""Runners of a network: of an export, or of a checkpoint, one network for each size of images in any engine."""
 
 from __future__ import annotations
 
 import abc
 import collections
-import contextlib
 import dataclasses
 import threading
 from collections.abc import Sequence
@@ -13,11 +12,14 @@ from typing import NamedTuple
 import numpy as np
 from absl import logging
 
-from deeplab.inference import opening
+from deeplab.errors import OptionError
+from deeplab.inference import exports, image_files, opening
+from deeplab.inference.loaded_model import joined
 from deeplab.inference.network import InferenceNetwork
 from deeplab.inference.thread_bound import ThreadBound
 from deeplab.options import AUTO_ENGINE, DEFAULT_ENGINE, EngineOptions, ModelOptions, PredictionOptions, crop_sizes
-from deeplab.registry import BACKBONES, Outputs, Predict
+from deeplab.options.rules import MOST_CLASSES
+from deeplab.registry import BACKBONES, ExportFormat, Outputs, Predict
 from deeplab.wording import option
 
 # Networks for images of one size each that stay open at a time; the one that was used longest ago is closed first.
@@ -35,23 +37,26 @@ class Runner(abc.ABC):
       network: its name, and its output stride; empty if they are unknown.
       channels: channels of the images.
       num_classes: number of classes.
+      mean_pixel: value of padding, one number or one for each channel.
       alignment: windows begin at multiples of it.
       fixed_size: height and width to which all images are padded, and which none may exceed; None for no limit.
       smallest_window: height and width that a window must have at least.
       has_probabilities: whether it gives probabilities, without which there are no windows.
+      pads: whether images are padded here; otherwise the network takes smaller ones.
     """
 
     network: str = ''
     channels: int
     num_classes: int
+    mean_pixel: np.ndarray
     alignment: int = 1
     fixed_size: Size | None = None
     smallest_window: Size = (1, 1)
     has_probabilities: bool = True
+    pads: bool = True
 
-    @abc.abstractmethod
     def run(self, images: np.ndarray, with_probabilities: bool) -> Outputs:
-        """Predicts images.
+        """Predicts images, padded with the mean pixel at the bottom and right, as in eval.
 
         Args:
           images: [n, h, w, channels], 0 to 255.
@@ -60,10 +65,77 @@ class Runner(abc.ABC):
         Returns:
           Class ids [n, h, w], and probabilities [n, h, w, classes] float32 or None.
         """
+        height, width = images.shape[1:3]
+        if self.pads:
+            sides = [max(side, least) for side, least in zip((height, width), self.smallest_window, strict=True)]
+            images = padded(images, self.fixed_size or aligned_size(sides, self.alignment), self.mean_pixel)
+        labels, probabilities = self._run(images, with_probabilities)
+        if probabilities is not None:
+            probabilities = probabilities[:, :height, :width]
+        return Outputs(labels[:, :height, :width], probabilities)
+
+    @abc.abstractmethod
+    def _run(self, images: np.ndarray, with_probabilities: bool) -> Outputs:
+        """Predicts padded images."""
 
     @abc.abstractmethod
     def close(self) -> None:
         """Releases the network."""
+
+
+class ExportRunner(Runner):
+    """Runs an exported network of any format.
+
+    Attributes:
+      metadata: metadata of the export; empty for one without.
+      image_bits: bits of the images that it takes, 8 or 16.
+      shown_classes: number of classes; None if no output shows it, as without probabilities.
+    """
+
+    def __init__(self, path: str, threads: int | None = None, record: ExportFormat | None = None) -> None:
+        """Loads the network.
+
+        Args:
+          path: of the export.
+          threads: see `exports.opened`.
+          record: see `exports.opened`.
+
+        Raises:
+          CheckpointError: There is no export, or it is not one of DeepLab.
+        """
+        self._path = path
+        self._held = ThreadBound(lambda: exports.opened(path, threads, record))
+        exported = self._held.value
+        self.metadata = exported.metadata
+        if 'model_variant' in self.metadata and 'output_stride' in self.metadata:
+            self.network = f'{self.metadata["model_variant"]} at output stride {self.metadata["output_stride"]}'
+        self.image_bits = exported.bits
+        self.has_probabilities = exported.has_probabilities
+        self.channels = exported.channels
+        self.shown_classes = exported.num_classes
+        self.num_classes = exported.num_classes or MOST_CLASSES
+        self.fixed_size = exported.size
+        self.pads = not exported.takes_smaller
+        self.mean_pixel = np.array(self.metadata.get('mean_pixel', 127.5), np.float32)
+        if self.pads and exported.size is None:
+            self.alignment = int(self.metadata.get('output_stride', 1))
+
+    def run(self, images: np.ndarray, with_probabilities: bool) -> Outputs:
+        """See `Runner.run`; raises `DataError` for images whose channels the network does not take."""
+        return super().run(image_files.with_channels(images, self.channels), with_probabilities)
+
+    def _run(self, images: np.ndarray, with_probabilities: bool) -> Outputs:
+        if with_probabilities and not self.has_probabilities:
+            raise OptionError(
+                f"'{self._path}' has no output of probabilities, which confidences need. Export the "
+                f'network again, with {option("ConversionOptions.outputs", "probabilities")}'
+            )
+        outputs: Outputs = self._held.call(self._held.value.predict, images, with_probabilities)
+        return outputs
+
+    def close(self) -> None:
+        """See `Runner.close`."""
+        self._held.close()
 
 
 class _Key(NamedTuple):
@@ -86,6 +158,11 @@ class CheckpointRunner(Runner):
     In TensorFlow, one graph takes images of any size. A network with `image_pooling_crop_size` needs a graph for each
     size, and so do other engines, which run one image at a time; these get the first `MOST_SIZES` sizes, and TensorFlow
     the others.
+
+    The life of a network: `_key` says which one takes the images. `_network` looks it up in `_open`, or opens it in a
+    thread of its own (`ThreadBound`), to which its graph and session belong: the graph is built, and its weights are
+    frozen or converted for the engine. Each batch is handed to that thread. The network is closed when `MOST_NETWORKS`
+    others were used after it, by `close`, or when nothing refers to the runner any more.
     """
 
     def __init__(
@@ -115,7 +192,7 @@ class CheckpointRunner(Runner):
         self._options, self._prediction = options, prediction
         self._weights = weights
         mean_pixel = BACKBONES.get(options.model_variant).normalization.mean_pixel_of(self.channels)
-        self._mean_pixel = np.array(mean_pixel, np.float32)
+        self.mean_pixel = np.array(mean_pixel, np.float32)
         if options.image_pooling_crop_size is not None:
             self.smallest_window = options.image_pooling_crop_size
         self._execution = execution
@@ -124,21 +201,12 @@ class CheckpointRunner(Runner):
         self._open: collections.OrderedDict[_Key, ThreadBound[Predict]] = collections.OrderedDict()
         self._lock = threading.Lock()
 
-    def run(self, images: np.ndarray, with_probabilities: bool) -> Outputs:
-        """See `Runner.run`; images are padded with the mean pixel at the bottom and right, as in eval."""
-        height, width = images.shape[1:3]
-        sides = [max(side, least) for side, least in zip((height, width), self.smallest_window, strict=True)]
-        size = self.fixed_size or aligned_size(sides, self.alignment)
-        images = padded(images, size, self._mean_pixel)
+    def _run(self, images: np.ndarray, with_probabilities: bool) -> Outputs:
         with self._lock:
             key = self._key(images.shape[1:3], with_probabilities)
             network = self._network(key)
             step = len(images) if key.execution.engine == DEFAULT_ENGINE else 1
-            parts = [network.call(network.value, images[i : i + step]) for i in range(0, len(images), step)]
-        labels, probabilities = parts[0] if len(parts) == 1 else _joined(parts)
-        if probabilities is not None:
-            probabilities = probabilities[:, :height, :width]
-        return Outputs(labels[:, :height, :width], probabilities)
+            return joined([network.call(network.value, images[i : i + step]) for i in range(0, len(images), step)])
 
     def close(self) -> None:
         """See `Runner.close`."""
@@ -178,30 +246,17 @@ class CheckpointRunner(Runner):
                     1,
                     option('ModelOptions.crop_size'),
                 )
-            self._open[key] = ThreadBound(lambda: self._opened(key))
+            network = self._described(key, None if key.execution.engine == DEFAULT_ENGINE else 1)
+            # Without a reference to the runner, which could otherwise not be collected, nor the network closed with it.
+            opened = opening.opened(network, self._weights, key.execution, self._cache_dirs)
+            self._open[key] = ThreadBound(lambda: opened)
         self._open.move_to_end(key)
         return self._open[key]
-
-    def _opened(self, key: _Key) -> contextlib.AbstractContextManager[Predict]:
-        """Returns a context manager that builds a network and opens it in the engine.
-
-        It holds no reference to the runner: the runner could not be collected, nor the network closed with it.
-        """
-        network = self._described(key, None if key.execution.engine == DEFAULT_ENGINE else 1)
-        return opening.opened(network, self._weights, key.execution, self._cache_dirs)
 
     def _described(self, key: _Key, batch_size: int | None) -> InferenceNetwork:
         """Returns the network for images of a size."""
         options = dataclasses.replace(self._options, crop_size=key.size)
         return InferenceNetwork(options, self._prediction, batch_size, key.with_probabilities)
-
-
-def _joined(parts: Sequence[Outputs]) -> Outputs:
-    """Returns the outputs of several batches as one batch."""
-    labels = np.concatenate([outputs.labels for outputs in parts])
-    if parts[0].probabilities is None:
-        return Outputs(labels)
-    return Outputs(labels, np.concatenate([outputs.probabilities for outputs in parts]))
 
 
 def aligned_size(size: Sequence[int], alignment: int) -> Size:

@@ -9,9 +9,9 @@ if __name__ == '__main__':  # `python -m deeplab.compare`; first, so that help d
 
 import os
 
+from deeplab.inference import network_source
 from deeplab.options import ReportOptions
 from deeplab.programs import report
-from deeplab.reporting import inference
 
 
 def run(options: ReportOptions) -> report.ReportResult:
@@ -22,5 +22,5 @@ def run(options: ReportOptions) -> report.ReportResult:
     """
     for each in options.runs:
         if os.path.exists(each.path):  # else report says so
-            inference.checkpoint_of(each.path)  # each must have one: a page about one of two compares nothing
+            network_source.at(each.path).best()  # each must have one: a page about one of two compares nothing
     return report.run(options)

@@ -28,7 +28,7 @@ from deeplab.datasets.descriptor import bit_shift_palette
 from deeplab.errors import CheckpointError, OptionError
 from deeplab.evaluation import split_images
 from deeplab.files import output_files, writing
-from deeplab.inference import model_source
+from deeplab.inference import network_source
 from deeplab.options import ReportedRun, ReportOptions
 from deeplab.reporting import content, inference, page, pictures, run_files
 from deeplab.reporting.choice import Groups
@@ -142,16 +142,14 @@ def _prepared(reported: ReportedRun, folder: str, checks_weights: bool) -> tuple
         logging.warning('%s: %s', reported.path, note)
         return None, [note]
     try:
-        checkpoint = inference.checkpoint_of(reported.path)
+        checkpoint = network_source.at(reported.path).best()
     except CheckpointError as error:
         logging.warning('%s', error)
         return None, [f'No images: {error}.']
     evaluation = reported.evaluation
-    if reported.network is not None and not inference.is_export(checkpoint):
-        identified = model_source.find(checkpoint, reported.network).options
-        evaluation = dataclasses.replace(
-            evaluation, model=dataclasses.replace(identified, crop_size=evaluation.model.crop_size)
-        )
+    if reported.network is not None:
+        identified = network_source.at(checkpoint).identified(evaluation.model, reported.network)
+        evaluation = dataclasses.replace(evaluation, model=identified)
     cache = os.path.join(folder, validation.EVAL_FOLDER)
     task = inference.prepare(checkpoint, evaluation, cache if os.path.isdir(cache) else None, checks_weights)
     return task, list(task.notes)

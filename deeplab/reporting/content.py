@@ -13,7 +13,8 @@ from deeplab import names
 from deeplab.core import metrics
 from deeplab.evaluation.differences import Interval, paired
 from deeplab.evaluation.image_results import ImageResults
-from deeplab.reporting import choice, evaluation_files, inference, run_files
+from deeplab.inference import network_source
+from deeplab.reporting import choice, evaluation_files, run_files
 from deeplab.reporting.inference import Pass
 
 _MOST_EXAMPLES = 3  # images named for each cell of the confusion matrix
@@ -127,18 +128,7 @@ def _settings(result: Pass) -> list[tuple[str, str]]:
     """Returns how the figures were obtained, as pairs of a label and a text."""
     options = result.options
     rows = [('Data set', result.descriptor.name), ('Split', options.dataset.split)]
-    if inference.is_export(result.checkpoint):
-        rows.append(('Weights', 'of the export'))
-    else:
-        prediction, resize = options.prediction, options.resize
-        is_flipped = prediction.add_flipped_images and not prediction.is_single_scale
-        sides = {'shorter side': resize.min_value, 'longer side at most': resize.max_value, 'factor': resize.factor}
-        rows += [
-            ('Scales', ', '.join(f'{scale:g}' for scale in prediction.scales)),
-            ('Flipped images', 'averaged' if is_flipped else 'no'),
-            ('Resized', ', '.join(f'{name} {value}' for name, value in sides.items() if value is not None) or 'no'),
-            ('Weights', 'moving averages' if options.use_moving_average else 'as trained'),
-        ]
+    rows += network_source.at(result.checkpoint).settings(options)
     if options.windows is not None:
         sizes = {'window': options.windows.window, 'stride': options.windows.window_stride}
         texts = [f'{name} {size[0]} x {size[1]}' for name, size in sizes.items() if size is not None]

@@ -11,7 +11,7 @@ from typing import Any
 
 from deeplab import names
 from deeplab.evaluation import evaluation_rounds
-from deeplab.inference import exports
+from deeplab.inference import network_source
 
 # Settings that a metrics file may lack: their name here, in the file of a validation, and among the flags of eval.
 _WRITTEN_SINCE = (
@@ -157,7 +157,7 @@ def _settings(content: Mapping[str, Any]) -> Settings:
         'moving averages': bool(content.get('moving_average', flags.get('use_moving_average'))),
         'window': flags.get('window'),
         'precision': str(flags.get('precision') or 'float32'),
-        'export': os.path.basename(os.path.normpath(checkpoint)) if exports.is_export(checkpoint) else None,
+        'export': network_source.at(checkpoint).label,
     }
     for name, key, flag in _WRITTEN_SINCE:
         if key in content or flag in flags:

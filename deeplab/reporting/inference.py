@@ -6,42 +6,31 @@ import contextlib
 import dataclasses
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple, cast
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from absl import logging
 
 from deeplab import common, names
-from deeplab.core import checkpoints
 from deeplab.datasets import example, images
 from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.errors import CheckpointError, DataError
 from deeplab.evaluation import engine_run, runner, scoring, split_images
 from deeplab.evaluation.image_results import ImageResults
 from deeplab.files import run_manifests
-from deeplab.inference import exports, opening
+from deeplab.inference import network_source, opening
 from deeplab.inference.network import InferenceNetwork
+from deeplab.inference.network_source import NetworkSource
 from deeplab.inference.opening import Weights
-from deeplab.inference.prediction import Prediction
-from deeplab.inference.predictor import Predictor
 from deeplab.inference.run_weights import WeightsChoice
-from deeplab.options import (
-    EngineOptions,
-    EvalOptions,
-    PredictionOptions,
-    PredictorOptions,
-    ResizeOptions,
-    WindowOptions,
-)
+from deeplab.options import EngineOptions, EvalOptions
 from deeplab.system import overlap
 from deeplab.wording import option
 from deeplab.zoo import cache
 
 _METRICS = ('calibration', 'intervals')
-_EXPORT_METRICS = ('intervals',)  # exports may have no probabilities
-Handle = Callable[[runner.Batch], None]
-
+_METRICS_OF_LABELS = ('intervals',)  # without probabilities
 _OF_IMAGES = (common.IMAGE_NAME, common.HEIGHT, common.WIDTH)
 
 
@@ -49,18 +38,18 @@ class Task(NamedTuple):
     """What a pass needs, checked.
 
     Attributes:
-      path: of a checkpoint or an export.
+      source: a checkpoint or an export.
       options: how the images are read and predicted.
       split: the images.
-      network: the network of a checkpoint; None for an export.
+      network: the network of a checkpoint.
       step: of the checkpoint; None for an export that does not name it.
       notes: sentences for the page.
     """
 
-    path: str
+    source: NetworkSource
     options: EvalOptions
     split: runner.Split
-    network: InferenceNetwork | None
+    network: InferenceNetwork
     step: int | None
     notes: Sequence[str] = ()
 
@@ -96,31 +85,11 @@ class Pass(NamedTuple):
         return self.source.split.descriptor
 
 
-def checkpoint_of(path: str) -> str:
-    """Returns what to evaluate: the checkpoint or export at `path`, or of a folder the best checkpoint, or the newest.
-
-    Raises:
-      CheckpointError: There is none.
-    """
-    if is_export(path) or os.path.isfile(f'{path}.index'):
-        return path
-    best = os.path.join(path, run_manifests.BEST_FOLDER)
-    newest = checkpoints.newest(best) or checkpoints.newest(path)
-    if newest is None:
-        raise CheckpointError(f"There is no checkpoint in '{path}'. Give the log folder of a training, or a checkpoint")
-    return newest
-
-
 def folder_of(path: str) -> str:
     """Returns the log folder of a run: `path` itself, or the folder of the checkpoint or of `best`."""
     folder = path if os.path.isdir(path) else os.path.dirname(path) or '.'
     absolute = os.path.abspath(folder)
     return os.path.dirname(absolute) if os.path.basename(absolute) == run_manifests.BEST_FOLDER else folder
-
-
-def is_export(path: str) -> bool:
-    """Returns whether a path is an export of any format."""
-    return exports.is_export(path)
 
 
 def prepare(path: str, options: EvalOptions, cache_dir: str | None, checks_weights: bool) -> Task:
@@ -135,56 +104,28 @@ def prepare(path: str, options: EvalOptions, cache_dir: str | None, checks_weigh
     Raises:
       UserError: Data set, network or checkpoint are missing or do not match.
     """
-    notes: list[str] = []
-    exported = is_export(path)
-    if exported:
-        exports.check_evaluation(path, options.model.num_classes, PredictionOptions(), EngineOptions())
-        unused = _unused(options)
-        if unused:
-            notes.append(f'An export has its own network and sizes and does not use {", ".join(unused)}.')
-            logging.warning('%s: %s', path, notes[0])
-        model = dataclasses.replace(options.model, crop_size=None)
-        options = dataclasses.replace(options, model=model, resize=ResizeOptions(), prediction=PredictionOptions())
-    else:
-        opening.check(options.engine)
-        runner.warn_of_flips(options.prediction)
+    source = network_source.at(path)
+    options, notes = source.reported(options)
+    opening.check(options.engine)
+    runner.warn_of_flips(options.prediction)
     model = dataclasses.replace(options.model, crop_size=None) if options.windows else options.model
     split = runner.open_split(options.dataset, model, options.resize, True, cache_dir, chooses_crop=True)
-    if exported:
-        return Task(path, options, split, None, exports.step_of(path) or None, notes)
     uses_averages = WeightsChoice(options.use_moving_average, 'EvalOptions.use_moving_average').takes_averages(path)
     options = dataclasses.replace(options, use_moving_average=uses_averages)
-    network = _network(options, split)
-    if checks_weights:
-        network.require_weights(path, uses_averages)
-    return Task(path, options, split, network, checkpoints.step_of(path), notes)
-
-
-def _unused(options: EvalOptions) -> list[str]:
-    """Returns the options that are set and do not apply to an export."""
-    parts = (options.prediction, options.resize, dataclasses.replace(options.engine, threads=None))
-    settings = [
-        option(field, getattr(part, field.rpartition('.')[2])) for part in parts for field in exports.set_fields(part)
-    ]
-    if options.model.crop_size is not None:
-        settings.append(option('ModelOptions.crop_size', options.model.crop_size))
-    if options.use_moving_average:
-        settings.append(option('EvalOptions.use_moving_average', True))
-    return settings
-
-
-def _network(options: EvalOptions, split: runner.Split) -> InferenceNetwork:
-    """Returns the network of a checkpoint."""
     network = InferenceNetwork(
-        options.model if options.windows else dataclasses.replace(options.model, crop_size=split.crop_size),
+        options.model
+        if options.windows or source.own_windows
+        else dataclasses.replace(model, crop_size=split.crop_size),
         options.prediction,
         options.batch_size,
-        with_probabilities=True,
+        with_probabilities=source.has_probabilities,
         of_labels_only=True,
     )
     if options.engine == EngineOptions():
         network.check_memory('report')
-    return network
+    if checks_weights:
+        source.require_weights(network, uses_averages)
+    return Task(source, options, split, network, source.step(), notes)
 
 
 def run(task: Task) -> Pass:
@@ -193,70 +134,43 @@ def run(task: Task) -> Pass:
     Raises:
       UserError: An image cannot be read, or the checkpoint does not match the network.
     """
-    path, options, split, network, step, _ = task
-    logging.info("Predicting %s with '%s'.", names.counted(split.num_images, 'image'), path)
-    of_path = _EXPORT_METRICS if network is None else _METRICS
-    scores = scoring.Scores(split.descriptor, dataclasses.replace(options, metrics=of_path).metric_parameters)
+    source, options, split, network, step, _ = task
+    logging.info("Predicting %s with '%s'.", names.counted(split.num_images, 'image'), source.path)
+    chosen = _METRICS if network.with_probabilities else _METRICS_OF_LABELS
+    scores = scoring.Scores(split.descriptor, dataclasses.replace(options, metrics=chosen).metric_parameters)
+    windows = options.windows or source.own_windows
+    reading = runner.reading_of(split, network, options.resize, (*scores.keys, *_OF_IMAGES), windows)
+    weights = Weights(source.path, bool(options.use_moving_average))
+    cache_dirs = (os.path.join(cache.folder(), 'engines'),)  # if the folder of the checkpoint cannot be written
     with contextlib.ExitStack() as stack:
         images = stack.enter_context(ImageResults(split.descriptor.num_classes, split.descriptor.ignore_label))
 
         def handle(batch: runner.Batch) -> None:
+            _require_classes(source.path, batch[runner.PREDICTION], split.descriptor)
             scores.update(batch)
             _add(images, batch)
 
         started = time.monotonic()
-        with overlap.Background(handle, workers=1, max_calls=2) as background:
-            if network is None:
-                source, engine = _of_export(task, background.add), ''
-            else:
-                source, engine = _of_checkpoint(task, network, (*scores.keys, *_OF_IMAGES), background.add)
+        with (
+            overlap.Background(handle, workers=1, max_calls=2) as background,
+            engine_run.prepared(network, weights, options.engine, cache_dirs, windows) as ready,
+        ):
+            runner.run_batches(ready, reading, background.add, os.path.basename(source.path))
         seconds = time.monotonic() - started
         stack.pop_all()
-    crop_size = None if network is None or options.windows else split.crop_size
-    return Pass(path, step, seconds, scores.results(), images, source, options, engine, crop_size)
+    engine = '' if ready.report.is_default else ready.report.text()
+    crop_size = None if windows else split.crop_size
+    shown = split_images.Source(split, reading.steps)
+    return Pass(source.path, step, seconds, scores.results(), images, shown, options, engine, crop_size)
 
 
-def _of_checkpoint(
-    task: Task, network: InferenceNetwork, keys: Sequence[str], handle: Handle
-) -> tuple[split_images.Source, str]:
-    """Predicts the images with a checkpoint; returns how they were read, and what ran the network."""
-    path, options, split = task.path, task.options, task.split
-    reading = runner.reading_of(split, network, options.resize, keys, options.windows)
-    weights = Weights(path, bool(options.use_moving_average))
-    cache_dirs = (os.path.join(cache.folder(), 'engines'),)  # if the folder of the checkpoint cannot be written
-    with engine_run.prepared(network, weights, options.engine, cache_dirs, options.windows) as ready:
-        runner.run_batches(ready, reading, handle, os.path.basename(path))
-    return split_images.Source(split, reading.steps), '' if ready.report.is_default else ready.report.text()
-
-
-def _of_export(task: Task, handle: Handle) -> split_images.Source:
-    """Predicts the images with an export, which takes one image at a time and resizes it itself."""
-    path, options, split = task.path, task.options, task.split
-    source = split_images.unchanged(split)
-    predictor_options = PredictorOptions(
-        dataset=options.dataset.name,
-        execution=EngineOptions(threads=options.engine.threads),
-        windows=options.windows or WindowOptions(),
-    )
-    with Predictor.of_export(path, predictor_options, {}) as predictor:
-        for sample in split_images.samples(source, range(split.num_images)):
-            labels = cast(Prediction, predictor(sample.image)).labels
-            if labels.max(initial=0) >= split.descriptor.num_classes:
-                raise CheckpointError(
-                    f"'{path}' predicts the id {labels.max()}, but the data set '{split.descriptor.name}' has "
-                    f'{split.descriptor.num_classes} classes'
-                )
-            height, width = labels.shape
-            handle(
-                {
-                    common.IMAGE_NAME: np.array([sample.name], object),
-                    common.HEIGHT: np.array([height]),
-                    common.WIDTH: np.array([width]),
-                    common.LABEL: sample.truth[np.newaxis, ..., np.newaxis],
-                    runner.PREDICTION: labels[np.newaxis].astype(np.int32),
-                }
-            )
-    return source
+def _require_classes(path: str, labels: np.ndarray, descriptor: DatasetDescriptor) -> None:
+    """Raises `CheckpointError` for a label that is no class, as of an export that does not state its classes."""
+    if labels.max(initial=0) >= descriptor.num_classes:
+        raise CheckpointError(
+            f"'{path}' predicts the id {labels.max()}, but the data set '{descriptor.name}' has "
+            f'{descriptor.num_classes} classes'
+        )
 
 
 def _add(images: ImageResults, batch: runner.Batch) -> None:
@@ -279,17 +193,17 @@ def require_same_records(tasks: Sequence[Task]) -> None:
         )
         if (images, classes) != (other_images, other_classes):
             what = f'{names.counted(images, "image")} of {classes} classes and {other_images:,} of {other_classes}'
-            raise _not_comparable(first.path, other.path, what)
+            raise _not_comparable(first.source.path, other.source.path, what)
         differing = []
         for one, another in _pairs_of_records(first.split, other.split):
             if one.image_name != another.image_name:
                 pair = f"'{names.shown(one.image_name)}' and '{names.shown(another.image_name)}'"
                 what = f'different images, or on the same ones in another order, such as {pair}'
-                raise _not_comparable(first.path, other.path, what)
+                raise _not_comparable(first.source.path, other.source.path, what)
             if _differ(one.label_bytes, another.label_bytes, classes):
                 differing.append(names.shown(one.image_name))
         if differing:
-            raise _other_masks(first.path, other.path, differing)
+            raise _other_masks(first.source.path, other.source.path, differing)
 
 
 def _pairs_of_records(first: runner.Split, other: runner.Split) -> Iterator[tuple[example.Example, example.Example]]:

@@ -5,7 +5,7 @@ The network is the tiny one of the tests of prediction, with a made data set.
 Covers export/destinations.py, export/proof.py, export/results.py,
 export/samples.py, export/work.py, inference/export_metadata.py, export/portable.py,
 export/formats/tflite.py, export/formats/onnx.py, export/formats/openvino.py, inference/exports.py,
-inference/export_runner.py, export/speed.py,
+inference/network_source.py, export/speed.py,
 programs/benchmark/side_by_side.py and system/processors.py.
 """
 
@@ -475,7 +475,7 @@ def test_formats_are_recognized_by_content(tmp_path):
         assert exports.format_of(str(tmp_path / 'model')).name == name
     (tmp_path / 'model').write_bytes(b'\x08\x08\x12\x07\0\0')
     assert exports.format_of(str(tmp_path / 'model')) is None and exports.format_of(str(tmp_path)) is None
-    assert not exports.is_export(str(tmp_path / 'missing'))
+    assert exports.format_of(str(tmp_path / 'missing')) is None
 
 
 def test_metadata_that_is_none():

@@ -4,6 +4,7 @@ Covers cli/report_flags.py, programs/compare.py, options/reports.py, reporting/c
 and evaluation/split_images.py.
 """
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -14,10 +15,11 @@ import types
 import numpy as np
 import pytest
 
-from deeplab import cli
+from deeplab import cli, registry
 from deeplab.core.metrics import ConfusionMatrix
 from deeplab.errors import CheckpointError, DataError, OptionError
 from deeplab.evaluation.image_results import ImageResults
+from deeplab.inference import exports, network_source
 from deeplab.options import EngineOptions, PredictionOptions, ReportedRun, ReportOptions
 from deeplab.programs import compare, report
 from deeplab.reporting import content, evaluation_files, inference, run_files
@@ -142,48 +144,54 @@ def test_the_page_says_which_figures_are_not_on_its_curves(options):
     assert len(found['evaluations']) == 2
 
 
-class FakeExport:
-    """Stands for a `Predictor` that is always right, except where the label is ignored."""
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *error):
-        pass
-
-    def __call__(self, image):
-        return types.SimpleNamespace(labels=np.rint(image[..., 0] / 10).astype(np.uint8))
+def exported(num_classes):
+    """An open export at step 7 that is always right, except where the label is ignored."""
+    return registry.Exported(
+        predict=lambda images, _: registry.Outputs(np.rint(images[..., 0] / 10).astype(np.int32)),
+        size=None,
+        takes_smaller=False,
+        channels=3,
+        num_classes=num_classes,
+        has_probabilities=False,
+        metadata={'global_step': 7},
+    )
 
 
 def test_an_export_and_a_checkpoint_after_a_run_without_predictions(options, tmp_path, monkeypatch):
     export = tmp_path / 'frozen.pb'
     export.write_bytes(b'')
-    asked = []
-    monkeypatch.setattr(
-        inference.Predictor, 'of_export', lambda path, options, changes: asked.append(options) or FakeExport()
-    )
-    monkeypatch.setattr(inference.exports, 'check_evaluation', lambda path, classes, *_: asked.append(classes))
-    monkeypatch.setattr(inference.exports, 'step_of', lambda path: 7)
+    asked, classes = [], [4]
+
+    @contextlib.contextmanager
+    def opened(path, threads=None, record=None):
+        asked.append(threads)
+        yield exported(*classes)
+
+    monkeypatch.setattr(exports, 'opened', opened)
     engine = EngineOptions('onnxruntime', threads=3)
     prediction = PredictionOptions((0.5, 1.0), True)
     evaluation = dataclasses.replace(options.runs[1].evaluation, engine=engine, prediction=prediction)
     second = dataclasses.replace(options.runs[1], path=str(export), evaluation=evaluation)
     without_records = dataclasses.replace(options.runs[0], evaluation=None)
     result = report.run(dataclasses.replace(options, runs=(without_records, options.runs[1], second)))
-    _, two, exported = data_of(result.path)['runs']
-    assert exported['miou'][0] == 1.0 > two['miou'][0]
-    assert exported['calibration'] is None and two['calibration'] is not None
-    assert exported['name'] == 'frozen.pb' and dict(exported['figures'])['Step'] == '7'
-    assert asked[0] == 4 and asked[1].execution == EngineOptions(threads=3)
-    (note,) = exported['notes']
+    _, two, one = data_of(result.path)['runs']
+    assert one['miou'][0] == 1.0 > two['miou'][0]
+    assert one['calibration'] is None and two['calibration'] is not None
+    assert one['name'] == 'frozen.pb' and dict(one['figures'])['Step'] == '7'
+    assert asked[-1] == 3  # threads
+    assert ['Weights', 'of the export'] in one['settings'] and 'Windows' not in dict(one['settings'])
+    (note,) = one['notes']
     assert (
         all(part in note for part in ('engine=', 'scales=(0.5, 1.0)', 'add_flipped_images=True')) and not two['notes']
     )
     (difference,) = data_of(result.path)['differences']
     assert (difference['run'], difference['first'], difference['better']) == (2, 1, 5)
-    assert f'{exported["name"]} - {two["name"]}: +' in result.report
+    assert f'{one["name"]} - {two["name"]}: +' in result.report
     empty, *others = data_of(result.path, 'picture-0')['predictions']
     assert empty is None and all(others) and others[0] != others[1]
+    classes[0] = 5
+    with pytest.raises(CheckpointError, match='5 classes, the data set 4'):
+        report.run(dataclasses.replace(options, runs=(second,)))
 
 
 def test_a_run_that_does_not_exist(options, tmp_path):
@@ -305,11 +313,11 @@ def test_a_full_disk_is_reported(monkeypatch, tmp_path):
 
 def test_checkpoint_and_folder_of_a_run(tmp_path):
     newest = setup.write_checkpoint(tmp_path, step=30)
-    assert inference.checkpoint_of(str(tmp_path)) == newest
+    assert network_source.at(str(tmp_path)).best() == newest
     (tmp_path / 'best').mkdir()
     best = setup.write_checkpoint(tmp_path / 'best', step=20)
-    assert inference.checkpoint_of(str(tmp_path)) == best
-    assert inference.checkpoint_of(newest) == newest
+    assert network_source.at(str(tmp_path)).best() == best
+    assert network_source.at(newest).best() == newest
     for path in (tmp_path, tmp_path / 'best', newest, best):
         assert inference.folder_of(str(path)) == str(tmp_path)
 
