@@ -15,12 +15,12 @@ from deeplab import names
 from deeplab.checks import checkpoint_network
 from deeplab.core import checkpoints, moving_average, sessions
 from deeplab.errors import CheckpointError
-from deeplab.export import destinations, export_graph, results
+from deeplab.export import destinations, export_graph, proof, results
 from deeplab.export.destinations import Destination
 from deeplab.files import output_files, writing
 from deeplab.options import ExportOptions
 from deeplab.pictures.sample_image import sample_image
-from deeplab.registry import ExportFormat, FrozenNetwork
+from deeplab.registry import ExportFormat, FrozenNetwork, Outputs
 
 INFERENCE_GRAPH = 'inference_graph.pbtxt'
 
@@ -87,7 +87,7 @@ def write(
     checkpoint: str,
     destination: Destination,
     facts: Mapping[str, Any],
-    prove: Callable[[str], None] = lambda path: None,
+    prove: Callable[[str, proof.Comparison], None] = lambda path, comparison: None,
 ) -> PlainExport:
     """Writes a format that holds the network as TensorFlow's graph, from the pixels of an image of any size.
 
@@ -96,7 +96,8 @@ def write(
       checkpoint: path of the checkpoint.
       destination: format and path.
       facts: metadata; empty for none.
-      prove: called with the temporary path of the export before it is put in place; what it raises refuses the export.
+      prove: called with the temporary path of the export, and its comparison, before it is put in place; what it raises
+        refuses the export.
 
     Raises:
       UserError: see `export_model.run`.
@@ -115,29 +116,24 @@ def write(
         raise CheckpointError(
             f"The probabilities predicted with the weights of '{checkpoint}' are not finite. Export another checkpoint."
         )
-    network = _network(options, export_graph.freeze(export, values), facts)
+    network = FrozenNetwork(
+        export_graph.freeze(export, values), export_graph.crop_size_of(options), model.input_channels,
+        options.image_bits, model.num_classes, metadata=facts, has_signatures=bool(facts),
+        has_warmup=options.conversion.has_warmup,
+    )  # fmt: skip
     folder = output_files.make_folder(os.path.dirname(path) or '.')
     with destinations.beside(path, record) as temporary:
         with output_files.writing_to(folder, 'ExportOptions.export_path'):
             record.write(network, temporary, **options.settings_of(record))
         del network  # large
         agreement, difference = compare(record.run(temporary, image), expected, record)
-        prove(temporary)
+        prove(temporary, proof.Comparison(1, agreement, difference))
         if options.save_inference_graph:
             with output_files.writing_to(folder, 'ExportOptions.export_path'):
-                _write_inference_graph(export_graph.with_variables(options), folder)
+                sessions.write_graph(export_graph.with_variables(options), os.path.join(folder, INFERENCE_GRAPH))
     step, size = checkpoints.step_of(checkpoint), writing.size_of(path)
     result = PlainExport(path, checkpoint, step, export.parameters, size, agreement, difference, '')
     return dataclasses.replace(result, report=report(result, options, record, image.shape))
-
-
-def _network(options: ExportOptions, graph_def: tf.compat.v1.GraphDef, facts: Mapping[str, Any]) -> FrozenNetwork:
-    """Returns what a format is written from."""
-    model = options.model
-    return FrozenNetwork(
-        graph_def, export_graph.crop_size_of(options), model.input_channels, options.image_bits, model.num_classes,
-        metadata=facts, has_signatures=bool(facts), has_warmup=options.conversion.has_warmup,
-    )  # fmt: skip
 
 
 def random_image(options: ExportOptions) -> np.ndarray:
@@ -165,19 +161,13 @@ def compare(
     Raises:
       RuntimeError: they differ by more than rounding errors, which is a defect of this program.
     """
-    agreement = float(np.mean(exported[0] == expected[0]))
-    difference = float(np.max(np.abs(exported[1] - expected[1])))
+    _, agreement, difference = dataclasses.astuple(proof.compared([(Outputs(*exported), Outputs(*expected))]))
     if not (agreement >= record.least_agreement and difference <= record.most_difference):
         raise RuntimeError(
             f'The exported graph and its network predict different results: {agreement:.2%} of the labels agree, '
             f'probabilities differ by up to {difference:.2g}. Nothing was written; please report this.'
         )
     return agreement, difference
-
-
-def _write_inference_graph(graph: tf.Graph, folder: str) -> None:
-    """Writes the graph with its variables as text."""
-    sessions.write_graph(graph, os.path.join(folder, INFERENCE_GRAPH))
 
 
 # Decoded like records: Pillow's JPEG decoder gives slightly different pixels, 1 % different labels (docs/export.md).

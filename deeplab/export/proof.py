@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable
 
 import numpy as np
 from absl import logging
@@ -15,11 +14,9 @@ from deeplab.errors import DataError
 from deeplab.evaluation import differences, runner, split_images
 from deeplab.evaluation.image_results import ImageResults
 from deeplab.export import portable
-from deeplab.inference.network import InferenceNetwork
-from deeplab.inference.runners import ExportRunner, padded
-from deeplab.inference.runtimes import tensorflow
+from deeplab.inference.runners import Runner
 from deeplab.options import DatasetOptions, ExportOptions
-from deeplab.registry import Execution, ExportFormat, Outputs, Predict
+from deeplab.registry import ExportFormat, Outputs
 from deeplab.wording import option
 
 
@@ -58,58 +55,24 @@ class Verified:
     difference: tuple[float, float | None, float | None]
 
 
-class Reference:
-    """Predicts images with the network of a checkpoint.
-
-    Attributes:
-      mean_pixel: value of padding, [channels].
-    """
-
-    def __init__(self, network: InferenceNetwork, predict: Predict) -> None:
-        """Creates it; `open_reference` does."""
-        self._network, self._predict = network, predict
-        self.mean_pixel = np.asarray(network.mean_pixel, np.float32)
-
-    def run(self, image: np.ndarray) -> Outputs:
-        """Returns labels [h, w] and probabilities [h, w, classes] of an image [h, w, channels], padded to the crop."""
-        height, width = image.shape[:2]
-        assert self._network.crop_size is not None
-        labels, probabilities = self._predict(padded(image[np.newaxis], self._network.crop_size, self.mean_pixel))
-        return Outputs(labels[0, :height, :width], probabilities[0, :height, :width])
-
-
-@contextlib.contextmanager
-def open_reference(options: ExportOptions, checkpoint: str) -> Iterator[Reference]:
-    """Opens the network for the `with` block.
-
-    Raises:
-      CheckpointError: The checkpoint does not match it.
-    """
-    network = InferenceNetwork(options.model, options.prediction, 1, with_probabilities=True)
-    frozen = network.frozen(checkpoint, bool(options.use_moving_average))
-    with tensorflow.opened(frozen, Execution()) as predict:
-        yield Reference(network, predict)
-
-
-def compared(export: ExportRunner, reference: Reference, images: Sequence[np.ndarray]) -> Comparison:
-    """Compares the predictions for images [h, w, channels] of at most the size of the crop."""
-    with_probabilities = export.has_probabilities
-    equal = pixels = 0
-    most = 0.0
-    for image in images:
-        expected = reference.run(image)
-        outputs = export.run(image[np.newaxis], with_probabilities)
-        equal += int(np.sum(outputs.labels[0] == expected.labels))
+def compared(predictions: Iterable[tuple[Outputs, Outputs]]) -> Comparison:
+    """Compares what an export predicts for images with what its network predicts: pairs of both, image by image."""
+    images = equal = pixels = 0
+    most: float | None = None
+    for outputs, expected in predictions:
+        images += 1
+        equal += int(np.sum(outputs.labels == expected.labels))
         pixels += expected.labels.size
-        if with_probabilities:
-            most = max(most, float(np.max(np.abs(outputs.probabilities[0] - expected.probabilities))))
-    return Comparison(len(images), equal / pixels, most if with_probabilities else None)
+        if outputs.probabilities is not None:
+            difference = np.max(np.abs(outputs.probabilities - expected.probabilities))
+            most = float(np.maximum(most or 0.0, difference))  # keeps a difference that is no number
+    return Comparison(images, equal / pixels, most)
 
 
 class Verification:
     """Evaluates exports on a split, and the checkpoint once."""
 
-    def __init__(self, options: ExportOptions, dataset: str, reference: Reference) -> None:
+    def __init__(self, options: ExportOptions, dataset: str, network: Runner) -> None:
         """Opens the split.
 
         Raises:
@@ -124,10 +87,10 @@ class Verification:
                 f'{option("ProofOptions.verify_split", self._split_name)}: no pixel of its masks has a class, so that '
                 'there is no mean IoU. Choose another split'
             )
-        self._reference = reference
+        self._network = network
         self._counts: np.ndarray | None = None
 
-    def of(self, export: ExportRunner) -> Verified:
+    def of(self, export: Runner) -> Verified:
         """Evaluates an export."""
         descriptor = self._split.descriptor
         source = split_images.Source(self._split, [input_preprocess.note_size, input_preprocess.to_numbers])
@@ -138,7 +101,8 @@ class Verification:
             for sample in split_images.samples(source, range(self._split.num_images)):
                 name = names.shown(sample.name)
                 if self._counts is None:
-                    first.add(name, sample.truth, self._reference.run(sample.image).labels)
+                    # With probabilities, as for the comparison, for which this network is open.
+                    first.add(name, sample.truth, self._network.run(sample.image[np.newaxis], True).labels[0])
                 second.add(name, sample.truth, export.run(sample.image[np.newaxis], False).labels[0])
             if self._counts is None:
                 self._counts = first.counts()

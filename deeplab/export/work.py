@@ -27,8 +27,9 @@ from deeplab.export.speed import ExportRequest
 from deeplab.files import output_files, run_manifests
 from deeplab.inference import export_metadata, opening
 from deeplab.inference.network import InferenceNetwork
-from deeplab.inference.runners import ExportRunner, padded
-from deeplab.options import ExportOptions, ResizeOptions, Target
+from deeplab.inference.opening import Weights
+from deeplab.inference.runners import CheckpointRunner, ExportRunner, Runner, padded
+from deeplab.options import EngineOptions, ExportOptions, ResizeOptions, Target
 from deeplab.pictures.sample_image import sample_image
 from deeplab.registry import BACKBONES, EXPORT_FORMATS, FrozenGraph, PortableNetwork
 from deeplab.wording import option
@@ -49,8 +50,7 @@ class CheckpointExports:
         """Prepares the exports; networks are built when they are needed."""
         self._options, self._checkpoint = options, checkpoint
         self._step = checkpoints.step_of(checkpoint)
-        self._proving = contextlib.ExitStack()
-        self._reference: proof.Reference | None = None
+        self._reference: Runner | None = None
         self._images: list[np.ndarray] = []
         self._parameters = 0
         self._conversions: dict[str, Any] = {}
@@ -76,7 +76,10 @@ class CheckpointExports:
     def _portable(self) -> FrozenGraph:
         """The network for other runtimes."""
         options = self._options
-        network = _portable_network(options)
+        conversion = options.conversion
+        model = dataclasses.replace(options.model, crop_size=None) if conversion.is_resizable else options.model
+        batch_size = None if conversion.has_dynamic_batch else 1
+        network = InferenceNetwork(model, options.prediction, batch_size, conversion.outputs == 'probabilities')
         weights = network.portable.weights
         self._parameters = sum(math.prod(each.shape) for each in weights if '/moving_' not in each.op.name)
         names = moving_average.names_of_weights(self._checkpoint, weights, options.use_moving_average)
@@ -90,7 +93,9 @@ class CheckpointExports:
         options = self._options
         if any(EXPORT_FORMATS.get(target.format).is_portable for target in options.targets):
             assert self._portable  # a checkpoint that does not match is reported first
-        with proof.open_reference(options, self._checkpoint) as self._reference:
+        weights = Weights(self._checkpoint, bool(options.use_moving_average))
+        reference = CheckpointRunner(options.model, weights, options.prediction, EngineOptions())
+        with contextlib.closing(reference) as self._reference:
             if options.proof.dataset_dir is None:
                 size, channels = export_graph.crop_size_of(options), options.model.input_channels
                 seeds = range(options.proof.sample_images)
@@ -124,17 +129,25 @@ class CheckpointExports:
         facts = _metadata(self._options, destination.target, self._checkpoint, self._step, classes)
         proofs: list[results.Proof] = []
 
-        def prove(path: str) -> None:
-            proofs.append(self._proof(destination, path))
+        def prove(path: str, comparison: proof.Comparison | None = None) -> None:
+            proofs.append(self._proof(destination, path, comparison))
 
-        if destination.record.is_portable:
-            self._write(destination, facts, prove)
-            return self._result(proofs[0]), proofs[0]
-        result = plain.write(self._options, self._checkpoint, destination, facts, prove)
-        if self._options.resize != ResizeOptions():
-            comparison = proof.Comparison(1, result.agreement, result.difference)
-            return result, dataclasses.replace(proofs[0], comparison=comparison)
-        return result, proofs[0]
+        if not destination.record.is_portable:
+            return plain.write(self._options, self._checkpoint, destination, facts, prove), proofs[0]
+        self._write(destination, facts, prove)
+        (proven,) = proofs
+        comparison = proven.comparison
+        exported = plain.PlainExport(
+            proven.path,
+            self._checkpoint,
+            self._step,
+            self._parameters,
+            proven.figures.bytes,
+            comparison.agreement,
+            comparison.difference,
+            _report(proven, self._options),
+        )
+        return exported, proven
 
     def _write(self, destination: Destination, facts: Mapping[str, Any], prove: Callable[[str], None]) -> None:
         """Writes an export to a format of another runtime; `prove` is called before it is put in place."""
@@ -147,19 +160,6 @@ class CheckpointExports:
             with output_files.writing_to(folder, 'ExportOptions.export_path'), self._explained(destination):
                 record.convert(network, temporary, **options.settings_of(record))
             prove(temporary)
-
-    def _result(self, proven: results.Proof) -> plain.PlainExport:
-        """Returns the result of an export to a format of another runtime."""
-        return plain.PlainExport(
-            proven.path,
-            self._checkpoint,
-            self._step,
-            self._parameters,
-            proven.figures.bytes,
-            proven.comparison.agreement,
-            proven.comparison.difference,
-            _report(proven, self._options),
-        )
 
     def _described(self, variant: str, facts: Mapping[str, Any]) -> PortableNetwork:
         """Returns what a format is converted from."""
@@ -187,20 +187,29 @@ class CheckpointExports:
                 f'{_way_out(self._options)}'
             ) from error
 
-    def _proof(self, destination: Destination, path: str) -> results.Proof:
-        """Compares, measures and evaluates an export at a temporary path."""
-        record = destination.record
-        reference_network = self._reference
-        assert reference_network is not None
-        comparison, verified = proof.Comparison(0, 1.0, None), None
-        if self._options.resize == ResizeOptions():  # otherwise, the plain export has compared both
+    def _proof(self, destination: Destination, path: str, comparison: proof.Comparison | None) -> results.Proof:
+        """Compares, measures and evaluates an export.
+
+        Args:
+          destination: format and variant.
+          path: where it lies for now.
+          comparison: its comparison with the network, if there was one. It stands for an export that resizes images,
+            whose predictions are not the network's.
+        """
+        record, target, reference = destination.record, destination.target, self._reference
+        assert reference is not None
+        verified = None
+        if self._options.resize == ResizeOptions():
             with contextlib.closing(ExportRunner(path, record=record)) as export:
-                comparison = proof.compared(export, reference_network, self._images)
+                batches = (image[np.newaxis] for image in self._images)
+                comparison = proof.compared(
+                    (export.run(batch, export.has_probabilities), reference.run(batch, True)) for batch in batches
+                )
                 self._require_agreement(destination, comparison)
                 verified = self._verification.of(export) if self._verification is not None else None
         self._require_miou(destination, path, verified)
+        assert comparison is not None
         figures = speed.measured(ExportRequest(path, record.name))
-        target = destination.target
         return results.Proof(
             target.format, target.variant, destination.path, self._checkpoint, comparison, figures, verified
         )
@@ -247,14 +256,6 @@ class CheckpointExports:
             layers = proof.layers_by_error(record, path, exact, image)[:_SHOWN_LAYERS]
         shown = '; '.join(f'{name} ({error:+.1%} of the deviation of its activations)' for name, error in layers)
         return f'The layers that add most of the error: {shown or "unknown"}'
-
-
-def _portable_network(options: ExportOptions) -> InferenceNetwork:
-    """Returns the network in the form that other runtimes take."""
-    conversion = options.conversion
-    model = dataclasses.replace(options.model, crop_size=None) if conversion.is_resizable else options.model
-    batch_size = None if conversion.has_dynamic_batch else 1
-    return InferenceNetwork(model, options.prediction, batch_size, conversion.outputs == 'probabilities')
 
 
 def _metadata(options: ExportOptions, target: Target, checkpoint: str, step: int, classes: Classes) -> dict[str, Any]:
