@@ -18,7 +18,8 @@ if __name__ == '__main__':  # first, so that help and usage errors do not wait f
 
 import dataclasses
 import os
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -61,32 +62,6 @@ class TfliteConversion:
     report: str
 
 
-class Source(NamedTuple):
-    """What is converted.
-
-    Attributes:
-      graph: network from the normalized image, [1, h, w, channels] float32, to the class ids.
-      metadata: metadata of the model, taken from the frozen graph.
-    """
-
-    graph: FrozenGraph
-    metadata: dict[str, Any]
-
-    @property
-    def shape(self) -> tuple[int, int, int, int]:
-        """Shape of the image, which TensorFlow Lite needs."""
-        batch, height, width, channels = self.graph.shape
-        assert batch is not None and height is not None and width is not None
-        return batch, height, width, channels
-
-    @property
-    def ends(self) -> tuple[list[float], list[float]]:
-        """Values of the normalized image for pixels of 0 and of 255, by channel."""
-        ends = export_metadata.ends_in(self.metadata)
-        assert ends is not None
-        return ends
-
-
 def run(options: ConvertOptions) -> TfliteConversion:
     """Converts a graph, and compares both on the test image before the file is put in place.
 
@@ -97,29 +72,32 @@ def run(options: ConvertOptions) -> TfliteConversion:
     path = options.output_tflite_path
     # A model of the original, which has no metadata, may be replaced as well.
     output_files.require_own(path, _PATH, record.noun, record.recognizes)
-    source = _source(options)
-    image = None if options.test_image_path is None else _read(options.test_image_path, source.graph.shape[3])
+    graph, metadata = _source(options)
+    image = None if options.test_image_path is None else _read(options.test_image_path, graph.shape[3])
     folder = output_files.make_folder(os.path.dirname(path) or '.')
     with destinations.beside(path, record) as temporary:
-        content = _converted(source, options)
+        content = _converted(graph, metadata['normalization'], options)
         with output_files.writing_to(folder, _PATH):
-            engine.write(content, source.metadata, temporary)
-        agreement = None if image is None else _agreement(source, temporary, image)
-    is_quantized = portable.is_trained_in_8_bits(source.graph)
+            engine.write(content, metadata, temporary)
+        agreement = None if image is None else _agreement(graph, metadata, temporary, image)
+    is_quantized = portable.is_trained_in_8_bits(graph)
     kind = '8-bit' if is_quantized else 'float32'
     lines = [f'TensorFlow Lite model ({kind}): {path} ({names.byte_size(os.path.getsize(path))})']
-    ends = sorted(set(zip(*source.ends, strict=True)))
-    shown = ', '.join(f'{low:g} to {high:g}' for low, high in ends)
-    lines.append(
-        f'Input:  {source.graph.image} float32 {list(source.graph.shape)}, normalized to {shown} as the graph takes it'
-    )
+    ends = metadata['normalization']
+    ranges = sorted(set(zip(ends['low'], ends['high'], strict=True)))
+    shown = ', '.join(f'{low:g} to {high:g}' for low, high in ranges)
+    lines.append(f'Input:  {graph.image} float32 {list(graph.shape)}, normalized to {shown} as the graph takes it')
     if agreement is not None:
         lines.append(f'{agreement:.2%} of the labels of {options.test_image_path} equal the labels of the graph.')
     return TfliteConversion(path, agreement, is_quantized, '\n'.join(lines))
 
 
-def _source(options: ConvertOptions) -> Source:
+def _source(options: ConvertOptions) -> tuple[FrozenGraph, dict[str, Any]]:
     """Reads the graph from its input tensor to its output tensor.
+
+    Returns:
+      The network from the normalized image, [1, h, w, channels] float32, to the class ids; the metadata of the model,
+      taken from the frozen graph.
 
     Raises:
       CheckpointError: it cannot be read, or has no such tensors.
@@ -152,7 +130,7 @@ def _source(options: ConvertOptions) -> Source:
         graph = FrozenGraph(own.as_graph_def(), images.name, labels.name, None, tuple(shape.as_list()), 0)
     variant = INT8 if portable.is_trained_in_8_bits(graph) else FLOAT32
     stored = export_metadata.loaded(frozen_graph.metadata_of(graph_def)) | {'format': 'tflite', 'variant': variant}
-    return Source(graph, stored | export_metadata.of_normalized((height, width), *ends))
+    return graph, stored | export_metadata.of_normalized((height, width), *ends)
 
 
 def _input_of(graph_def: tf.compat.v1.GraphDef, options: ConvertOptions) -> str:
@@ -195,19 +173,18 @@ def _ends(graph: tf.Graph, image: str) -> tuple[np.ndarray, np.ndarray]:
     return (low, high) if np.all(low < high) else usual
 
 
-def _converted(source: Source, options: ConvertOptions) -> bytes:
-    """Returns the model.
+def _converted(graph: FrozenGraph, ends: Mapping[str, Sequence[float]], options: ConvertOptions) -> bytes:
+    """Returns the model of a graph that takes images normalized to `ends`.
 
     Raises:
       OptionError: TensorFlow Lite lacks an operation of the graph.
     """
-    graph = source.graph
 
     def configure(converter: Any) -> None:
         if portable.is_trained_in_8_bits(graph):  # the ranges of its training, for everything but the image
             # Ranges by channel are symmetric to 0 and need signed weights; other ranges are the original's.
             is_signed = portable.has_ranges_of_channels(graph)
-            low, high = min(source.ends[0]), max(source.ends[1])
+            low, high = min(ends['low']), max(ends['high'])
             factor = _STEPS / (high - low)
             zero = round(-low * factor) - (128 if is_signed else 0)
             converter.inference_type = tf.int8 if is_signed else tf.uint8
@@ -248,13 +225,12 @@ def _read(path: str, channels: int) -> Image.Image:
         raise DataError(f'{option("ConvertOptions.test_image_path", path)} cannot be read ({reason})') from None
 
 
-def _agreement(source: Source, path: str, image: Image.Image) -> float:
+def _agreement(graph: FrozenGraph, metadata: Mapping[str, Any], path: str, image: Image.Image) -> float:
     """Returns the share of the labels of an image that are equal in the graph and in the model."""
-    graph = source.graph
-    _, height, width, channels = source.shape
+    height, width = metadata['crop_size']
     pixels = np.asarray(image.resize((width, height), Image.Resampling.BILINEAR))
-    pixels = pixels.reshape(1, height, width, channels)
-    images = export_metadata.normalized(pixels, source.metadata)
+    pixels = pixels.reshape(1, height, width, -1)
+    images = export_metadata.normalized(pixels, metadata)
     with tf.Graph().as_default() as own, sessions.open_session(own) as running:
         tf.graph_util.import_graph_def(graph.graph_def, name='')
         expected = running.run(graph.labels, {graph.image: images})

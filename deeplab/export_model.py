@@ -18,11 +18,9 @@ if __name__ == '__main__':  # first, so that help and usage errors do not wait f
 
 import dataclasses
 import os
-from collections.abc import Sequence
 
 from deeplab.evaluation import runner
 from deeplab.export import destinations, export_graph, plain, results
-from deeplab.export.destinations import Destination
 from deeplab.export.plain import INFERENCE_GRAPH, PlainExport, check_fit, compare, find_checkpoint
 from deeplab.export.work import CheckpointExports
 from deeplab.files import output_files
@@ -64,20 +62,15 @@ def run(options: ExportOptions) -> PlainExport:
             results.forget(written.path)
         return written
     work = CheckpointExports(options, checkpoint)
-    folder = _common_folder(options, targets)
+    folder = options.export_path if len(targets) > 1 else os.path.dirname(targets[0].path) or '.'  # of export.json
     exports = []
     with work.proving():
         for destination in targets:
             exports.append(work.proven_export(destination))
             with output_files.writing_to(folder, 'ExportOptions.export_path'):
-                path = results.write(folder, [exports[-1][1]])
+                path = results.write(folder, exports[-1][1])
     proofs = tuple(proof for _, proof in exports)
     lines = [result.report for result, _ in exports] if len(exports) == 1 else []
     lines += [f'{proof.format}:{proof.variant}: {proof.path}' for proof in proofs] if len(exports) > 1 else ['']
     lines += ['', *results.table(proofs), f'All figures: {path}']
     return dataclasses.replace(exports[0][0], report='\n'.join(lines), proofs=proofs)
-
-
-def _common_folder(options: ExportOptions, targets: Sequence[Destination]) -> str:
-    """Returns the folder for export.json."""
-    return options.export_path if len(targets) > 1 else os.path.dirname(targets[0].path) or '.'

@@ -155,6 +155,8 @@ def prepared(
       windows: sizes of windows for images of any size, one at a time; None for images of the crop size.
     """
     source = network_source.at(weights.checkpoint)
+    if source.own_engine is not None:
+        options = dataclasses.replace(source.own_engine, threads=options.threads)
     is_chosen = options.engine == AUTO_ENGINE
     if is_chosen:
         timed = network if windows is None else _of_tiles(network, windows)

@@ -11,13 +11,13 @@ from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
-from absl import logging
 
-from deeplab import common, input_preprocess, model
+from deeplab import common, input_preprocess
 from deeplab.core import cost, feature_extractor, freezing, preprocess_utils, sessions, shapes, tf_compat
 from deeplab.errors import OptionError
 from deeplab.export.tensor_names import ARGMAX, IMAGE, PREDICTIONS, PROBABILITIES, RAW_PREDICTIONS, RAW_PROBABILITIES
-from deeplab.options import ExportOptions, ModelOptions, PredictionOptions, ResizeOptions
+from deeplab.inference import network
+from deeplab.options import ExportOptions, ResizeOptions
 from deeplab.wording import option
 
 _OF_SIXTEEN_BITS = 257.0  # 65535 / 255, as for records
@@ -80,11 +80,11 @@ def with_variables(options: ExportOptions) -> tf.Graph:
 
 def _network(options: ExportOptions) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     """Builds the graph; returns image, labels and probabilities, see `ExportGraph`."""
-    network = options.model
     kind = tf.uint8 if options.image_bits == 8 else tf.uint16
-    image = tf.compat.v1.placeholder(kind, [1, None, None, network.input_channels], name=IMAGE)
+    image = tf.compat.v1.placeholder(kind, [1, None, None, options.model.input_channels], name=IMAGE)
     images, size = _prepare(image, options)  # [1, *crop_size, channels]
-    predicted = _predict(images, network, options.prediction)
+    # In operations that every runtime supports.
+    predicted = network.predicted(images, options.model, options.prediction, native_dilation=False)
     labels = predicted[common.OUTPUT_TYPE]  # [1, *crop_size]
     probabilities = predicted[common.OUTPUT_TYPE + common.PROBABILITY_SUFFIX]  # [1, *crop_size, classes]
     tf.cast(labels, tf.float32, name=RAW_PREDICTIONS)
@@ -186,21 +186,6 @@ def _checked(image: tf.Tensor, crop_size: tuple[int, int]) -> tf.Tensor:
     # The raw operation: TensorFlow's assertion functions add conditionals to the graph.
     with tf.control_dependencies([tf.raw_ops.Assert(condition=fits, data=[message, height, width])]):
         return tf.identity(image)
-
-
-def _predict(images: tf.Tensor, network: ModelOptions, prediction: PredictionOptions) -> dict[str, tf.Tensor]:
-    """Returns labels and probabilities at the crop's size, from operations that every runtime supports."""
-    if prediction.is_single_scale:
-        return model.predict_labels(images, network, network.image_pyramid, native_dilation=False)
-    if tuple(network.image_pyramid or (1.0,)) != (1.0,):
-        logging.warning(
-            '%s is ignored: it applies only with %s.',
-            option('ModelOptions.image_pyramid'),
-            option('PredictionOptions.scales', (1.0,)),
-        )
-    return model.predict_labels_multi_scale(
-        images, network, prediction.scales, prediction.add_flipped_images, native_dilation=False
-    )
 
 
 def _at_own_size(

@@ -20,13 +20,18 @@ PREFIX = 'network/'  # of the names of layers, if the type of the images was cha
 
 def with_input_type(graph: FrozenGraph, kind: str) -> FrozenGraph:
     """Returns the network with images of another type, which it converts to float32 first."""
-    if kind == 'float32':
-        return graph
+    return graph if kind == 'float32' else _from(graph, kind, graph.image)
+
+
+def _from(graph: FrozenGraph, kind: str, tensor: str) -> FrozenGraph:
+    """Returns the part of a network that begins with a tensor of float32, with images of some type in its place."""
     with tf.Graph().as_default() as own:
         images = tf.compat.v1.placeholder(tf.as_dtype(kind), graph.shape, name=IMAGES)
-        inputs = {graph.image.partition(':')[0]: tf.cast(images, tf.float32, name='float_images')}
-        tensors = tf.graph_util.import_graph_def(graph.graph_def, inputs, graph.outputs, name=PREFIX.rstrip('/'))
-        outputs = [tf.identity(tensor, name=name).name for tensor, name in zip(tensors, _OUTPUTS, strict=False)]
+        numbers = images if kind == 'float32' else tf.cast(images, tf.float32, name='float_images')
+        tensors = tf.graph_util.import_graph_def(
+            graph.graph_def, {tensor: numbers}, graph.outputs, name=PREFIX.rstrip('/')
+        )
+        outputs = [tf.identity(each, name=name).name for each, name in zip(tensors, _OUTPUTS, strict=False)]
     labels, *probabilities = outputs
     return graph._replace(
         graph_def=own.as_graph_def(),
@@ -56,16 +61,7 @@ def from_normalized(graph: FrozenGraph) -> FrozenGraph | None:
     names = normalized_images(graph.graph_def)
     if len(names) != 1 or None in graph.shape:
         return None
-    with tf.Graph().as_default() as own:
-        images = tf.compat.v1.placeholder(tf.float32, graph.shape, name=IMAGES)
-        tensors = tf.graph_util.import_graph_def(
-            graph.graph_def, {f'{names[0]}:0': images}, graph.outputs, name=PREFIX.rstrip('/')
-        )
-        outputs = [tf.identity(each, name=name).name for each, name in zip(tensors, _OUTPUTS, strict=False)]
-    labels, *probabilities = outputs
-    return graph._replace(
-        graph_def=own.as_graph_def(), image=images.name, labels=labels, probabilities=(*probabilities, None)[0]
-    )
+    return _from(graph, 'float32', f'{names[0]}:0')
 
 
 def full_range(network: PortableNetwork) -> Iterator[np.ndarray]:

@@ -40,15 +40,13 @@ class Proof:
     verified: Verified | None = None
 
 
-def write(folder: str, proofs: Sequence[Proof]) -> str:
-    """Writes the proofs of the exports in a folder to export.json, which keeps earlier entries; returns its path."""
+def write(folder: str, proof: Proof) -> str:
+    """Adds the proof of an export in a folder to export.json, which keeps earlier entries; returns its path."""
     path = os.path.join(folder, FILE)
     entries = {name: entry for name, entry in _earlier(path).items() if os.path.exists(os.path.join(folder, name))}
-    for proof in proofs:
-        entry = dataclasses.asdict(proof)
-        del entry['path']
-        entries[os.path.relpath(proof.path, folder)] = entry
-    _write(path, entries)
+    entry = dataclasses.asdict(proof)
+    del entry['path']
+    _write(path, entries | {os.path.relpath(proof.path, folder): entry})
     return path
 
 

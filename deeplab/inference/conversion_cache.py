@@ -92,8 +92,7 @@ def converted(key: str, folders: Sequence[str], convert: Callable[[str], None]) 
                 os.utime(os.path.join(path, _NOTE))
             yield path
             return
-    for folder in folders:
-        home = os.path.join(folder, FOLDER)
+    for home in (os.path.join(folder, FOLDER) for folder in folders):
         if _is_writable(home):
             path = os.path.join(home, key)
             _write(path, convert)
@@ -122,37 +121,33 @@ def _is_writable(folder: str) -> bool:
 
 def _write(path: str, convert: Callable[[str], None]) -> None:
     """Writes a converted network and its note beside `path`, and renames them; a damaged one is removed first."""
-    with _writing:
-        if not os.path.isdir(path) or not _is_intact(path, is_silent=True):  # else another thread was faster
-            _write_alone(path, convert)
-
-
-def _write_alone(path: str, convert: Callable[[str], None]) -> None:
-    """Does what `_write` does, while no other thread writes one."""
     folder, name = os.path.split(path)
-    writing.remove_leftovers(folder, r'[0-9a-f]+')
     temporary = writing.temporary_name(path)
-    try:
-        writing.remove(temporary)
-        os.makedirs(temporary)
-        convert(temporary)
-        with open(os.path.join(temporary, _NOTE), 'w', encoding='utf-8') as file:
-            json.dump({'files': _digests(temporary), 'key': name}, file)
-        if os.path.isdir(path) and not _is_intact(path, is_silent=True):
-            writing.remove(path)
+    with _writing:
+        if os.path.isdir(path) and _is_intact(path, is_silent=True):  # another thread was faster
+            return
+        writing.remove_leftovers(folder, r'[0-9a-f]+')
         try:
-            os.rename(temporary, path)
-        except OSError:
-            if not os.path.isdir(path):  # else another process was faster
-                raise
-    except OSError as error:  # such as a full disk
-        raise DataError(
-            f"Cannot write the converted network to '{path}': {error.strerror or error}. Free space there, or use "
-            f'{option("EngineOptions.engine", DEFAULT_ENGINE)}.'
-        ) from error
-    finally:
-        with contextlib.suppress(OSError):
             writing.remove(temporary)
+            os.makedirs(temporary)
+            convert(temporary)
+            with open(os.path.join(temporary, _NOTE), 'w', encoding='utf-8') as file:
+                json.dump({'files': _digests(temporary), 'key': name}, file)
+            if os.path.isdir(path) and not _is_intact(path, is_silent=True):
+                writing.remove(path)
+            try:
+                os.rename(temporary, path)
+            except OSError:
+                if not os.path.isdir(path):  # else another process was faster
+                    raise
+        except OSError as error:  # such as a full disk
+            raise DataError(
+                f"Cannot write the converted network to '{path}': {error.strerror or error}. Free space there, or use "
+                f'{option("EngineOptions.engine", DEFAULT_ENGINE)}.'
+            ) from error
+        finally:
+            with contextlib.suppress(OSError):
+                writing.remove(temporary)
 
 
 def _digests(folder: str) -> dict[str, str]:

@@ -42,18 +42,12 @@ def usual_ends(channels: int) -> tuple[np.ndarray, np.ndarray]:
     return np.full(channels, -1, np.float32), np.full(channels, 1, np.float32)
 
 
-def ends_in(metadata: Mapping[str, Any]) -> tuple[list[float], list[float]] | None:
-    """Returns the values of pixels of 0 and of 255, by channel, that a network takes; None if it takes pixels."""
-    ends = metadata.get('normalization')
-    return (ends['low'], ends['high']) if isinstance(ends, dict) else None
-
-
 def normalized(images: np.ndarray, metadata: Mapping[str, Any]) -> np.ndarray:
-    """Returns images [n, h, w, channels], 0 to 255, as a network takes them, see `ends_in`."""
-    ends = ends_in(metadata)
-    if ends is None:
+    """Returns images [n, h, w, channels], 0 to 255, as a network takes them: normalized, or as they are."""
+    ends = metadata.get('normalization')
+    if not isinstance(ends, dict):
         return images
-    low, high = np.array(ends, np.float32)
+    low, high = np.array((ends['low'], ends['high']), np.float32)
     scaled: np.ndarray = images * ((high - low) / np.float32(_LARGEST)) + low
     return scaled
 

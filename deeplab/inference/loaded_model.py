@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -12,38 +12,30 @@ from deeplab.registry import Engine, Execution, Exported, Outputs
 from deeplab.system import processors
 
 
-class LoadedModel(NamedTuple):
-    """A model in its runtime.
+def exported(
+    run: Callable[[np.ndarray, bool], Sequence[np.ndarray]],
+    shape: Sequence[int | None],
+    num_outputs: int,
+    num_classes: int | None,
+    metadata: Mapping[str, Any],
+) -> Exported:
+    """Returns a model as an open network, which predicts as many images at a time as the model takes.
 
-    Attributes:
+    Args:
       run: predicts images [n, h, w, channels]; takes them, and whether probabilities are wanted; returns labels, then
         probabilities.
       shape: shape of its input, (n, h, w, channels); None for a side that is known only when it runs.
       num_outputs: 1 for labels, 2 for labels and probabilities.
       num_classes: last side of the probabilities; None if it is unknown.
-    """
-
-    run: Callable[[np.ndarray, bool], Sequence[np.ndarray]]
-    shape: Sequence[int | None]
-    num_outputs: int
-    num_classes: int | None
-
-
-def exported(model: LoadedModel, metadata: Mapping[str, Any]) -> Exported:
-    """Returns a model as an open network, which predicts as many images at a time as the model takes.
-
-    Args:
-      model: the model.
       metadata: metadata of the export; empty for none.
     """
-    batch, height, width, channels = model.shape
+    batch, height, width, channels = shape
     assert channels is not None
 
     def predict(images: np.ndarray, with_probabilities: bool) -> Outputs:
         step = batch or max(len(images), 1)
-        labels, scores = joined(
-            [model.run(images[i : i + step], with_probabilities) for i in range(0, len(images), step)]
-        )
+        parts = [run(images[i : i + step], with_probabilities) for i in range(0, len(images), step)]
+        labels, scores = joined(parts)
         return Outputs(
             labels.astype(np.int32, copy=False), None if scores is None else scores.astype(np.float32, copy=False)
         )
@@ -53,8 +45,8 @@ def exported(model: LoadedModel, metadata: Mapping[str, Any]) -> Exported:
         size=None if height is None or width is None else (height, width),
         takes_smaller=False,
         channels=channels,
-        num_classes=len(metadata['class_names']) if metadata.get('class_names') else model.num_classes,
-        has_probabilities=model.num_outputs > 1,
+        num_classes=len(metadata['class_names']) if metadata.get('class_names') else num_classes,
+        has_probabilities=num_outputs > 1,
         bits=int(metadata.get('image_bits', 8)),
         metadata=metadata,
     )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import glob
 import os
-import types
 import typing
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
@@ -20,6 +19,7 @@ from deeplab.errors import CheckpointError, OptionError
 from deeplab.files import run_manifests
 from deeplab.inference import exports
 from deeplab.options import AsppOptions, DecoderOptions, ModelOptions, ResizeOptions
+from deeplab.options.fields import Declaration, declarations
 from deeplab.options.parameters import parameters_of
 from deeplab.registry import BACKBONES
 from deeplab.wording import is_set_by_flag, option
@@ -30,28 +30,7 @@ Changes = Mapping[str, Any]  # values by 'Class.field'
 
 _STRIDE, _RATES = 'ModelOptions.output_stride', 'AsppOptions.rates'
 _PARTS = {'AsppOptions': 'aspp', 'DecoderOptions': 'decoder', 'NasOptions': 'nas'}
-# The options that presets set, by their flags. tests/inference/test_model_source.py compares them with the flags.
-_PRESET_FIELDS = {
-    'model_variant': 'ModelOptions.model_variant',
-    'output_stride': 'ModelOptions.output_stride',
-    'depth_multiplier': 'ModelOptions.depth_multiplier',
-    'image_pooling_crop_size': 'ModelOptions.image_pooling_crop_size',
-    'image_pooling_stride': 'ModelOptions.image_pooling_stride',
-    'dense_prediction_cell_json': 'ModelOptions.dense_prediction_cell_json',
-    'atrous_rates': 'AsppOptions.rates',
-    'aspp_convs_filters': 'AsppOptions.filters',
-    'add_image_level_feature': 'AsppOptions.image_level_feature',
-    'aspp_with_concat_projection': 'AsppOptions.with_concat_projection',
-    'aspp_with_squeeze_and_excitation': 'AsppOptions.with_squeeze_and_excitation',
-    'image_se_uses_qsigmoid': 'AsppOptions.image_se_uses_qsigmoid',
-    'decoder_output_stride': 'DecoderOptions.output_strides',
-    'decoder_filters': 'DecoderOptions.filters',
-    'decoder_use_sum_merge': 'DecoderOptions.use_sum_merge',
-    'decoder_output_is_logits': 'DecoderOptions.output_is_logits',
-    'min_resize_value': 'ResizeOptions.min_value',
-    'max_resize_value': 'ResizeOptions.max_value',
-    'resize_factor': 'ResizeOptions.factor',
-}
+_PRESET_KINDS = (ModelOptions, AsppOptions, DecoderOptions, ResizeOptions)  # what presets set
 
 
 class CheckpointNetwork(NamedTuple):
@@ -127,25 +106,31 @@ def of_preset(name: str) -> NetworkDescription:
     """
     preset = catalog.get(name)
     flags = catalog.settings(preset, 'predict', {})
-    changes = {
-        field: _value(field, texts) for flag, texts in flags.items() if (field := _PRESET_FIELDS.get(flag)) is not None
-    }
+    changes = {}
+    for flag, (kind, declaration) in _preset_declarations().items():
+        if flag in flags:
+            changes[f'{kind}.{declaration.name}'] = _value(declaration, flags[flag])
     resize = {field.partition('.')[2]: changes.pop(field) for field in list(changes) if field.startswith('Resize')}
     assert preset.num_classes is not None
     options = changed(ModelOptions({common.OUTPUT_TYPE: preset.num_classes}), changes)
     return NetworkDescription(options, preset.dataset, ResizeOptions(**resize))
 
 
-def _value(field: str, texts: Sequence[str]) -> Any:
+def _preset_declarations() -> dict[str, tuple[str, Declaration]]:
+    """Returns the options that presets may set: the name of the class and the declaration of each, by flag."""
+    return {
+        declaration.flag: (kind.__name__, declaration)
+        for kind in _PRESET_KINDS
+        for declaration in declarations(kind).values()
+        if declaration.flag is not None
+    }
+
+
+def _value(declaration: Declaration, texts: Sequence[str]) -> Any:
     """Converts a flag's values to the value of its option."""
-    kind, _, name = field.partition('.')
-    owner = {'AsppOptions': AsppOptions, 'DecoderOptions': DecoderOptions, 'ResizeOptions': ResizeOptions}
-    wanted = typing.get_type_hints(owner.get(kind, ModelOptions))[name]
-    choices = [part for part in typing.get_args(wanted) if part is not type(None)]
-    plain = choices[0] if isinstance(wanted, types.UnionType) else wanted
-    if typing.get_origin(plain) is tuple:
+    if typing.get_origin(declaration.type) is tuple:
         return tuple(int(part) for text in texts for part in text.split(','))
-    return texts[-1].lower() in ('true', '1') if plain is bool else plain(texts[-1])
+    return texts[-1].lower() in ('true', '1') if declaration.type is bool else declaration.type(texts[-1])
 
 
 def checkpoint_at(path: str) -> str:

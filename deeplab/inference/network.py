@@ -99,14 +99,14 @@ class InferenceNetwork:
         shape = [self.batch_size, *(self.crop_size or (None, None)), self.options.input_channels]
         with cost.abstract_graph() as outlined:
             images = tf.compat.v1.placeholder(tf.float32, shape, name='images')
-            predicted = _predicted(images, self.options, self.prediction, native_dilation)
-            outputs = [tf.identity(predicted[common.OUTPUT_TYPE], name='labels')]  # [n, h, w]
+            by_name = predicted(images, self.options, self.prediction, native_dilation)
+            outputs = [tf.identity(by_name[common.OUTPUT_TYPE], name='labels')]  # [n, h, w]
             if self.with_probabilities:
                 if self.of_labels_only:
-                    confidence = predicted[common.OUTPUT_TYPE + common.CONFIDENCE_SUFFIX]
+                    confidence = by_name[common.OUTPUT_TYPE + common.CONFIDENCE_SUFFIX]
                     probabilities = confidence[..., tf.newaxis]  # [n, h, w, 1]
                 else:
-                    probabilities = predicted[common.OUTPUT_TYPE + common.PROBABILITY_SUFFIX]  # [n, h, w, classes]
+                    probabilities = by_name[common.OUTPUT_TYPE + common.PROBABILITY_SUFFIX]  # [n, h, w, classes]
                 outputs.append(tf.identity(probabilities, name='probabilities'))
         return BuiltNetwork(outlined.graph, images, outputs, list(outlined.placeholders.values()))
 
@@ -206,16 +206,16 @@ def memory_size(program: str, options: ModelOptions, batch_size: int) -> memory.
     return memory.Size(program, batch_size, options.crop_size, options.output_stride)
 
 
-def _predicted(
+def predicted(
     images: tf.Tensor, options: ModelOptions, prediction: PredictionOptions, native_dilation: bool | None
 ) -> dict[str, tf.Tensor]:
-    """Labels and probabilities, see `model.predict_labels`."""
+    """Returns labels and probabilities, see `model.predict_labels`, with the scales and flips of the options."""
     if prediction.is_single_scale:
         return model.predict_labels(images, options, options.image_pyramid, native_dilation=native_dilation)
     if tuple(options.image_pyramid or (1.0,)) != (1.0,):
         logging.warning(
-            '%s is ignored unless %s.',
-            option('ModelOptions.image_pyramid', options.image_pyramid),
+            '%s is ignored: it applies only with %s.',
+            option('ModelOptions.image_pyramid'),
             option('PredictionOptions.scales', (1.0,)),
         )
     return model.predict_labels_multi_scale(

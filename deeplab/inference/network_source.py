@@ -41,7 +41,7 @@ class NetworkSource:
       path: where it is.
       label: name in the settings of figures; None for a checkpoint, which its step names.
       has_probabilities: whether probabilities can always be asked for.
-      own_engine: what runs it in place of the engine of the options; None for that engine.
+      own_engine: what runs it in place of the engine of the options, but with their threads; None for that engine.
       own_windows: windows for images that the options predict whole; None to predict them whole.
     """
 
@@ -209,7 +209,6 @@ class _Export(NetworkSource):
             model=dataclasses.replace(options.model, crop_size=None),
             resize=ResizeOptions(),
             prediction=PredictionOptions(),
-            engine=EngineOptions(threads=options.engine.threads),
             use_moving_average=False,
         )
         return options, notes

@@ -39,8 +39,8 @@ class ThreadBound(Generic[T]):
             raise
         # Otherwise the context manager would be left in the thread in which Python happens to collect garbage.
         self._leave = weakref.finalize(self, _leave, self._thread, stack)
-        self._leave.atexit = False
-        _close_at_exit(self)
+        self._leave.atexit = False  # `close` waits until it is left
+        _open_objects().add(self)
 
     def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Returns `function(*arguments)`, called in the thread; one call at a time."""
@@ -91,19 +91,14 @@ def _leave(thread: _Thread, stack: contextlib.ExitStack) -> Future:
     return leaving
 
 
-@functools.cache
-def _open() -> weakref.WeakSet[ThreadBound[Any]]:
-    """Returns the objects that are closed when Python ends."""
-    objects: weakref.WeakSet[ThreadBound[Any]] = weakref.WeakSet()
-    atexit.register(_close_all, objects)
-    return objects
-
-
 def _close_all(objects: weakref.WeakSet[ThreadBound[Any]]) -> None:
     for held in list(objects):
         held.close()
 
 
-def _close_at_exit(held: ThreadBound[Any]) -> None:
-    """Closes an object when Python ends, if it still exists."""
-    _open().add(held)
+@functools.cache
+def _open_objects() -> weakref.WeakSet[ThreadBound[Any]]:
+    """Returns the objects that are closed when Python ends, if they still exist."""
+    objects: weakref.WeakSet[ThreadBound[Any]] = weakref.WeakSet()
+    atexit.register(_close_all, objects)
+    return objects

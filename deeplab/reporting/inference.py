@@ -106,7 +106,7 @@ def prepare(path: str, options: EvalOptions, cache_dir: str | None, checks_weigh
     """
     source = network_source.at(path)
     options, notes = source.reported(options)
-    opening.check(options.engine)
+    opening.check(source.own_engine or options.engine)
     runner.warn_of_flips(options.prediction)
     model = dataclasses.replace(options.model, crop_size=None) if options.windows else options.model
     split = runner.open_split(options.dataset, model, options.resize, True, cache_dir, chooses_crop=True)

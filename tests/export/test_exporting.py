@@ -339,7 +339,7 @@ def test_each_export_in_a_folder_has_one_entry(tmp_path):
         (tmp_path / name).write_text(checkpoint)
         path = str(tmp_path / name)
         comparison = proof.Comparison(1, 1.0, None)
-        results.write(str(tmp_path), [results.Proof('tflite', 'float32', path, checkpoint, comparison, FIGURES)])
+        results.write(str(tmp_path), results.Proof('tflite', 'float32', path, checkpoint, comparison, FIGURES))
 
     def entries():
         content = json.loads((tmp_path / results.FILE).read_text())

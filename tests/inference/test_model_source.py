@@ -136,8 +136,8 @@ def test_presets_give_the_networks_that_their_flags_give():
 
 
 def test_every_flag_of_the_presets_is_an_option():
-    """A preset that sets another flag needs a row in the table."""
-    known = {*model_source._PRESET_FIELDS, 'dataset'}
+    """A preset that sets another flag needs the class of its option among `_PRESET_KINDS`."""
+    known = {*model_source._preset_declarations(), 'dataset'}
     for name, preset in catalog.all_presets().items():
         if not preset.is_backbone:
             assert set(catalog.settings(preset, 'predict', {})) <= known, name

@@ -259,7 +259,9 @@ def test_records_of_other_images_or_masks_are_refused_before_the_first_predictio
         )
         reader, descriptor = types.SimpleNamespace(index=found), types.SimpleNamespace(num_classes=classes)
         facts = {'records': np.arange(len(found)), 'num_images': len(found), 'descriptor': descriptor}
-        return types.SimpleNamespace(path=path, split=types.SimpleNamespace(reader=reader, **facts))
+        return types.SimpleNamespace(
+            source=network_source.at(path), split=types.SimpleNamespace(reader=reader, **facts)
+        )
 
     masks = np.zeros((2, 3, 4), np.uint8)
     corrected = masks.copy()
@@ -413,7 +415,7 @@ def test_a_checkpoint_without_manifest_is_identified(tmp_path, monkeypatch):
         asked.append((path, changes))
         return types.SimpleNamespace(options=dataclasses.replace(setup.MODEL, model_variant='xception_65'))
 
-    monkeypatch.setattr(report.model_source, 'find', find)
+    monkeypatch.setattr(network_source.model_source, 'find', find)
     prepared = []
     monkeypatch.setattr(
         report.inference,

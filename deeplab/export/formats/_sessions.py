@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from deeplab.core.lazy import tf
-from deeplab.errors import CheckpointError, DataError, OptionError
+from deeplab.errors import CheckpointError, DataError, OptionError, reason_of
 from deeplab.export import tensor_names
 from deeplab.inference import export_metadata
+from deeplab.inference.loaded_model import joined
 from deeplab.registry import Exported, Outputs
 
 
@@ -24,30 +26,32 @@ class Tensors(NamedTuple):
     metadata: str | bytes = b''
 
 
-@contextlib.contextmanager
-def opened(path: str, load: Callable[[Any, str], Tensors]) -> Iterator[Exported]:
-    """Opens an export.
+def opener(load: Callable[[Any, str], Tensors]) -> Callable[[str, int | None], AbstractContextManager[Exported]]:
+    """Returns the function that opens exports of a format, see `ExportFormat.open`.
+
+    TensorFlow has the same threads in the whole process. `CheckpointError` is raised for an export that is damaged, or
+    not one of DeepLab.
 
     Args:
-      path: path of the export.
-      load: adds it to the graph of a session.
-
-    Raises:
-      CheckpointError: it is damaged, or not one of DeepLab.
+      load: adds the export at a path to the graph of a session.
     """
-    from google.protobuf import message
 
-    from deeplab.core import sessions
-    from deeplab.errors import reason_of
+    @contextlib.contextmanager
+    def opened(path: str, threads: int | None) -> Iterator[Exported]:
+        from google.protobuf import message
 
-    with tf.Graph().as_default() as graph, sessions.open_session(graph) as session:
-        try:
-            tensors = load(session, path)
-        except (OSError, ValueError, tf.errors.OpError, message.DecodeError) as error:
-            if isinstance(error, CheckpointError):
-                raise
-            raise CheckpointError(f"The export '{path}' cannot be loaded ({reason_of(error)})") from None
-        yield _exported(path, session, tensors)
+        from deeplab.core import sessions
+
+        with tf.Graph().as_default() as graph, sessions.open_session(graph) as session:
+            try:
+                tensors = load(session, path)
+            except (OSError, ValueError, tf.errors.OpError, message.DecodeError) as error:
+                if isinstance(error, CheckpointError):
+                    raise
+                raise CheckpointError(f"The export '{path}' cannot be loaded ({reason_of(error)})") from None
+            yield _exported(path, session, tensors)
+
+    return opened
 
 
 def _exported(path: str, session: Any, tensors: Tensors) -> Exported:
@@ -61,8 +65,6 @@ def _exported(path: str, session: Any, tensors: Tensors) -> Exported:
     classes = probabilities.shape[-1] if probabilities is not None else None
 
     def predict(images: np.ndarray, with_probabilities: bool) -> Outputs:
-        from deeplab.errors import reason_of
-
         if with_probabilities and probabilities is None:
             raise OptionError(f"'{path}' has no output of probabilities. Export the network again")
         fetches = [labels, probabilities][: 1 + with_probabilities]
@@ -72,7 +74,7 @@ def _exported(path: str, session: Any, tensors: Tensors) -> Exported:
                 parts.append(session.run(fetches, {image: _in_type(each, kind)[np.newaxis]}))
         except tf.errors.InvalidArgumentError as error:
             raise DataError(f'the exported network cannot predict it ({reason_of(error)})') from None
-        return Outputs(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
+        return joined(parts)
 
     return Exported(
         predict=predict,

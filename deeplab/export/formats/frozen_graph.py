@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -15,7 +13,7 @@ from deeplab.export.formats import _sessions
 from deeplab.export.tensor_names import IMAGE, METADATA, PREDICTIONS, PROBABILITIES
 from deeplab.files import writing
 from deeplab.inference import export_metadata
-from deeplab.registry import Exported, ExportFormat, FrozenNetwork, register
+from deeplab.registry import ExportFormat, FrozenNetwork, register
 
 _FIRST_NODE = re.compile(rb'\n[\x80-\xff]{0,4}[\x01-\x7f]\n[\x01-\x7f][\w.]')  # tag, length, tag and length of a name
 _NAMES = {IMAGE, PREDICTIONS}  # that all frozen graphs of DeepLab have
@@ -71,13 +69,6 @@ def recognizes(path: str) -> bool:
     return not os.path.isdir(path) and (path.endswith('.pb') or writing.begins_as(path, _FIRST_NODE))
 
 
-@contextlib.contextmanager
-def opened(path: str, threads: int | None) -> Iterator[Exported]:
-    """Opens a frozen graph, see `ExportFormat.open`. TensorFlow has the same threads in the whole process."""
-    with _sessions.opened(path, _load) as exported:
-        yield exported
-
-
 def metadata_of(graph_def: Any) -> bytes:
     """Returns the text of the metadata in a frozen graph; empty if it has none."""
     return next((node.attr['value'].tensor.string_val[0] for node in graph_def.node if node.name == METADATA), b'')
@@ -114,7 +105,7 @@ register(
         noun='a frozen graph',
         write=write,
         run=run,
-        open=opened,
+        open=_sessions.opener(_load),
         recognizes=recognizes,
         is_own=is_own,
         example_path='frozen_inference_graph.pb',

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from deeplab.datasets import wire
 from deeplab.export import tensor_names
 from deeplab.export.formats import _sessions
 from deeplab.inference import export_metadata
-from deeplab.registry import Exported, ExportFormat, FrozenNetwork, register
+from deeplab.registry import ExportFormat, FrozenNetwork, register
 
 SIGNATURE = 'serving_default'
 IMAGE = 'image'
@@ -165,13 +164,6 @@ def _folder_of(path: str) -> str | None:
     return None
 
 
-@contextlib.contextmanager
-def opened(path: str, threads: int | None) -> Iterator[Exported]:
-    """Opens a SavedModel, see `ExportFormat.open`. TensorFlow has the same threads in the whole process."""
-    with _sessions.opened(path, _load) as exported:
-        yield exported
-
-
 def _load(session: Any, path: str) -> _sessions.Tensors:
     """Adds a SavedModel to the graph of a session."""
     folder = _folder_of(path) or path
@@ -206,7 +198,7 @@ register(
         noun='a SavedModel',
         write=write,
         run=run,
-        open=opened,
+        open=_sessions.opener(_load),
         recognizes=recognizes,
         is_own=is_own,
         example_path='saved_model',

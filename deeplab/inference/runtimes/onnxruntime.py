@@ -104,7 +104,7 @@ def load(path: str, execution: Execution) -> Iterator[Exported]:
 
     shape = [_fixed(side) for side in image.shape]
     classes = _fixed(outputs[1].shape[-1]) if len(outputs) > 1 else None
-    yield loaded_model.exported(loaded_model.LoadedModel(run, shape, len(outputs), classes), metadata)
+    yield loaded_model.exported(run, shape, len(outputs), classes, metadata)
 
 
 def _fixed(side: Any) -> int | None:

@@ -91,7 +91,7 @@ def load(path: str, execution: Execution) -> Iterator[Exported]:
 
     shape = [_fixed(side) for side in image.partial_shape]
     classes = _fixed(outputs[1].partial_shape[3]) if len(outputs) > 1 else None
-    yield loaded_model.exported(loaded_model.LoadedModel(run, shape, len(outputs), classes), metadata)
+    yield loaded_model.exported(run, shape, len(outputs), classes, metadata)
 
 
 def ranked(model: Any) -> list[Any]:

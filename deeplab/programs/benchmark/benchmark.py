@@ -26,7 +26,7 @@ from deeplab.datasets import example, tfrecord
 from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.errors import OptionError
 from deeplab.files import output_files, writing
-from deeplab.options import AUTO_ENGINE, BenchmarkOptions, DatasetOptions, ModelOptions
+from deeplab.options import AUTO_ENGINE, BenchmarkOptions, DatasetOptions
 from deeplab.pictures.sample_image import sample_image
 from deeplab.programs.benchmark import side_by_side, training
 from deeplab.programs.benchmark.figures import (
@@ -88,7 +88,9 @@ def run(options: BenchmarkOptions) -> NetworkBenchmark | side_by_side.ExportBenc
         measured = list(_inference(options, deadline, folder))
         inference = tuple(row for result in measured for row in result.rows)
         trained = tuple(_training(options, dataset, deadline))
-        parts = _parts(options, dataset, folder)
+        logging.info('Reading and writing images.')
+        request = PartsRequest(dataset, _image_size(options), folder)
+        parts: Parts = children.call('deeplab.programs.benchmark.parts:measure', request, options.plugins)
     result = NetworkBenchmark(inference, measured[0].import_seconds, trained, parts, path)
     result = dataclasses.replace(result, report='\n'.join(_report(result, options)))
     _write(path, _as_json(result, options), result.report)
@@ -154,11 +156,6 @@ def _record(number: int, descriptor: DatasetDescriptor, size: tuple[int, int]) -
     return example.encode(stream.getvalue(), kind, f'generated_{number}', *size, channels, label.getvalue())
 
 
-def _predicting(options: BenchmarkOptions) -> ModelOptions:
-    """Returns the network that predicts."""
-    return dataclasses.replace(options.train.model, crop_size=_image_size(options))
-
-
 def _image_size(options: BenchmarkOptions) -> tuple[int, int]:
     """Returns height and width of the images."""
     size = options.image_size or options.train.model.crop_size
@@ -169,31 +166,22 @@ def _image_size(options: BenchmarkOptions) -> tuple[int, int]:
 
 def _inference(options: BenchmarkOptions, deadline: float, folder: str) -> Iterator[InferenceResult]:
     """Measures the network that predicts, with each number of threads; all cores first."""
-    checkpoint = options.checkpoint_dir and _checkpoint(options.checkpoint_dir)
-    for number, threads in enumerate(_threads(options)):
+    # In a process that may load TensorFlow.
+    find = 'deeplab.export_model:find_checkpoint'
+    checkpoint = options.checkpoint_dir and children.call(find, options.checkpoint_dir)
+    model = dataclasses.replace(options.train.model, crop_size=_image_size(options))
+    numbers = sorted(set(options.threads or (1, processors.available_cores())), reverse=True)
+    for number, threads in enumerate(numbers):
         if number and time.time() > deadline:
             rows = [Inference(threads, size, skipped=_LATE) for size in options.batch_sizes]
             yield InferenceResult(0.0, tuple(rows))
             continue
         engine = dataclasses.replace(options.engine, threads=threads)
         logging.info('Inference with %s threads, batch sizes %s.', threads, ', '.join(map(str, options.batch_sizes)))
-        request = InferenceRequest(
-            _predicting(options), checkpoint, engine, options.batch_sizes, time.time(), deadline, folder
-        )
+        request = InferenceRequest(model, checkpoint, engine, options.batch_sizes, time.time(), deadline, folder)
         # TensorFlow has one pool of threads for all sessions of a process.
         pool = {'TF_NUM_INTRAOP_THREADS': str(threads), 'OMP_NUM_THREADS': str(threads)}
         yield children.call('deeplab.programs.benchmark.inference:measure', request, options.plugins, pool)
-
-
-def _checkpoint(path: str) -> str:
-    """Returns the checkpoint at a path, in a process that may load TensorFlow."""
-    checkpoint: str = children.call('deeplab.export_model:find_checkpoint', path)
-    return checkpoint
-
-
-def _threads(options: BenchmarkOptions) -> list[int]:
-    """Returns the numbers of threads, the largest first."""
-    return sorted(set(options.threads or (1, processors.available_cores())), reverse=True)
 
 
 def _training(options: BenchmarkOptions, dataset: DatasetOptions, deadline: float) -> Iterator[Training]:
@@ -214,14 +202,6 @@ def _training(options: BenchmarkOptions, dataset: DatasetOptions, deadline: floa
         except children.ChildError as error:
             failed = str(error)
             yield Training(batch_size, skipped=failed)
-
-
-def _parts(options: BenchmarkOptions, dataset: DatasetOptions, folder: str) -> Parts:
-    """Measures reading and writing."""
-    logging.info('Reading and writing images.')
-    request = PartsRequest(dataset, _image_size(options), folder)
-    parts: Parts = children.call('deeplab.programs.benchmark.parts:measure', request, options.plugins)
-    return parts
 
 
 def _as_json(result: NetworkBenchmark, options: BenchmarkOptions) -> dict[str, Any]:
