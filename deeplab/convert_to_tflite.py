@@ -191,13 +191,11 @@ def _converted(graph: FrozenGraph, ends: Mapping[str, Sequence[float]], options:
             converter.quantized_input_stats = {graph.image.partition(':')[0]: (zero, factor)}
             converter.inference_input_type = tf.float32
 
-    try:
-        return engine.converted(graph, configure)
-    except Exception as error:
-        raise OptionError(
-            f'{option("ConvertOptions.quantized_graph_def_path", options.quantized_graph_def_path)}: TensorFlow '
-            f'Lite cannot hold this graph: {opening.reason_of_failure(error, graph)}. Export it again, at one scale'
-        ) from error
+    path = option('ConvertOptions.quantized_graph_def_path', options.quantized_graph_def_path)
+    failure = f'{path}: TensorFlow Lite cannot hold this graph'
+    with opening.conversion_explained(graph, failure, 'Export it again, at one scale'):
+        content = engine.converted(graph, configure)
+    return content
 
 
 def _tensor(name: str) -> str:

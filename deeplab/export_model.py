@@ -21,7 +21,7 @@ import os
 
 from deeplab.evaluation import runner
 from deeplab.export import destinations, export_graph, plain, results
-from deeplab.export.plain import INFERENCE_GRAPH, PlainExport, check_fit, compare, find_checkpoint
+from deeplab.export.plain import INFERENCE_GRAPH, PlainExport, compare, find_checkpoint
 from deeplab.export.work import CheckpointExports
 from deeplab.files import output_files
 from deeplab.inference.run_weights import WeightsChoice
@@ -29,7 +29,7 @@ from deeplab.options import ExportOptions
 from deeplab.system import memory
 from deeplab.utils import train_utils
 
-__all__ = ['INFERENCE_GRAPH', 'PlainExport', 'check_fit', 'compare', 'find_checkpoint', 'run']
+__all__ = ['INFERENCE_GRAPH', 'PlainExport', 'compare', 'find_checkpoint', 'run']
 
 
 @memory.explained('export_model')

@@ -130,7 +130,7 @@ def resize_to_range(resize: ResizeOptions) -> Step:
     """Resizes the sides of the image into a range; does nothing if neither bound is set."""
 
     def step(sample: Sample) -> Sample:
-        if resize.min_value is None and resize.max_value is None:
+        if not resize.is_set:
             return sample
         image, label = _both(sample)
         height, width = preprocess_utils.size_of(image)
@@ -139,6 +139,14 @@ def resize_to_range(resize: ResizeOptions) -> Step:
         return _with_both(sample, preprocess_utils.resize_image(image, size), label)
 
     return step
+
+
+def size_in_range(resize: ResizeOptions, height: int, width: int) -> tuple[int, int]:
+    """Returns the size of an image after `resize_to_range`."""
+    if not resize.is_set:
+        return height, width
+    sides = preprocess_utils.size_in_range(height, width, resize.min_value, resize.max_value, resize.factor)
+    return int(sides[0]), int(sides[1])
 
 
 def scale_and_crop(augment: AugmentOptions, context: AugmentContext) -> Step:

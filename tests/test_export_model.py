@@ -357,7 +357,7 @@ def test_other_shapes_are_listed(small_network, tmp_path):
 def test_long_lists_leave_cause_and_fix_on_the_screen(tmp_path):
     path = checkpoint_files.write(tmp_path / 'model.ckpt', {'other': np.ones(2, np.float32)})
     with tf.Graph().as_default(), pytest.raises(CheckpointError) as caught:
-        export_model.check_fit(path, [tf.compat.v1.get_variable(f'v{i}', [1]) for i in range(30)], 4)
+        checkpoints.require_all(path, [tf.compat.v1.get_variable(f'v{i}', [1]) for i in range(30)], num_classes=4)
     message = str(caught.value)
     assert message.index('give another checkpoint') < message.index('30 of 30 variables (v0, v1')
     assert message.endswith('and 22 more)')
@@ -381,7 +381,7 @@ def test_classes_of_a_decoder_whose_output_is_logits(tmp_path):
     with tf.Graph().as_default():
         variables = [tf.compat.v1.get_variable(name, shape, tf.float64) for name, shape in shapes.items()]
         with pytest.raises(CheckpointError, match='num_classes=19, but .* has 11 classes'):
-            export_model.check_fit(path, variables, 19)
+            checkpoints.require_all(path, variables, num_classes=19)
 
 
 @pytest.mark.parametrize('ending', ['.index', '.data-00000-of-00001'])

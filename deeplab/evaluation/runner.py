@@ -15,7 +15,7 @@ from absl import logging
 
 from deeplab import common, input_preprocess, model, names
 from deeplab.checks import record_check
-from deeplab.core import preprocess_utils, sessions
+from deeplab.core import sessions
 from deeplab.datasets import example, segmentation_dataset
 from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.errors import OptionError
@@ -114,7 +114,7 @@ def open_split(
         cache_dir,
         index,
     )
-    resized = functools.partial(_resized, resize)
+    resized = functools.partial(input_preprocess.size_in_range, resize)
     if crop_size is None:
         crop_size = _smallest_crop(check_result, network.output_stride, resized)
     record_check.require_fit(check_result, index, crop_size, network.output_stride, resized, crop_field)
@@ -138,14 +138,6 @@ def _smallest_crop(
     sizes = np.array([resized(int(h), int(w)) for h, w in np.unique(check_result.sizes, axis=0)])  # [n, 2]
     height, width = crop_sizes.above(sizes.max(axis=0), output_stride)
     return height, width
-
-
-def _resized(resize: ResizeOptions, height: int, width: int) -> tuple[int, int]:
-    """Returns the size of an image after `input_preprocess.resize_to_range`."""
-    if resize.min_value is None and resize.max_value is None:
-        return height, width
-    sides = preprocess_utils.size_in_range(height, width, resize.min_value, resize.max_value, resize.factor)
-    return int(sides[0]), int(sides[1])
 
 
 def warn_of_flips(prediction: PredictionOptions) -> None:

@@ -89,7 +89,7 @@ def _network(options: ExportOptions) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     probabilities = predicted[common.OUTPUT_TYPE + common.PROBABILITY_SUFFIX]  # [1, *crop_size, classes]
     tf.cast(labels, tf.float32, name=RAW_PREDICTIONS)
     raw = tf.identity(probabilities, name=RAW_PROBABILITIES)
-    own_size = shapes.spatial_size(image) if _resizes(options.resize) else None
+    own_size = shapes.spatial_size(image) if options.resize.is_set else None
     predictions = _at_own_size(labels[..., tf.newaxis], size, own_size, 'nearest')  # [1, h, w, 1]
     predictions = tf.squeeze(predictions, axis=3, name=PREDICTIONS)  # [1, h, w]
     probabilities = tf.identity(_at_own_size(raw, size, own_size, 'bilinear'), name=PROBABILITIES)
@@ -130,7 +130,7 @@ def freeze(export: ExportGraph, values: dict[str, np.ndarray]) -> tf.compat.v1.G
 
 def check_sizes(resize: ResizeOptions, crop_size: tuple[int, int]) -> None:
     """Raises `OptionError` if resizing makes every image larger than the crop."""
-    height, width = resized(resize, *crop_size)
+    height, width = input_preprocess.size_in_range(resize, *crop_size)
     if height > crop_size[0] or width > crop_size[1]:
         # An image with the crop's aspect ratio is the one that fits best.
         crop = 'ModelOptions.crop_size'
@@ -139,19 +139,6 @@ def check_sizes(resize: ResizeOptions, crop_size: tuple[int, int]) -> None:
             f'than {option(crop, tuple(crop_size))}. Set {option(crop, (height, width))} or larger, or decrease '
             f'{option("ResizeOptions.min_value")}.'
         )
-
-
-def resized(resize: ResizeOptions, height: int, width: int) -> tuple[int, int]:
-    """Returns the size of an image of `height` x `width` pixels after resizing."""
-    if not _resizes(resize):
-        return height, width
-    sides = preprocess_utils.size_in_range(height, width, resize.min_value, resize.max_value, resize.factor)
-    return int(sides[0]), int(sides[1])
-
-
-def _resizes(resize: ResizeOptions) -> bool:
-    """Returns whether images are resized."""
-    return resize.min_value is not None or resize.max_value is not None
 
 
 def _prepare(image: tf.Tensor, options: ExportOptions) -> tuple[tf.Tensor, tuple[tf.Tensor, tf.Tensor]]:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 from absl import logging
 
 from deeplab import names
@@ -64,24 +63,6 @@ def find_checkpoint(path: str) -> str:
     return checkpoints.require_newest(path)
 
 
-def check_fit(
-    path: str, variables: Sequence[tf.Variable | tf.Tensor], num_classes: int, names: Mapping[str, str] | None = None
-) -> None:
-    """Compares a checkpoint with the network to be exported.
-
-    Args:
-      path: path of the checkpoint.
-      variables: all variables of the network, or placeholders with their names.
-      num_classes: number of its classes.
-      names: names of variables in the checkpoint, by the variables' names; None for the same names.
-
-    Raises:
-      CheckpointError: it has another number of classes (the message gives both), or lacks variables, or has them in
-        other shapes.
-    """
-    checkpoints.require_all(path, variables, names, num_classes)
-
-
 def write(
     options: ExportOptions,
     checkpoint: str,
@@ -107,7 +88,7 @@ def write(
     export = export_graph.build(options)
     names = moving_average.names_of_weights(checkpoint, export.weights, options.use_moving_average)
     with checkpoint_network.explained(checkpoint, model):
-        check_fit(checkpoint, export.weights, model.num_classes, names)
+        checkpoints.require_all(checkpoint, export.weights, names, model.num_classes)
     image = random_image(options)
     logging.info("Exporting '%s'.", checkpoint)
     values = checkpoints.read_all(checkpoint, export.weights, names)
@@ -139,7 +120,7 @@ def write(
 def random_image(options: ExportOptions) -> np.ndarray:
     """Returns a sample image for the export, [h, w, channels]."""
     height, width = export_graph.crop_size_of(options)
-    if options.resize.min_value is None and options.resize.max_value is None:
+    if not options.resize.is_set:
         height, width = height - height // 4, width - width // 5  # so that there is padding
     pixels = sample_image((height, width), options.model.input_channels).image
     return pixels if options.image_bits == 8 else pixels.astype(np.uint16) * 257
@@ -182,7 +163,7 @@ def report(result: PlainExport, options: ExportOptions, record: ExportFormat, im
     height, width = export_graph.crop_size_of(options)
     kind = 'RGB, ' if model.input_channels == 3 else ''
     sizes = f'up to {height} x {width} pixels (height x width)'
-    if options.resize.min_value is not None or options.resize.max_value is not None:
+    if options.resize.is_set:
         sizes = f'resized to at most {height} x {width} pixels (height x width) inside'
     lines = [
         f"Exported '{result.checkpoint}' (step {result.global_step}): {model.model_variant}, {model.num_classes} "

@@ -20,7 +20,7 @@ from deeplab.checks import checkpoint_network
 from deeplab.core import checkpoints, moving_average
 from deeplab.datasets import descriptor
 from deeplab.datasets.descriptor import Classes
-from deeplab.errors import OptionError, UserError
+from deeplab.errors import OptionError
 from deeplab.export import destinations, export_graph, plain, proof, results, samples, speed
 from deeplab.export.destinations import Destination
 from deeplab.export.speed import ExportRequest
@@ -28,7 +28,7 @@ from deeplab.files import output_files, run_manifests
 from deeplab.inference import export_metadata, opening
 from deeplab.inference.network import InferenceNetwork
 from deeplab.inference.opening import Weights
-from deeplab.inference.runners import CheckpointRunner, ExportRunner, Runner, padded
+from deeplab.inference.runners import CheckpointRunner, ExportRunner, padded
 from deeplab.options import EngineOptions, ExportOptions, ResizeOptions, Target
 from deeplab.pictures.sample_image import sample_image
 from deeplab.registry import BACKBONES, EXPORT_FORMATS, FrozenGraph, PortableNetwork
@@ -50,7 +50,8 @@ class CheckpointExports:
         """Prepares the exports; networks are built when they are needed."""
         self._options, self._checkpoint = options, checkpoint
         self._step = checkpoints.step_of(checkpoint)
-        self._reference: Runner | None = None
+        weights = Weights(checkpoint, bool(options.use_moving_average))
+        self._reference = CheckpointRunner(options.model, weights, options.prediction, EngineOptions())
         self._images: list[np.ndarray] = []
         self._parameters = 0
         self._conversions: dict[str, Any] = {}
@@ -84,7 +85,7 @@ class CheckpointExports:
         self._parameters = sum(math.prod(each.shape) for each in weights if '/moving_' not in each.op.name)
         names = moving_average.names_of_weights(self._checkpoint, weights, options.use_moving_average)
         with checkpoint_network.explained(self._checkpoint, options.model):
-            plain.check_fit(self._checkpoint, weights, options.model.num_classes, names)
+            checkpoints.require_all(self._checkpoint, weights, names, options.model.num_classes)
         return network.frozen(self._checkpoint, bool(options.use_moving_average), is_portable=True)
 
     @contextlib.contextmanager
@@ -93,9 +94,7 @@ class CheckpointExports:
         options = self._options
         if any(EXPORT_FORMATS.get(target.format).is_portable for target in options.targets):
             assert self._portable  # a checkpoint that does not match is reported first
-        weights = Weights(self._checkpoint, bool(options.use_moving_average))
-        reference = CheckpointRunner(options.model, weights, options.prediction, EngineOptions())
-        with contextlib.closing(reference) as self._reference:
+        with contextlib.closing(self._reference):
             if options.proof.dataset_dir is None:
                 size, channels = export_graph.crop_size_of(options), options.model.input_channels
                 seeds = range(options.proof.sample_images)
@@ -156,36 +155,23 @@ class CheckpointExports:
         network = self._described(destination.target.variant, facts)
         logging.info("Converting '%s' to %s.", self._checkpoint, destination.target)
         folder = output_files.make_folder(os.path.dirname(destination.path) or '.')
+        explained = opening.conversion_explained(network.graph, _failure(destination), _way_out(options))
         with destinations.beside(destination.path, record) as temporary:
-            with output_files.writing_to(folder, 'ExportOptions.export_path'), self._explained(destination):
+            with output_files.writing_to(folder, 'ExportOptions.export_path'), explained:
                 record.convert(network, temporary, **options.settings_of(record))
             prove(temporary)
 
     def _described(self, variant: str, facts: Mapping[str, Any]) -> PortableNetwork:
         """Returns what a format is converted from."""
-        input_type = self._options.conversion.input_type
-        return PortableNetwork(self._portable, variant, input_type, facts, self._calibration, self._conversions)
-
-    def _calibration(self) -> Iterator[np.ndarray]:
-        """Yields the images for calibration."""
-        assert self._reference is not None
-        return samples.calibration(self._options, self._required_dataset(), self._reference.mean_pixel)
-
-    @contextlib.contextmanager
-    def _explained(self, destination: Destination) -> Iterator[None]:
-        """Turns what a converter raises into one line that names the operation and what avoids it."""
-        try:
-            yield
-        except UserError:
-            raise
-        except Exception as error:
-            if isinstance(error, OSError) and error.errno is not None:  # such as a full disk
-                raise
-            reason = opening.reason_of_failure(error, self._portable)
-            raise OptionError(
-                f'{option("ExportOptions.formats", str(destination.target))} cannot hold this network: {reason}. '
-                f'{_way_out(self._options)}'
-            ) from error
+        options = self._options
+        return PortableNetwork(
+            self._portable,
+            variant,
+            options.conversion.input_type,
+            facts,
+            lambda: samples.calibration(options, self._required_dataset(), self._reference.mean_pixel),
+            self._conversions,
+        )
 
     def _proof(self, destination: Destination, path: str, comparison: proof.Comparison | None) -> results.Proof:
         """Compares, measures and evaluates an export.
@@ -196,14 +182,13 @@ class CheckpointExports:
           comparison: its comparison with the network, if there was one. It stands for an export that resizes images,
             whose predictions are not the network's.
         """
-        record, target, reference = destination.record, destination.target, self._reference
-        assert reference is not None
+        record, target = destination.record, destination.target
         verified = None
         if self._options.resize == ResizeOptions():
             with contextlib.closing(ExportRunner(path, record=record)) as export:
                 batches = (image[np.newaxis] for image in self._images)
                 comparison = proof.compared(
-                    (export.run(batch, export.has_probabilities), reference.run(batch, True)) for batch in batches
+                    (export.run(batch, export.has_probabilities), self._reference.run(batch, True)) for batch in batches
                 )
                 self._require_agreement(destination, comparison)
                 verified = self._verification.of(export) if self._verification is not None else None
@@ -219,9 +204,9 @@ class CheckpointExports:
         least = _LEAST_AGREEMENT.get(destination.target.variant, 0.0)
         if comparison.agreement < least:
             raise OptionError(
-                f'{option("ExportOptions.formats", str(destination.target))} cannot hold this network: its labels '
-                f'equal the labels of the checkpoint on only {comparison.agreement:.2%} of the pixels of '
-                f'{comparison.images} images; {least:.1%} are required. {_way_out(self._options)}'
+                f'{_failure(destination)}: its labels equal the labels of the checkpoint on only '
+                f'{comparison.agreement:.2%} of the pixels of {comparison.images} images; {least:.1%} are required. '
+                f'{_way_out(self._options)}'
             )
 
     def _require_miou(self, destination: Destination, path: str, verified: proof.Verified | None) -> None:
@@ -244,15 +229,17 @@ class CheckpointExports:
 
     def _worst_layers(self, destination: Destination, path: str) -> str:
         """Returns a sentence about the layers that add most of the error of an export."""
-        record, target, reference = destination.record, destination.target, self._reference
-        assert reference is not None and record.convert is not None
+        record, target = destination.record, destination.target
+        assert record.convert is not None
         if record.activations is None or target.variant == record.variants[0]:
             return f'Try another variant: {", ".join(record.variants)}'
         network = self._described(record.variants[0], {})
         with tempfile.TemporaryDirectory() as folder:
             exact = os.path.join(folder, record.example_path or record.name)
             record.convert(network, exact, **self._options.settings_of(record))
-            image = padded(self._images[0][np.newaxis], export_graph.crop_size_of(self._options), reference.mean_pixel)
+            image = padded(
+                self._images[0][np.newaxis], export_graph.crop_size_of(self._options), self._reference.mean_pixel
+            )
             layers = proof.layers_by_error(record, path, exact, image)[:_SHOWN_LAYERS]
         shown = '; '.join(f'{name} ({error:+.1%} of the deviation of its activations)' for name, error in layers)
         return f'The layers that add most of the error: {shown or "unknown"}'
@@ -273,7 +260,6 @@ def _metadata(options: ExportOptions, target: Target, checkpoint: str, step: int
     is_portable = EXPORT_FORMATS.get(target.format).is_portable
     size = None if is_portable and conversion.is_resizable else list(export_graph.crop_size_of(options))
     resize = options.resize
-    is_resized = resize.min_value is not None or resize.max_value is not None
     return {
         'metadata_version': export_metadata.VERSION,
         'deeplab_version': deeplab.__version__,
@@ -288,13 +274,17 @@ def _metadata(options: ExportOptions, target: Target, checkpoint: str, step: int
         'image_channels': model.input_channels,
         'image_bits': options.image_bits,
         'crop_size': size,
-        'resize': [resize.min_value, resize.max_value, resize.factor] if is_resized else None,
+        'resize': [resize.min_value, resize.max_value, resize.factor] if resize.is_set else None,
         # Images are 0 to 255, and the network normalizes them itself; `export_metadata.of_normalized` describes others.
         # Images that are smaller than the crop are padded with the mean pixel.
         'normalization': 'in the network',
         'mean_pixel': [float(value) for value in normalization.mean_pixel_of(model.input_channels)],
         'outputs': ['labels', 'probabilities'][: 2 if not is_portable or conversion.outputs == 'probabilities' else 1],
     }
+
+
+def _failure(destination: Destination) -> str:
+    return f'{option("ExportOptions.formats", str(destination.target))} cannot hold this network'
 
 
 def _way_out(options: ExportOptions) -> str:

@@ -25,7 +25,7 @@ from deeplab.inference.network import InferenceNetwork
 from deeplab.inference.runtimes import tensorflow
 from deeplab.options import AUTO_ENGINE, DEFAULT_ENGINE, EngineOptions
 from deeplab.pictures.sample_image import sample_image
-from deeplab.registry import BACKBONES, ENGINES, HEADS, Engine, Execution, FrozenGraph, Outputs, Predict
+from deeplab.registry import BACKBONES, ENGINES, HEADS, Engine, Execution, FrozenGraph, Predict
 from deeplab.system import packages, processors
 from deeplab.wording import option
 
@@ -172,37 +172,38 @@ def _convert(engine: Engine, network: InferenceNetwork, weights: Weights, execut
     started = time.monotonic()
     exact = execution._replace(precision='float32')
     images = _images(network, 1)[0]
-    try:
+    failure = f'{option(ENGINES.field, engine.name)} cannot run this network'
+    advice = f'Use {option(ENGINES.field, DEFAULT_ENGINE)} or another engine.'
+    with conversion_explained(frozen, failure, advice):
         with _imports_explained(engine):
             engine.convert(frozen, folder, execution)
         with _loaded(engine, folder, exact) as predict:
             outputs = predict(images)
+    with tensorflow.opened(frozen, exact) as predict:
+        labels, expected = outputs.labels, predict(images).labels
+    share = float(np.mean(labels == expected)) if labels.shape == expected.shape else 0.0
+    if share < engine.least_agreement:
+        raise OptionError(
+            f"{failure}: its labels equal TensorFlow's on only {share:.2%} of the pixels of a test image; "
+            f'{engine.least_agreement:.1%} are required. {advice}'
+        )
+    logging.info('Converted in %.1f s.', time.monotonic() - started)
+
+
+@contextlib.contextmanager
+def conversion_explained(frozen: FrozenGraph, failure: str, advice: str) -> Iterator[None]:
+    """Turns what a converter raises into an `OptionError`: what fails, the operation that causes it, what avoids it."""
+    try:
+        yield
     except UserError:
         raise
     except Exception as error:
         if isinstance(error, OSError) and error.errno is not None:  # such as a full disk
             raise
-        raise OptionError(
-            f'{option(ENGINES.field, engine.name)} cannot run this network: {reason_of_failure(error, frozen)}. '
-            f'Use {option(ENGINES.field, DEFAULT_ENGINE)} or another engine.'
-        ) from error
-    with tensorflow.opened(frozen, exact) as predict:
-        _require_agreement(engine, outputs, predict(images))
-    logging.info('Converted in %.1f s.', time.monotonic() - started)
+        raise OptionError(f'{failure}: {_reason_of_failure(error, frozen)}. {advice}') from error
 
 
-def _require_agreement(engine: Engine, outputs: Outputs, expected: Outputs) -> None:
-    """Raises `OptionError` if an engine gives other labels than TensorFlow."""
-    share = float(np.mean(outputs.labels == expected.labels)) if outputs.labels.shape == expected.labels.shape else 0.0
-    if share < engine.least_agreement:
-        raise OptionError(
-            f"{option(ENGINES.field, engine.name)} cannot run this network: its labels equal TensorFlow's on only "
-            f'{share:.2%} of the pixels of a test image; {engine.least_agreement:.1%} are required. '
-            f'Use {option(ENGINES.field, DEFAULT_ENGINE)} or another engine.'
-        )
-
-
-def reason_of_failure(error: Exception, frozen: FrozenGraph) -> str:
+def _reason_of_failure(error: Exception, frozen: FrozenGraph) -> str:
     """Returns why a conversion failed: the operations that the error names, or its first line."""
     text = str(error)
     kinds = {node.op for node in frozen.graph_def.node}

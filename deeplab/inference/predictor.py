@@ -96,8 +96,7 @@ class Predictor:
             self._any_size = any_size.AnySize(runner, options.windows, options.batch_size)
             self._reader = image_files.Reader(runner.channels, classes.image_bits)
             self._closing.callback(self._reader.close)
-            resizes = resize is not None and (resize.min_value is not None or resize.max_value is not None)
-            self._resizer = _Resizer(resize, runner.channels) if resize is not None and resizes else None
+            self._resizer = _Resizer(resize, runner.channels) if resize is not None and resize.is_set else None
             if self._resizer is not None:
                 self._closing.callback(self._resizer.close)
             failed.pop_all()

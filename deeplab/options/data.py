@@ -74,6 +74,11 @@ class ResizeOptions(Options):
                 f'it must be at most {option("ResizeOptions.max_value", self.max_value)}',
             )
 
+    @property
+    def is_set(self) -> bool:
+        """Whether images are resized."""
+        return self.min_value is not None or self.max_value is not None
+
 
 @dataclasses.dataclass(frozen=True)
 class AugmentOptions(OptionsWithSettings, registries=(AUGMENTATIONS,)):
