@@ -18,7 +18,7 @@ from PIL import Image
 from tensorflow.core.protobuf import saved_model_pb2
 
 from deeplab import cli, common, export_model
-from deeplab.core import preprocess_utils, sessions
+from deeplab.core import checkpoints, preprocess_utils, sessions
 from deeplab.datasets import example
 from deeplab.errors import CheckpointError, DataError, OptionError, UserError
 from deeplab.export import destinations, export_graph, plain

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Callable
 from typing import NamedTuple
@@ -37,52 +38,41 @@ class BuiltNetwork(NamedTuple):
     weights: list[tf.Tensor]
 
 
+@dataclasses.dataclass(eq=False)
 class InferenceNetwork:
-    """The network for inference, built once and used with the weights of several checkpoints.
+    """The network for inference, built when it is first needed, and used with the weights of several checkpoints.
 
     The graph has placeholders for weights, which become constants: what depends on them alone is computed once and not
     for each image, and building variables would take most of the time.
 
     Attributes:
-      options: the network.
+      options: the network; its crop size is the size of the images, None for images of any size.
       prediction: scales and flips that are averaged.
-      mean_pixel: value of padding, [channels].
-      crop_size: height and width of the images; None for any.
       batch_size: images at a time; None for any number.
       with_probabilities: whether the probabilities of all classes are an output beside the labels.
       of_labels_only: whether these are the probabilities of the labels alone, [n, h, w, 1], which take less time.
       chosen_engines: what 'auto' has chosen, by the options that asked for it; kept for further checkpoints.
+      mean_pixel: value of padding, [channels].
+
+    Raises:
+      OptionError: There is no such network.
     """
 
-    def __init__(
-        self,
-        options: ModelOptions,
-        prediction: PredictionOptions,
-        batch_size: int | None,
-        with_probabilities: bool = False,
-        of_labels_only: bool = False,
-    ) -> None:
-        """Describes the network; its graph is built when it is first needed.
+    options: ModelOptions
+    prediction: PredictionOptions
+    batch_size: int | None
+    with_probabilities: bool = False
+    of_labels_only: bool = False
+    chosen_engines: dict[EngineOptions, EngineOptions] = dataclasses.field(default_factory=dict)
 
-        Args:
-          options: the network; its crop size is the size of the images, None for images of any size.
-          prediction: scales and flips that are averaged.
-          batch_size: images at a time; None for any number.
-          with_probabilities: whether the probabilities of all classes are an output beside the labels.
-          of_labels_only: whether these are to be the probabilities of the labels alone.
+    def __post_init__(self) -> None:
+        normalization = BACKBONES.get(self.options.model_variant).normalization
+        self.mean_pixel = normalization.mean_pixel_of(self.options.input_channels)
 
-        Raises:
-          OptionError: There is no such network.
-        """
-        self.options = options
-        channels = options.input_channels
-        self.mean_pixel = BACKBONES.get(options.model_variant).normalization.mean_pixel_of(channels)
-        self.crop_size = options.crop_size
-        self.batch_size = batch_size
-        self.prediction = prediction
-        self.with_probabilities = with_probabilities
-        self.of_labels_only = of_labels_only
-        self.chosen_engines: dict[EngineOptions, EngineOptions] = {}
+    @property
+    def crop_size(self) -> tuple[int, int] | None:
+        """Height and width of the images; None for any."""
+        return self.options.crop_size
 
     @functools.cached_property
     def built(self) -> BuiltNetwork:
