@@ -17,6 +17,7 @@ import tensorflow as tf
 
 from deeplab import cli
 from deeplab.core import sessions
+from deeplab.datasets.segmentation_dataset import DataSource
 from deeplab.training import split_input
 
 BATCH = 8
@@ -37,7 +38,7 @@ def build(records: pathlib.Path, logdir: str, flags: list[str]) -> tuple[tf.Oper
     """The pipeline of a training line: what starts it, and what takes a batch."""
     line = ['--dataset=camvid', f'--dataset_dir={records}', '--train_crop_size=361,481', f'--train_batch_size={BATCH}']
     options = cli.options_of('train', [*line, f'--train_logdir={logdir}', *flags])
-    pipeline = split_input.build_input(options, split_input.open_data(options), 0)
+    pipeline = split_input.build_input(options, split_input.open_data(options, DataSource(options.dataset)), 0)
     return pipeline.initializer, tf.group(*pipeline.samples.values())
 
 

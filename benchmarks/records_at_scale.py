@@ -51,7 +51,7 @@ def measure(task: str, folder: str) -> dict[str, float]:
     elif task == 'check':
         for name in ('first_check', 'second_check'):
             started = time.perf_counter()
-            record_check.check(dataset, 11, 255, cache_dir=f'{folder}/cache', index=records)
+            record_check.check(dataset, 11, cache_dir=f'{folder}/cache')
             seconds[name] = time.perf_counter() - started
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
     return {**{name: round(value, 3) for name, value in seconds.items()}, 'megabytes': round(peak / 1024, 1)}

@@ -28,6 +28,7 @@ from absl import logging
 
 from deeplab.datasets import label_checks
 from deeplab.datasets.descriptor import DatasetDescriptor
+from deeplab.datasets.segmentation_dataset import DataSource
 from deeplab.errors import CheckpointError, OptionError, OutputError
 from deeplab.evaluation import evaluation_rounds, runner, scoring, several_checkpoints, waiting
 from deeplab.files import folder_lock, output_files, writing
@@ -126,7 +127,8 @@ def _open_split(options: EvalOptions) -> runner.Split:
     model = options.model
     is_chosen = options.fits_crop_size or options.windows is not None
     asked = dataclasses.replace(model, crop_size=None) if is_chosen else model
-    split = runner.open_split(options.dataset, asked, options.resize, True, options.eval_logdir, chooses_crop=True)
+    data = DataSource(options.dataset).split()
+    split = runner.open_split(data, asked, options.resize, True, options.eval_logdir, chooses_crop=True)
     if asked.crop_size is not None or options.windows is not None:
         return split
     if model.crop_size is not None and all(np.less_equal(split.crop_size, model.crop_size)):

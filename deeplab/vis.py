@@ -25,6 +25,7 @@ from absl import logging
 
 from deeplab import common, names
 from deeplab.datasets.descriptor import DatasetDescriptor
+from deeplab.datasets.segmentation_dataset import DataSource
 from deeplab.errors import OptionError
 from deeplab.evaluation import engine_run, runner, submission, waiting
 from deeplab.evaluation.further_pictures import Extra, FurtherPictures, Shown
@@ -103,7 +104,7 @@ def _run(options: VisOptions) -> VisResult:
     opening.check(options.engine)  # before the records, which may take long
     options = network_source.at(options.checkpoint_dir).applied(options)
     split = runner.open_split(
-        options.dataset,
+        DataSource(options.dataset).split(),
         options.model if options.windows is None else dataclasses.replace(options.model, crop_size=None),
         options.resize,
         options.needs_labels,

@@ -25,7 +25,7 @@ from deeplab.errors import CheckpointError, DataError, OptionError, OutputError
 from deeplab.evaluation import evaluation_rounds, runner
 from deeplab.options import EvalOptions, PredictionOptions, ResizeOptions, WaitOptions
 from deeplab.registry import METRICS
-from tests.helpers import checkpoint_files
+from tests.helpers import checkpoint_files, dataset_files
 from tests.helpers import evaluation_setup as setup
 
 DEFAULT_LINE = ['--checkpoint_dir=logs', '--eval_logdir=eval', '--dataset_dir=records']
@@ -54,6 +54,15 @@ def logged(caplog, level=logging.INFO):
 @pytest.fixture(autouse=True)
 def listen(caplog):
     caplog.set_level(logging.INFO, logger='absl')
+
+
+def test_the_description_is_loaded_and_the_split_opened_once(options, monkeypatch):
+    setup.write_checkpoint(options.checkpoint_dir)
+    opened = dataset_files.openings(monkeypatch)
+    line = [f'--dataset={options.dataset.name}', f'--dataset_dir={options.dataset.directory}', *DEFAULT_LINE[:2]]
+    from_line = cli.options_of('eval', line)
+    eval_program.run(dataclasses.replace(options, dataset=from_line.dataset))
+    assert opened == [f'load {options.dataset.name}', 'find val', 'open val']
 
 
 def test_a_perfect_checkpoint(options, caplog):

@@ -39,20 +39,18 @@ class CheckCache:
         self,
         dataset: SegmentationDataset,
         num_classes: int,
-        ignore_label: int,
-        skip_corrupt_records: bool,
         needs_labels: bool,
         folder: str | None,
     ) -> None:
         """Takes the arguments of `record_check.check`; `folder` is where facts are kept, None for nowhere."""
         descriptor = dataset.descriptor
         self.criteria = Criteria(
-            ignore_label,
-            MaskIds(num_classes, ignore_label),
+            descriptor.ignore_label,
+            MaskIds(num_classes, descriptor.ignore_label),
             descriptor.image_channels,
             descriptor.image_bits,
             needs_labels,
-            decodes_images=skip_corrupt_records,
+            decodes_images=dataset.skip_corrupt_records,
         )
         self._dataset = dataset
         self._folder = None if folder is None else pathlib.Path(folder)

@@ -17,11 +17,11 @@ from deeplab import names
 from deeplab.checks.check_cache import CheckCache
 from deeplab.checks.data_rules import HARMFUL, RULES, Rule
 from deeplab.checks.facts import SHOWN, Facts, shown_cases
-from deeplab.datasets import example, segmentation_dataset
+from deeplab.datasets import example
 from deeplab.datasets.mask_ids import MaskIds
 from deeplab.datasets.pair_records import PairRecords
 from deeplab.datasets.record_index import Records
-from deeplab.datasets.segmentation_dataset import SegmentationDataset
+from deeplab.datasets.segmentation_dataset import DataSource, SegmentationDataset
 from deeplab.errors import DataError
 from deeplab.files import storage
 from deeplab.options import DatasetOptions, crop_sizes
@@ -34,7 +34,8 @@ class CheckResult:
     """Result of a check that found no invalid records.
 
     Attributes:
-      records: [n] int64, numbers of the valid records in their `RecordIndex`, ascending.
+      index: all records of the split.
+      records: [n] int64, numbers of the valid records in `index`, ascending.
       sizes: [n, 2] int32, height and width of their images.
       class_pixels: [num_classes] int64, pixels of each class in the masks (zeros if masks were not checked).
       class_image_pixels: [num_classes] int64, labeled pixels (without ignore_label) of the images in which the class
@@ -43,6 +44,7 @@ class CheckResult:
       corrupt: one line for each record (or remainder of a shard) that is skipped.
     """
 
+    index: Records
     records: np.ndarray
     sizes: np.ndarray
     class_pixels: np.ndarray
@@ -54,36 +56,32 @@ class CheckResult:
 def check(
     dataset: SegmentationDataset,
     num_classes: int,
-    ignore_label: int,
-    skip_corrupt_records: bool = False,
     needs_labels: bool = True,
     cache_dir: str | None = None,
-    index: Records | None = None,
 ) -> CheckResult:
-    """Checks every record of a split.
+    """Opens a split and checks every record of it.
 
     Args:
-      dataset: the split.
-      num_classes: masks may contain the ids 0 to num_classes - 1.
-      ignore_label: further id that masks may contain.
-      skip_corrupt_records: whether records that cannot be read or decoded are skipped and counted. Images are then
-        decoded completely, otherwise only their headers and ends are read.
+      dataset: the split. If it skips corrupt records, images are decoded completely, otherwise only their headers and
+        ends are read.
+      num_classes: masks may contain the ids 0 to num_classes - 1, and ignore_label.
       needs_labels: whether there must be masks; if not, they are not checked.
       cache_dir: folder in which the findings are cached; None for no cache.
-      index: the records of the split, if the caller has opened them.
 
     Returns:
       The check result.
 
     Raises:
-      DataError: A record cannot be read (unless skip_corrupt_records), an image has other channels than the data set,
-        a mask does not match its image or the classes or is not a single channel of ids, or there is no record.
+      DataError: A record cannot be read (unless these are skipped), an image has other channels than the data set, a
+        mask does not match its image or the classes or is not a single channel of ids, or there is no record.
     """
-    cache = CheckCache(dataset, num_classes, ignore_label, skip_corrupt_records, needs_labels, cache_dir)
+    index = dataset.open_records()
+    dataset.warn_of_changed_records(index)
+    ignore_label, skip_corrupt_records = dataset.descriptor.ignore_label, dataset.skip_corrupt_records
+    cache = CheckCache(dataset, num_classes, needs_labels, cache_dir)
     parts = cache.load()
     is_cached = len(parts) == cache.parts
     if not is_cached:
-        index = index or dataset.open_records(skip_corrupt_records)
         if not len(index):
             raise DataError(f"The shards of split '{dataset.split}' in '{dataset.directory}' contain no records.")
         begun_key, inspected = child_process.result(_name_of_inspection(dataset.split, dataset.directory)) or ('', {})
@@ -104,7 +102,7 @@ def check(
         )
     if isinstance(index, PairRecords):
         index.note_sums(whole.sums[::2], whole.sums[1::2])
-    check_result = _result(parts, whole, num_classes, ignore_label, corrupt)
+    check_result = _result(index, parts, whole, num_classes, ignore_label, corrupt)
     _report_corrupt(dataset, check_result)
     return check_result
 
@@ -123,11 +121,10 @@ def begin(options: DatasetOptions, num_classes: int, needs_labels: bool, cache_d
     """
 
     def inspect() -> tuple[str, dict[int, Facts]] | None:
-        dataset = segmentation_dataset.get_dataset(options.name, options.split, options.directory)
-        ignore_label, skips = dataset.descriptor.ignore_label, options.skip_corrupt_records
-        cache = CheckCache(dataset, num_classes, ignore_label, skips, needs_labels, cache_dir)
+        dataset = DataSource(options).split()
+        cache = CheckCache(dataset, num_classes, needs_labels, cache_dir)
         parts = cache.load()
-        return None if len(parts) == cache.parts else (cache.key, cache.inspect(dataset.open_records(skips), parts))
+        return None if len(parts) == cache.parts else (cache.key, cache.inspect(dataset.open_records(), parts))
 
     if not storage.is_remote(options.directory):  # TensorFlow, which would be imported twice, reads it
         child_process.begin(_name_of_inspection(options.split, options.directory), inspect)
@@ -140,7 +137,6 @@ def _name_of_inspection(split: str, directory: str) -> str:
 
 def require_fit(
     check_result: CheckResult,
-    index: Records,
     crop_size: Sequence[int],
     output_stride: int = 16,
     resized: Callable[[int, int], tuple[int, int]] | None = None,
@@ -150,7 +146,6 @@ def require_fit(
 
     Args:
       check_result: check result of the split.
-      index: index of the split.
       crop_size: height and width.
       output_stride: sides of the suggested crop size are a multiple of it plus one.
       resized: function from the height and width of an image to those after resizing; None for no resizing.
@@ -168,6 +163,7 @@ def require_fit(
     record = int(check_result.records[first[place]])
     needed = np.maximum(seen.max(axis=0), crop_size)
     good = crop_sizes.above(needed, output_stride)
+    index = check_result.index
     raise DataError(
         f"Image '{names.shown(example.parse(index.read(record)).image_name)}' ({index.name_of(record)}) is "
         f'{seen[place][0]} x {seen[place][1]} pixels (height x width), larger than '
@@ -224,7 +220,12 @@ def _description() -> str:
 
 
 def _result(
-    parts: Mapping[int, Facts], whole: Facts, num_classes: int, ignore_label: int, corrupt: tuple[str, ...]
+    index: Records,
+    parts: Mapping[int, Facts],
+    whole: Facts,
+    num_classes: int,
+    ignore_label: int,
+    corrupt: tuple[str, ...],
 ) -> CheckResult:
     # In the facts about a part, the numbers of records count from its start.
     starts = itertools.accumulate((facts.samples for facts in parts.values()), initial=0)
@@ -233,6 +234,7 @@ def _result(
     counts[ignore_label] = 0
     pixels_beside = np.where(counts > 0, whole.pixels_beside, 0)
     return CheckResult(
+        index,
         np.concatenate(records),
         np.array(whole.sizes, np.int32).reshape(-1, 2),
         counts[:num_classes],

@@ -56,13 +56,13 @@ def awaited(program: Program, values: Values, program_options: Any) -> Any:
     folder, dataset = program_options.checkpoint_dir, program_options.dataset
     if os.path.isfile(folder) or os.path.isfile(f'{folder}.index') or run_manifests.beside(folder):
         return program_options
-    from deeplab.datasets import segmentation_dataset
+    from deeplab.datasets.segmentation_dataset import DataSource
     from deeplab.evaluation import waiting
     from deeplab.inference import network_source
 
     if network_source.at(folder).exists():
         return program_options
-    segmentation_dataset.get_dataset(dataset.name, dataset.split, dataset.directory)  # a mistake is not to wait
+    DataSource(dataset).split()  # a mistake is not to wait
     waiting.for_first(folder, program_options.wait)
     if run_manifests.beside(folder) is None:
         return program_options

@@ -26,10 +26,11 @@ from deeplab.zoo import catalog
 PREVIEW_FILE = 'preview.png'
 
 
-def model_of_dataset(values: Values) -> options.ModelOptions:
-    """Returns the network that the flags describe, for the classes and channels of their data set."""
+def dataset_and_model(values: Values) -> tuple[options.DatasetOptions, options.ModelOptions]:
+    """Returns the split, and the network that the flags describe for the classes and channels of its data set."""
     dataset = descriptor.load(values.path('dataset'))
-    return _model_options(values, dataset.num_classes, input_channels=dataset.image_channels)
+    model = _model_options(values, dataset.num_classes, input_channels=dataset.image_channels)
+    return filled(options.DatasetOptions, values, description=dataset), model
 
 
 def _model_options(values: Values, num_classes: int, **given: Any) -> options.ModelOptions:
@@ -80,10 +81,12 @@ def _command(values: Values) -> tuple[str, ...]:
 
 def train_options(values: Values) -> options.TrainOptions:
     """Returns the options of train."""
+    dataset, model = dataset_and_model(values)
     return filled(
         options.TrainOptions,
         values,
-        model=model_of_dataset(values),
+        model=model,
+        dataset=dataset,
         loss=_loss_options(values),
         validation=filled(options.ValidationOptions, values, split=values['eval_split'] or None),
         command=_command(values),
@@ -95,10 +98,12 @@ def train_options(values: Values) -> options.TrainOptions:
 
 def eval_options(values: Values) -> options.EvalOptions:
     """Returns the options of eval."""
+    dataset, model = dataset_and_model(values)
     return filled(
         options.EvalOptions,
         values,
-        model=model_of_dataset(values),
+        model=model,
+        dataset=dataset,
         # The flag of the original is no repeated one; the last occurrence is its value.
         further_checkpoint_dirs=tuple(
             os.path.expanduser(text) for name, text in values.line if name == 'checkpoint_dir'
@@ -122,7 +127,7 @@ def folder_options(values: Values) -> options.BuildFolderOptions:
 
 def vis_options(values: Values) -> options.VisOptions:
     """Returns the options of vis."""
-    model, windows = model_of_dataset(values), _window_options(values)
+    (dataset, model), windows = dataset_and_model(values), _window_options(values)
     if windows is not None and not values.given('vis_crop_size'):
         model = dataclasses.replace(model, crop_size=None)  # images then keep their sizes
     return filled(
@@ -130,6 +135,7 @@ def vis_options(values: Values) -> options.VisOptions:
         values,
         model=model,
         windows=windows,
+        dataset=dataset,
         engine=_engine_options(values),
         save=_saved(values),
     )

@@ -11,7 +11,7 @@ from deeplab.cli.links import filled
 from deeplab.cli.network_flags import HEAD, NETWORK
 from deeplab.cli.parse import parse_flags
 from deeplab.cli.program import find_program
-from deeplab.cli.to_options import model_of_dataset
+from deeplab.cli.to_options import dataset_and_model
 from deeplab.cli.values import Values
 from deeplab.cli.words import Group, UsageError
 from deeplab.zoo import catalog
@@ -41,6 +41,7 @@ def verify_options(values: Values) -> options.VerifyOptions:
         options.VerifyOptions,
         values,
         cases=tuple(_case(row, values) for row in chosen),
+        dataset=dataset_and_model(values)[0],
         preset=values['preset'],
         fits_crop_size=not values.given('eval_crop_size'),
         other_predictions=tuple(options.PredictionOptions(row.scales, row.flips) for row in rows),
@@ -76,4 +77,5 @@ def _settings(row: catalog.Published, words: Sequence[str]) -> options.VerifyCas
     """Returns the settings of a published evaluation with the network of a command line."""
     values = parse_flags(find_program('verify'), [*words, f'--{_STRIDE}={row.output_stride}'])
     prediction = options.PredictionOptions(row.scales, row.flips)
-    return options.VerifyCase(row.miou, model_of_dataset(values), filled(options.ResizeOptions, values), prediction)
+    _, model = dataset_and_model(values)
+    return options.VerifyCase(row.miou, model, filled(options.ResizeOptions, values), prediction)

@@ -8,7 +8,7 @@ import functools
 import os
 import pathlib
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from absl import logging
 
@@ -30,7 +30,7 @@ from deeplab.datasets.shard_names import SHARD_NAME, UNFINISHED
 from deeplab.errors import DataError, OptionError
 from deeplab.files import documents, storage
 from deeplab.names import listed
-from deeplab.options import BuildFolderOptions
+from deeplab.options import BuildFolderOptions, DatasetOptions
 from deeplab.wording import option
 
 _GROUP = 64  # pairs of files that are checked again together
@@ -57,6 +57,7 @@ class SegmentationDataset:
       directory: folder of the shards.
       shards: paths of the shards, sorted by name.
       items: the images and masks of a split without shards, in order.
+      skip_corrupt_records: whether records that cannot be read are skipped, and the rest of a damaged shard.
     """
 
     descriptor: descriptor_lib.DatasetDescriptor
@@ -64,20 +65,18 @@ class SegmentationDataset:
     directory: str
     shards: tuple[str, ...]
     items: tuple[pairs.SourceFiles, ...] = ()
+    skip_corrupt_records: bool = False
 
-    def open_records(self, skip_corrupt: bool = False) -> Records:
+    def open_records(self) -> Records:
         """Opens the records of the split, by the index beside the shards as far as it is valid.
 
-        Args:
-          skip_corrupt: whether to continue with the next shard if one is damaged.
-
         Raises:
-          DataError: A shard cannot be read, ends inside a record or has a damaged header.
+          DataError: A shard cannot be read, ends inside a record or has a damaged header, unless these are skipped.
         """
         if self.items:
             return PairRecords(self.items, _GROUP)
         columns = index_file.load(self.directory, self.split, self.shards)
-        index = RecordIndex.walk(self.shards, skip_corrupt, columns)
+        index = RecordIndex.walk(self.shards, self.skip_corrupt_records, columns)
         if len(columns) < len(self.shards) and len(index) >= index_file.WORTH_AN_INDEX:
             logging.info(
                 "An index would open split '%s' faster: deeplab datasets %s --index", self.split, self.directory
@@ -121,6 +120,56 @@ def _signature(paths: Iterable[str]) -> Signature:
     return tuple(signature)
 
 
+class DataSource:
+    """A data set in a folder. Its description is loaded, and its images and masks are listed, at most once.
+
+    Attributes:
+      descriptor: description of the data set.
+    """
+
+    def __init__(self, options: DatasetOptions) -> None:
+        """Loads the description, unless the options have it.
+
+        Raises:
+          OptionError: The data set is unknown.
+        """
+        self._options = options
+        self.descriptor = cast(
+            descriptor_lib.DatasetDescriptor, options.description or descriptor_lib.load(options.name)
+        )
+
+    @functools.cached_property
+    def _folders(self) -> tuple[FolderSource, dict[str, list[pairs.SourceFiles]]] | None:
+        """The folders of images and masks, and the files of each split in them; None for records."""
+        source = find_folders(self._options.name, self._options.directory)
+        return None if source is None else (source, folder_items(source, self.descriptor))
+
+    def split(self, name: str | None = None) -> SegmentationDataset:
+        """Finds the shards of a split, or its images and masks if a description names their folders.
+
+        Args:
+          name: name of the split; None for the split of the options. Its shards must exist; the descriptor need not
+            list it.
+
+        Raises:
+          DataError: The folder is missing or empty, it has no shard of the split, or the shards are not complete; or a
+            folder that the description names has no such split, or a file without a partner.
+        """
+        split = self._options.split if name is None else name
+        directory, skips = str(self._options.directory), self._options.skip_corrupt_records
+        if self._folders is None:
+            folder = description_file.folder_of(directory)
+            shards = find_shards(split, folder, self.descriptor)
+            return SegmentationDataset(self.descriptor, split, folder, shards, skip_corrupt_records=skips)
+        source, splits = self._folders
+        if split not in splits:
+            raise DataError(
+                f"There is no split '{split}' in '{source.options.image_folder}', which '{source.description}' names. "
+                f'Splits there: {", ".join(splits)}.'
+            )
+        return SegmentationDataset(self.descriptor, split, directory, (), tuple(splits[split]), skips)
+
+
 def get_dataset(name: str, split: str, directory: str) -> SegmentationDataset:
     """Finds the shards of a split, or the images and masks if a description names their folders.
 
@@ -129,25 +178,11 @@ def get_dataset(name: str, split: str, directory: str) -> SegmentationDataset:
       split: name of the split. It need not be listed in the descriptor, but its shards must exist.
       directory: folder of the shards, `SPLIT-*`, or of the description; the path of the description is taken, too.
 
-    Returns:
-      The split.
-
     Raises:
       OptionError: The data set is unknown.
-      DataError: The folder is missing or empty, it has no shard of the split, or the shards are not complete; or a
-        folder that the description names has no such split, or a file without a partner.
+      DataError: There is no such split, see `DataSource.split`.
     """
-    dataset = descriptor_lib.load(name)
-    if (source := find_folders(name, directory)) is not None:
-        splits = folder_items(source, dataset)
-        if split not in splits:
-            raise DataError(
-                f"There is no split '{split}' in '{source.options.image_folder}', which '{source.description}' names. "
-                f'Splits there: {", ".join(splits)}.'
-            )
-        return SegmentationDataset(dataset, split, str(directory), (), tuple(splits[split]))
-    folder = description_file.folder_of(str(directory))
-    return SegmentationDataset(dataset, split, folder, find_shards(split, folder, dataset))
+    return DataSource(DatasetOptions(split, directory, name)).split()
 
 
 def find_shards(split: str, folder: str, dataset: descriptor_lib.DatasetDescriptor | None = None) -> tuple[str, ...]:

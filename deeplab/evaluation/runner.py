@@ -16,12 +16,13 @@ from absl import logging
 from deeplab import common, input_preprocess, model, names
 from deeplab.checks import record_check
 from deeplab.core import sessions
-from deeplab.datasets import example, segmentation_dataset
+from deeplab.datasets import example
 from deeplab.datasets.descriptor import DatasetDescriptor
+from deeplab.datasets.segmentation_dataset import SegmentationDataset
 from deeplab.errors import OptionError
 from deeplab.evaluation.engine_run import EngineNetwork, GraphNetwork, Prepared
 from deeplab.inference.network import InferenceNetwork, in_graph
-from deeplab.options import DatasetOptions, ModelOptions, PredictionOptions, ResizeOptions, WindowOptions, crop_sizes
+from deeplab.options import ModelOptions, PredictionOptions, ResizeOptions, WindowOptions, crop_sizes
 from deeplab.system import overlap
 from deeplab.utils import input_generator, train_utils
 from deeplab.wording import option
@@ -34,20 +35,23 @@ Batch = dict[str, np.ndarray]
 
 
 @dataclasses.dataclass(frozen=True)
-class Split:
+class CheckedSplit:
     """A split whose records have been checked.
 
     Attributes:
       descriptor: of the data set.
       reader: reads its records.
       check_result: result of the check of its records.
-      crop_size: height and width into which each of its images fits.
     """
 
     descriptor: DatasetDescriptor
     reader: input_generator.RecordReader
     check_result: record_check.CheckResult
-    crop_size: tuple[int, int]
+
+    @property
+    def ignore_label(self) -> int:
+        """Label of pixels excluded from loss and metrics."""
+        return self.descriptor.ignore_label
 
     @property
     def records(self) -> np.ndarray:
@@ -64,8 +68,29 @@ class Split:
         return [example.parse(self.reader.index.read(record)).image_name for record in self.records]
 
 
+@dataclasses.dataclass(frozen=True)
+class Split(CheckedSplit):
+    """A split for evaluation.
+
+    Attributes:
+      crop_size: height and width into which each of its images fits.
+    """
+
+    crop_size: tuple[int, int]
+
+
+def checked_split(
+    dataset: SegmentationDataset, network: ModelOptions, needs_labels: bool, cache_dir: str | None
+) -> CheckedSplit:
+    """Opens a split and checks all its records; see `open_split` for the arguments."""
+    descriptor = dataset.descriptor
+    check_result = record_check.check(dataset, network.num_classes, needs_labels, cache_dir)
+    reader = input_generator.RecordReader(check_result.index, descriptor.image_channels, descriptor.image_bits)
+    return CheckedSplit(descriptor, reader, check_result)
+
+
 def open_split(
-    dataset: DatasetOptions,
+    dataset: SegmentationDataset,
     network: ModelOptions,
     resize: ResizeOptions,
     needs_labels: bool,
@@ -76,7 +101,7 @@ def open_split(
     """Opens a split and checks it before anything is computed from it.
 
     Args:
-      dataset: which split.
+      dataset: the split.
       network: its classes and crop size must match the split.
       resize: how images are resized before the crop.
       needs_labels: whether each image must have a mask.
@@ -89,8 +114,7 @@ def open_split(
       DataError: The split is missing or damaged, lacks labels, or has an image larger than the crop.
     """
     model.check_options(network)  # before the records, which may take long
-    dataset_split = segmentation_dataset.get_dataset(dataset.name, dataset.split, dataset.directory)
-    descriptor = dataset_split.descriptor
+    descriptor = dataset.descriptor
     if network.num_classes != descriptor.num_classes:
         raise OptionError(
             f"The network has {network.num_classes} classes, the data set '{descriptor.name}' "
@@ -103,23 +127,12 @@ def open_split(
     elif not chooses_crop:
         example = option(crop_field, (513, 513))
         raise OptionError(f'{option(crop_field)} is not set. Give height and width, such as {example}.')
-    index = dataset_split.open_records(dataset.skip_corrupt_records)
-    dataset_split.warn_of_changed_records(index)
-    check_result = record_check.check(
-        dataset_split,
-        descriptor.num_classes,
-        descriptor.ignore_label,
-        dataset.skip_corrupt_records,
-        needs_labels,
-        cache_dir,
-        index,
-    )
+    split = checked_split(dataset, network, needs_labels, cache_dir)
     resized = functools.partial(input_preprocess.size_in_range, resize)
     if crop_size is None:
-        crop_size = _smallest_crop(check_result, network.output_stride, resized)
-    record_check.require_fit(check_result, index, crop_size, network.output_stride, resized, crop_field)
-    reader = input_generator.RecordReader(index, descriptor.image_channels, descriptor.image_bits)
-    return Split(descriptor, reader, check_result, crop_size)
+        crop_size = _smallest_crop(split.check_result, network.output_stride, resized)
+    record_check.require_fit(split.check_result, crop_size, network.output_stride, resized, crop_field)
+    return Split(descriptor, split.reader, split.check_result, crop_size)
 
 
 def require_channels(network: ModelOptions, descriptor: DatasetDescriptor) -> None:

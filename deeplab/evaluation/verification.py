@@ -15,6 +15,7 @@ from absl import logging
 from deeplab.core import moving_average
 from deeplab.core.metrics import ConfusionMatrix, Metrics
 from deeplab.datasets.descriptor import DatasetDescriptor
+from deeplab.datasets.segmentation_dataset import DataSource
 from deeplab.errors import UserError
 from deeplab.evaluation import evaluation_rounds, runner
 from deeplab.inference.network import InferenceNetwork
@@ -232,7 +233,8 @@ def _open(case: VerifyCase, options: VerifyOptions) -> runner.Split:
     """Opens the split for a network; without a crop size that is the smallest into which every image fits."""
     model = case.model
     asked = dataclasses.replace(model, crop_size=None) if options.fits_crop_size else model
-    split = runner.open_split(options.dataset, asked, case.resize, True, options.verify_logdir, chooses_crop=True)
+    data = DataSource(options.dataset).split()
+    split = runner.open_split(data, asked, case.resize, True, options.verify_logdir, chooses_crop=True)
     if model.crop_size is not None and all(np.less_equal(split.crop_size, model.crop_size)):
         return dataclasses.replace(split, crop_size=model.crop_size)
     return split

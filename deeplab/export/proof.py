@@ -10,12 +10,13 @@ from absl import logging
 
 from deeplab import input_preprocess, names
 from deeplab.core import metrics
+from deeplab.datasets import segmentation_dataset
 from deeplab.errors import DataError
 from deeplab.evaluation import differences, runner, split_images
 from deeplab.evaluation.image_results import ImageResults
 from deeplab.export import portable
 from deeplab.inference.runners import Runner
-from deeplab.options import DatasetOptions, ExportOptions
+from deeplab.options import ExportOptions
 from deeplab.registry import ExportFormat, Outputs
 from deeplab.wording import option
 
@@ -80,7 +81,7 @@ class Verification:
         """
         assert options.proof.verify_split is not None and options.proof.dataset_dir is not None
         self._split_name = options.proof.verify_split
-        data = DatasetOptions(self._split_name, options.proof.dataset_dir, dataset)
+        data = segmentation_dataset.get_dataset(dataset, self._split_name, options.proof.dataset_dir)
         self._split = runner.open_split(data, options.model, options.resize, True, None)
         if not self._split.check_result.class_pixels.any():
             raise DataError(

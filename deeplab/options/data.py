@@ -8,7 +8,7 @@ from deeplab.errors import OptionError
 from deeplab.options.fields import Options, declared
 from deeplab.options.parameters import OptionsWithSettings, Settings
 from deeplab.registry.augmentations import AUGMENTATIONS, CROP, Augmentation
-from deeplab.registry.datasets import DATASETS
+from deeplab.registry.datasets import DATASETS, Dataset
 from deeplab.wording import option
 
 IMAGE_FORMATS = ('jpg', 'jpeg', 'png', 'npy')
@@ -39,6 +39,8 @@ class DatasetOptions(Options):
         False,
         'Skip and count records that cannot be read, instead of stopping at the first.',
     )
+    # What `name` names, if it has been loaded, so that it is loaded once. Who changes `name` has to set it to None.
+    description: Dataset | None = dataclasses.field(default=None, repr=False, compare=False)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -85,7 +85,7 @@ def as_dict(options: Any) -> Any:
     """Returns options and the options in them as dictionaries, with the values of all parameters beside the fields."""
     if not dataclasses.is_dataclass(options) or isinstance(options, type):
         return options
-    fields = {field.name: as_dict(getattr(options, field.name)) for field in dataclasses.fields(options)}
+    fields = {field.name: as_dict(getattr(options, field.name)) for field in dataclasses.fields(options) if field.repr}
     if isinstance(options, OptionsWithSettings):
         del fields['settings']
         fields |= {name: getattr(options, name) for name in parameters_of(type(options))}

@@ -19,6 +19,8 @@ from PIL import Image
 from deeplab import common, input_preprocess, names
 from deeplab.core import sessions
 from deeplab.datasets import label_checks
+from deeplab.datasets.segmentation_dataset import DataSource
+from deeplab.evaluation.runner import CheckedSplit
 from deeplab.files import output_files
 from deeplab.options import AugmentOptions, PreviewOptions, TrainOptions
 from deeplab.pictures import drawing, preview_sheet
@@ -62,9 +64,10 @@ def run(options: PreviewOptions) -> PreviewResult:
         file.
     """
     training = options.train
-    train_run.check_options(training)
+    source = DataSource(training.dataset)
+    train_run.check_options(training, source)
     output_files.require_own(options.path, 'PreviewOptions.path', 'an image of deeplab preview', drawing.is_sheet)
-    data = split_input.open_data(training)
+    data = split_input.open_data(training, source)
     for line in label_checks.labels(data.descriptor, data.check_result, training.dataset.split, training.loss):
         logging.warning('%s', line)
     columns = views(training, data)
@@ -95,7 +98,7 @@ def run(options: PreviewOptions) -> PreviewResult:
     return PreviewResult(report, options.path, tuple(float(share) for share in shares), ignored)
 
 
-def views(training: TrainOptions, data: split_input.Data) -> list[View]:
+def views(training: TrainOptions, data: CheckedSplit) -> list[View]:
     """Returns a view of the unchanged record, and one for each augmentation: that augmentation alone, on every record.
 
     An augmentation uses the random numbers of the first epoch of training. If training augments only a share of the
@@ -120,7 +123,7 @@ def views(training: TrainOptions, data: split_input.Data) -> list[View]:
     return views
 
 
-def _steps(training: TrainOptions, data: split_input.Data, augment: AugmentOptions) -> dict[str, input_preprocess.Step]:
+def _steps(training: TrainOptions, data: CheckedSplit, augment: AugmentOptions) -> dict[str, input_preprocess.Step]:
     """Returns the steps of the training with other augmentations, by name."""
     return split_input.input_steps(dataclasses.replace(training, augment=augment), data)
 
@@ -142,7 +145,7 @@ def _crop_size(training: TrainOptions) -> str:
 
 
 def _look(
-    options: PreviewOptions, data: split_input.Data, all_steps: Sequence[list[input_preprocess.Step]]
+    options: PreviewOptions, data: CheckedSplit, all_steps: Sequence[list[input_preprocess.Step]]
 ) -> list[list[preview_sheet.Cell]]:
     """Applies each list of steps to the first records of training; the last list to as many as samples are drawn."""
     images = min(options.images, len(data.records))
@@ -176,7 +179,7 @@ def _cell(batch: dict[str, np.ndarray]) -> preview_sheet.Cell:
     return preview_sheet.Cell(name, pixels, batch[common.LABEL][0, ..., 0])
 
 
-def _shares(samples: Sequence[preview_sheet.Cell], data: split_input.Data) -> tuple[np.ndarray, float]:
+def _shares(samples: Sequence[preview_sheet.Cell], data: CheckedSplit) -> tuple[np.ndarray, float]:
     """Returns each class's share of the labeled pixels, [num_classes], and the share of ignored pixels among all."""
     counts = sum((np.bincount(cell.ids.ravel(), minlength=256) for cell in samples), np.zeros(256, np.int64))
     classes = counts.astype(np.float64)
@@ -185,14 +188,14 @@ def _shares(samples: Sequence[preview_sheet.Cell], data: split_input.Data) -> tu
     return shares, float(counts[data.ignore_label] / max(counts.sum(), 1))
 
 
-def _legend(shares: np.ndarray, ignored: float, data: split_input.Data) -> list[preview_sheet.Class]:
+def _legend(shares: np.ndarray, ignored: float, data: CheckedSplit) -> list[preview_sheet.Class]:
     """Returns the classes with their shares, and the ignored pixels."""
     name, palette = data.descriptor.class_name, data.descriptor.palette
     classes = [preview_sheet.Class(name(i), palette[i], figures) for i, figures in _figures(shares, data)]
     return [*classes, preview_sheet.Class(_IGNORED, None, _ignored_figures(ignored, data))]
 
 
-def _figures(shares: np.ndarray, data: split_input.Data) -> list[tuple[int, str]]:
+def _figures(shares: np.ndarray, data: CheckedSplit) -> list[tuple[int, str]]:
     """Returns classes and their shares in samples and split; of many classes, only those in the samples."""
     pixels = data.check_result.class_pixels.astype(np.float64)
     split = pixels / max(pixels.sum(), 1)
@@ -203,13 +206,13 @@ def _figures(shares: np.ndarray, data: split_input.Data) -> list[tuple[int, str]
     ]
 
 
-def _ignored_figures(share: float, data: split_input.Data) -> str:
+def _ignored_figures(share: float, data: CheckedSplit) -> str:
     """Formats the share of ignored pixels, in samples and split."""
     ignored = data.check_result.ignored_pixels
     return f'{percent(share)} ({percent(ignored / max(ignored + int(data.check_result.class_pixels.sum()), 1))})'
 
 
-def _report(data: split_input.Data, samples: int, shares: np.ndarray, ignored: float) -> str:
+def _report(data: CheckedSplit, samples: int, shares: np.ndarray, ignored: float) -> str:
     """Returns the shares of the classes as text."""
     figures = [(data.descriptor.class_name(i), text) for i, text in _figures(shares, data)]
     hidden = len(shares) - len(figures)

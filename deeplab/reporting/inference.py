@@ -15,6 +15,7 @@ from absl import logging
 from deeplab import common, names
 from deeplab.datasets import example, images
 from deeplab.datasets.descriptor import DatasetDescriptor
+from deeplab.datasets.segmentation_dataset import DataSource
 from deeplab.errors import CheckpointError, DataError
 from deeplab.evaluation import engine_run, runner, scoring, split_images
 from deeplab.evaluation.image_results import ImageResults
@@ -109,7 +110,8 @@ def prepare(path: str, options: EvalOptions, cache_dir: str | None, checks_weigh
     opening.check(source.own_engine or options.engine)
     runner.warn_of_flips(options.prediction)
     model = dataclasses.replace(options.model, crop_size=None) if options.windows else options.model
-    split = runner.open_split(options.dataset, model, options.resize, True, cache_dir, chooses_crop=True)
+    data = DataSource(options.dataset).split()
+    split = runner.open_split(data, model, options.resize, True, cache_dir, chooses_crop=True)
     uses_averages = WeightsChoice(options.use_moving_average, 'EvalOptions.use_moving_average').takes_averages(path)
     options = dataclasses.replace(options, use_moving_average=uses_averages)
     network = InferenceNetwork(

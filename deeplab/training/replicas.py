@@ -12,9 +12,10 @@ from absl import logging
 
 from deeplab.deployment import cluster
 from deeplab.errors import OptionError
+from deeplab.evaluation.runner import CheckedSplit
 from deeplab.names import listed
 from deeplab.options import TrainOptions
-from deeplab.training import resume_changes, run_manifest, split_input, train_loop, training_step
+from deeplab.training import resume_changes, run_manifest, train_loop, training_step
 from deeplab.wording import option
 
 READY = 'replicas/is_ready'
@@ -23,7 +24,7 @@ _REQUIRED = frozenset({'DatasetOptions.name', 'ModelOptions.outputs_to_num_class
 _SHOWN_VARIABLES = 4
 
 
-def facts(options: TrainOptions, data: split_input.Data) -> dict[str, Any]:
+def facts(options: TrainOptions, data: CheckedSplit) -> dict[str, Any]:
     """Returns what a replica trains, as JSON values: options, records, and the variables of the current graph."""
     variables = {variable.op.name: variable.shape.as_list() for variable in tf.compat.v1.global_variables()}
     digest = data.reader.index.facts()['digest']
@@ -104,7 +105,7 @@ class Group:
       remote: the servers that compute; None for this process.
     """
 
-    def __init__(self, options: TrainOptions, data: split_input.Data, step: training_step.TrainStep):
+    def __init__(self, options: TrainOptions, data: CheckedSplit, step: training_step.TrainStep):
         """Adds the coordination to the graph; nothing without a master."""
         self._options = options
         self._data = data

@@ -4,73 +4,39 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
-import numpy as np
 import tensorflow as tf
 from absl import logging
 
 from deeplab import input_preprocess, names
-from deeplab.checks import label_weights, record_check
+from deeplab.checks import label_weights
 from deeplab.core import feature_extractor
-from deeplab.datasets import descriptor, segmentation_dataset
+from deeplab.datasets.segmentation_dataset import DataSource
 from deeplab.errors import DataError
 from deeplab.evaluation import runner
+from deeplab.evaluation.runner import CheckedSplit
 from deeplab.options import TrainOptions
 from deeplab.utils import input_generator
 from deeplab.wording import option
 
 
-class Data(NamedTuple):
-    """A split whose records have been checked.
-
-    Attributes:
-      descriptor: description of the data set.
-      check_result: result of the check of its records.
-      reader: reads its records.
-    """
-
-    descriptor: descriptor.DatasetDescriptor
-    check_result: record_check.CheckResult
-    reader: input_generator.RecordReader
-
-    @property
-    def ignore_label(self) -> int:
-        """Label of pixels excluded from loss and metrics."""
-        return self.descriptor.ignore_label
-
-    @property
-    def records(self) -> np.ndarray:
-        """Numbers of the valid records."""
-        return self.check_result.records
-
-
-def open_data(options: TrainOptions) -> Data:
+def open_data(options: TrainOptions, source: DataSource) -> CheckedSplit:
     """Opens the split and checks all its records, before the graph is built.
 
     Raises:
-      UserError: there is no such data set or split, or its records or masks are invalid.
+      UserError: there is no such split, or its records or masks are invalid.
     """
-    dataset = segmentation_dataset.get_dataset(options.dataset.name, options.dataset.split, options.dataset.directory)
+    dataset = source.split()
     runner.require_channels(options.model, dataset.descriptor)
-    ignore_label = dataset.descriptor.ignore_label
-    index = dataset.open_records(options.dataset.skip_corrupt_records)
-    dataset.warn_of_changed_records(index)
-    check_result = record_check.check(
-        dataset,
-        options.model.num_classes,
-        ignore_label,
-        skip_corrupt_records=options.dataset.skip_corrupt_records,
-        cache_dir=options.train_logdir if options.clones.is_chief else None,
-        index=index,
-    )
-    images = names.counted(len(check_result.records), 'image')
+    cache_dir = options.train_logdir if options.clones.is_chief else None
+    data = runner.checked_split(dataset, options.model, True, cache_dir)
+    images = names.counted(data.num_images, 'image')
     logging.info('Training on %s of %s, split %s.', images, options.dataset.name, dataset.split)
-    kind = (dataset.descriptor.image_channels, dataset.descriptor.image_bits)
-    return Data(dataset.descriptor, check_result, input_generator.RecordReader(index, *kind))
+    return data
 
 
-def with_label_weights(options: TrainOptions, data: Data) -> TrainOptions:
+def with_label_weights(options: TrainOptions, data: CheckedSplit) -> TrainOptions:
     """Returns `options` with automatic label weights computed from the records."""
     if not options.loss.auto_label_weights:
         return options
@@ -91,7 +57,7 @@ def with_label_weights(options: TrainOptions, data: Data) -> TrainOptions:
     return dataclasses.replace(options, loss=loss)
 
 
-def input_steps(options: TrainOptions, data: Data) -> dict[str, input_preprocess.Step]:
+def input_steps(options: TrainOptions, data: CheckedSplit) -> dict[str, input_preprocess.Step]:
     """Returns the preprocessing steps of a training sample, by the names in `input_preprocess`."""
     assert options.model.crop_size is not None
     return input_preprocess.train_steps(
@@ -105,7 +71,7 @@ def input_steps(options: TrainOptions, data: Data) -> dict[str, input_preprocess
 
 
 def build_input(
-    options: TrainOptions, data: Data, first_position: int | tf.Tensor, **own: Any
+    options: TrainOptions, data: CheckedSplit, first_position: int | tf.Tensor, **own: Any
 ) -> input_generator.Pipeline:
     """Builds an input pipeline on this process's CPU, with batches for one clone each.
 

@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from deeplab.core import sessions
 from deeplab.deployment import model_deploy
+from deeplab.evaluation.runner import CheckedSplit
 from deeplab.options import TrainOptions
 from deeplab.system import processors
 from deeplab.training import split_input, train_loop, watch_hooks
@@ -38,7 +39,7 @@ class StepInput(NamedTuple):
 
 def build(
     options: TrainOptions,
-    data: split_input.Data,
+    data: CheckedSplit,
     config: model_deploy.DeploymentConfig,
     global_step: tf.Variable,
     first_step: int,
@@ -61,7 +62,7 @@ def build(
 
 def _on_devices(
     options: TrainOptions,
-    data: split_input.Data,
+    data: CheckedSplit,
     config: model_deploy.DeploymentConfig,
     first_position: int,
     is_watched: tf.Tensor,

@@ -22,8 +22,10 @@ from deeplab.core import (
     scale_losses,
     sessions,
 )
+from deeplab.datasets.segmentation_dataset import DataSource, SegmentationDataset
 from deeplab.deployment import cluster, model_deploy
 from deeplab.errors import OptionError
+from deeplab.evaluation.runner import CheckedSplit
 from deeplab.files import folder_lock, output_files, run_manifests
 from deeplab.options import TrainOptions
 from deeplab.system import memory
@@ -94,16 +96,17 @@ def run(options: TrainOptions) -> TrainResult:
     Raises:
       UserError: options, data or checkpoints are invalid, or the loss is not finite.
     """
-    check_options(options)
+    source = DataSource(options.dataset)
+    validated = check_options(options, source)
     if options.clones.master:  # a server has another working directory
         options = dataclasses.replace(options, train_logdir=os.path.abspath(options.train_logdir))
     if not options.clones.is_chief:  # the folder is task 0's
-        return _run_other(options)
+        return _run_other(options, source)
     with folder_lock.held(options.train_logdir, 'train', _LOGDIR):
-        return _run_chief(options)
+        return _run_chief(options, source, validated)
 
 
-def _run_chief(options: TrainOptions) -> TrainResult:
+def _run_chief(options: TrainOptions, source: DataSource, validated: SegmentationDataset | None) -> TrainResult:
     """Runs a training of this process alone, or as task 0: it restores, writes and validates checkpoints."""
     start = _start(options)
     if start.step >= options.number_of_steps and not validation.is_pending(options, start.step):
@@ -126,14 +129,14 @@ def _run_chief(options: TrainOptions) -> TrainResult:
     )
     if start.checkpoint is None:
         initial_checkpoint.check(options)
-    data = split_input.open_data(options)
+    data = split_input.open_data(options, source)
     options = split_input.with_label_weights(options, data)
     output_files.make_folder(options.train_logdir)  # not before the data is checked
     if not start.step:
         diagnostics.warn(options, data.descriptor, data.check_result)
     bar = train_hooks.ProgressHook(options.number_of_steps, options.batch_size)
     metrics = metrics_file.MetricsHook(options.train_logdir, options.log_steps, options.batch_size)
-    validator = validation.ValidationHook(options, bar, metrics) if options.validation.is_on else None
+    validator = None if validated is None else validation.ValidationHook(options, validated, bar, metrics)
     run_now = _run_manifest(options, data, start.step, validator)
     # When everything is ready, as the newest entry of run.json is the one to be repeated.
     begin = train_hooks.BeginHook(functools.partial(_write_run_manifest, options, run_now))
@@ -141,10 +144,10 @@ def _run_chief(options: TrainOptions) -> TrainResult:
     return TrainResult(_report(result, validator), result.step, result.loss, result.checkpoint, result.status)
 
 
-def _run_other(options: TrainOptions) -> TrainResult:
+def _run_other(options: TrainOptions, source: DataSource) -> TrainResult:
     """Runs a training as another task than 0: it computes steps, and leaves files and checkpoints to task 0."""
     _require_profile_folder(options)
-    data = split_input.open_data(options)
+    data = split_input.open_data(options, source)
     options = split_input.with_label_weights(options, data)
     bar = train_hooks.ProgressHook(options.number_of_steps, options.batch_size)
     result = _train(options, data, Start(), bar)
@@ -178,18 +181,27 @@ def _report(result: train_loop.LoopResult, validator: validation.ValidationHook 
     return f'{done}.{early}{best}' if early or best else done
 
 
-def check_options(options: TrainOptions) -> None:
-    """Raises `OptionError` for invalid options; warns of a crop size that does not suit the output stride."""
+def check_options(options: TrainOptions, source: DataSource) -> SegmentationDataset | None:
+    """Raises `UserError` for invalid options; warns of a crop size that does not suit the output stride.
+
+    Args:
+      options: the training.
+      source: its data set.
+
+    Returns:
+      The validation split, whose records are not read yet; None without validation.
+    """
     model.check_options(options.model)
-    validation.check(options)
+    validated = validation.find_split(options, source)
     scale_losses.check_label_weights(options.loss.label_weights, options.model.num_classes)
     if options.model.crop_size is None:
         raise OptionError(f'Training needs a crop size. Set {option("ModelOptions.crop_size", (513, 513))}')
     train_utils.warn_of_crop_size(options.model.crop_size, options.model.output_stride)
+    return validated
 
 
 def _run_manifest(
-    options: TrainOptions, data: split_input.Data, first_step: int, validator: validation.ValidationHook | None
+    options: TrainOptions, data: CheckedSplit, first_step: int, validator: validation.ValidationHook | None
 ) -> run_manifests.Run:
     """Describes this run; warns of differences from the run that it resumes or repeats."""
     validated = (validator.split.reader.index, validator.split.num_images) if validator else None
@@ -213,7 +225,7 @@ def _write_run_manifest(options: TrainOptions, run_now: run_manifests.Run) -> No
 
 def _train(
     options: TrainOptions,
-    data: split_input.Data,
+    data: CheckedSplit,
     start: Start,
     bar: train_hooks.ProgressHook,
     hooks: Sequence[train_loop.Hook] = (),
@@ -269,7 +281,7 @@ def _train(
 
 
 def _build(
-    options: TrainOptions, data: split_input.Data, config: model_deploy.DeploymentConfig, first_step: int
+    options: TrainOptions, data: CheckedSplit, config: model_deploy.DeploymentConfig, first_step: int
 ) -> TrainGraph:
     """Builds input, clones and training step in the current graph."""
     with config.host_scope():
@@ -298,7 +310,7 @@ def _checkpoint_writer(options: TrainOptions) -> train_loop.Writer:
 
 
 def _hooks(
-    options: TrainOptions, data: split_input.Data, graph: TrainGraph, bar: train_hooks.ProgressHook
+    options: TrainOptions, data: CheckedSplit, graph: TrainGraph, bar: train_hooks.ProgressHook
 ) -> list[train_loop.Hook]:
     """Returns the hooks of every training: log, progress, warnings, summaries, profile, input."""
     hooks: list[train_loop.Hook] = [train_hooks.LogHook(options.log_steps, bar), bar]

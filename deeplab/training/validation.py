@@ -22,13 +22,14 @@ from absl import logging
 
 from deeplab import names
 from deeplab.core import checkpoints
-from deeplab.datasets import label_checks, segmentation_dataset
+from deeplab.datasets import label_checks
+from deeplab.datasets.segmentation_dataset import DataSource, SegmentationDataset
 from deeplab.errors import CheckpointError, DataError
 from deeplab.evaluation import evaluation_rounds, runner
 from deeplab.files import output_files, writing
 from deeplab.files.run_manifests import BEST_FOLDER
 from deeplab.inference.network import InferenceNetwork
-from deeplab.options import DatasetOptions, NasOptions, PredictionOptions, TrainOptions
+from deeplab.options import NasOptions, PredictionOptions, TrainOptions
 from deeplab.system import memory
 from deeplab.system.interrupts import Interrupts
 from deeplab.training import resume_changes
@@ -55,14 +56,18 @@ _SETTINGS = {
 }
 
 
-def check(options: TrainOptions) -> None:
-    """Raises `DataError` if the split does not exist; reads no records, which `ValidationHook` does."""
-    if options.validation.is_on:
-        dataset = _dataset(options)
-        try:
-            segmentation_dataset.get_dataset(dataset.name, dataset.split, dataset.directory)
-        except DataError as error:
-            raise DataError(f'{option("ValidationOptions.split", dataset.split)}: {error}') from None
+def find_split(options: TrainOptions, source: DataSource) -> SegmentationDataset | None:
+    """Returns the validation split, or None without validation; reads no records, which `ValidationHook` does.
+
+    Raises:
+      DataError: the split does not exist.
+    """
+    if not options.validation.is_on:
+        return None
+    try:
+        return source.split(options.validation.split)
+    except DataError as error:
+        raise DataError(f'{option("ValidationOptions.split", options.validation.split)}: {error}') from None
 
 
 def folders(options: TrainOptions) -> list[str]:
@@ -74,12 +79,6 @@ def folders(options: TrainOptions) -> list[str]:
 def is_pending(options: TrainOptions, step: int) -> bool:
     """Returns whether the checkpoint of `step`, with which an earlier run ended, is still to be validated."""
     return options.validation.is_on and step > 0 and step not in _earlier(options, settings_of(options), step)
-
-
-def _dataset(options: TrainOptions) -> DatasetOptions:
-    """Returns the validation split, of the data set that is trained on."""
-    assert options.validation.split is not None
-    return dataclasses.replace(options.dataset, split=options.validation.split)
 
 
 def settings_of(options: TrainOptions, split: runner.Split | None = None) -> dict[str, Any]:
@@ -165,12 +164,17 @@ class ValidationHook(Hook):
     """
 
     def __init__(
-        self, options: TrainOptions, bar: ProgressHook | None = None, metrics: MetricsHook | None = None
+        self,
+        options: TrainOptions,
+        dataset: SegmentationDataset,
+        bar: ProgressHook | None = None,
+        metrics: MetricsHook | None = None,
     ) -> None:
         """Checks the split and builds the network, in a graph of its own.
 
         Args:
           options: the training; `options.validation.is_on`.
+          dataset: the validation split.
           bar: progress bar, which shows the mIoU.
           metrics: gets a line for each validation.
 
@@ -193,7 +197,7 @@ class ValidationHook(Hook):
         )
         self._best_folder = os.path.join(options.train_logdir, BEST_FOLDER)
         self.split = runner.open_split(
-            _dataset(options), network, options.resize, True, self._logdir, True, 'ValidationOptions.crop_size'
+            dataset, network, options.resize, True, self._logdir, True, 'ValidationOptions.crop_size'
         )
         self._settings = settings_of(options, self.split)
         self._warn_of_labels()

@@ -1,5 +1,6 @@
 """Tests for checks/record_check.py."""
 
+import dataclasses
 import json
 import os
 
@@ -21,6 +22,10 @@ def dataset_of(folder, *shards):
     return segmentation_dataset.get_dataset('camvid', 'train', str(folder))
 
 
+def skipping(dataset):
+    return dataclasses.replace(dataset, skip_corrupt_records=True)
+
+
 def message(*arguments, **keywords):
     with pytest.raises(DataError) as caught:
         record_check.check(*arguments, **keywords)
@@ -34,7 +39,7 @@ def test_good_records(tmp_path):
         dataset_files.record(1, 5, 2, label=dataset_files.png(np.zeros((5, 2), np.uint8))),
         dataset_files.record(2, 2, 9, label=dataset_files.png(np.full((2, 9), 2, np.uint8))),
     ]
-    check_result = record_check.check(dataset_of(tmp_path, records[:2], records[2:]), 4, 255)
+    check_result = record_check.check(dataset_of(tmp_path, records[:2], records[2:]), 4)
     assert check_result.records.tolist() == [0, 1, 2]
     assert check_result.sizes.tolist() == [[2, 2], [5, 2], [2, 9]]
     assert check_result.class_pixels.tolist() == [11, 2, 18, 0]
@@ -45,9 +50,9 @@ def test_good_records(tmp_path):
 
 def test_an_ignored_class_counts_as_ignored(tmp_path):
     label = np.array([[0, 1, 1]], np.uint8)
-    check_result = record_check.check(
-        dataset_of(tmp_path, [dataset_files.record(0, 1, 3, label=dataset_files.png(label))]), 2, 0
-    )
+    dataset = dataset_of(tmp_path, [dataset_files.record(0, 1, 3, label=dataset_files.png(label))])
+    descriptor = dataclasses.replace(dataset.descriptor, ignore_label=0)
+    check_result = record_check.check(dataclasses.replace(dataset, descriptor=descriptor), 2)
     assert (check_result.class_pixels.tolist(), check_result.ignored_pixels) == ([0, 2], 1)
     assert check_result.class_image_pixels.tolist() == [0, 2]
 
@@ -57,7 +62,7 @@ def test_order_and_result_do_not_depend_on_the_threads(tmp_path, monkeypatch):
     found = []
     for threads in (1, 4):
         monkeypatch.setattr(processors, 'available_cores', lambda threads=threads: threads)
-        found.append(record_check.check(dataset, 3, 255))
+        found.append(record_check.check(dataset, 3))
     one, four = found
     np.testing.assert_array_equal(one.sizes, four.sizes)
     np.testing.assert_array_equal(one.class_pixels, four.class_pixels)
@@ -71,16 +76,16 @@ def test_a_check_takes_what_was_begun_for_it_alone(tmp_path, monkeypatch):
     begun = {}
     monkeypatch.setattr(child_process, 'begin', lambda name, work: begun.update({name: work()}))
     monkeypatch.setattr(child_process, 'result', lambda name: begun.pop(name, None))
-    expected = record_check.check(dataset, 3, 255)
+    expected = record_check.check(dataset, 3)
     record_check.begin(options, 3, True, None)
     with monkeypatch.context() as patch:
         patch.setattr(check_cache, 'inspect', None)  # is not called
-        found = record_check.check(dataset, 3, 255)
+        found = record_check.check(dataset, 3)
     np.testing.assert_array_equal(found.class_pixels, expected.class_pixels)
     assert found.records.tolist() == [0, 1, 2]
     record_check.begin(options, 200, True, None)  # another check, of which this one takes nothing
-    assert 'ids that are neither among the 1 classes' in message(dataset, 1, 255)
-    record_check.check(dataset, 3, 255, cache_dir=str(tmp_path))
+    assert 'ids that are neither among the 1 classes' in message(dataset, 1)
+    record_check.check(dataset, 3, cache_dir=str(tmp_path))
     record_check.begin(options, 3, True, str(tmp_path))
     assert list(begun.values()) == [None]  # the result is cached
 
@@ -94,7 +99,7 @@ def test_ids_outside_the_classes_are_named(tmp_path):
         [dataset_files.record(0)],
         [dataset_files.record(1), dataset_files.record(2, label=dataset_files.png(label))],
     )
-    assert message(dataset, 3, 255) == (
+    assert message(dataset, 3) == (
         "1 of 3 records of split 'train' has a mask with ids that are neither among the 3 classes (0 to 2) nor "
         "ignore_label 255: 'image_2' (train-00001-of-00002.tfrecord, record 1): id 7 on 5 pixels, id 200 on 1 "
         'pixels. Set num_classes or ignore_label in the description of the data set (name), or fix the masks.'
@@ -105,7 +110,7 @@ def test_ids_that_show_what_went_wrong(tmp_path):
     """All masks together show it even if one alone does not; another num_classes is the last explanation."""
     levels = [np.full((6, 8), level, np.uint8) for level in (0, 127, 254)]
     records = [dataset_files.record(seed, label=dataset_files.png(label)) for seed, label in enumerate(levels)]
-    text = message(dataset_of(tmp_path, records), 3, 255)
+    text = message(dataset_of(tmp_path, records), 3)
     for part in (
         "'image_1' (train-00000-of-00001.tfrecord, record 1): id 127 on 48 pixels",
         "'image_2' (train-00000-of-00001.tfrecord, record 2): id 254 on 48 pixels",
@@ -119,7 +124,7 @@ def test_ids_that_show_what_went_wrong(tmp_path):
 def test_many_problems_are_counted_and_the_first_shown(tmp_path):
     bad = [dataset_files.record(seed, label=dataset_files.png(np.full((6, 8), 9, np.uint8))) for seed in range(5)]
     small = dataset_files.record(5, label=dataset_files.png(dataset_files.ids(3, 8)))
-    text = message(dataset_of(tmp_path, [*bad, small]), 3, 255)
+    text = message(dataset_of(tmp_path, [*bad, small]), 3)
     assert "1 of 6 records of split 'train' has a mask of another size than the image: " in text
     assert "'image_5' (train-00000-of-00001.tfrecord, record 5): image 6 x 8, mask 3 x 8. Resize the masks" in text
     assert "5 of 6 records of split 'train' have a mask with ids" in text
@@ -129,29 +134,25 @@ def test_many_problems_are_counted_and_the_first_shown(tmp_path):
 
 def test_palette_and_color_masks(tmp_path):
     text = message(
-        dataset_of(tmp_path, [dataset_files.record(0, label=dataset_files.palette_png(dataset_files.ids()))]), 3, 255
+        dataset_of(tmp_path, [dataset_files.record(0, label=dataset_files.palette_png(dataset_files.ids()))]), 3
     )
     assert 'has a mask with a palette' in text and "'image_0' (" in text
     assert 'remove_gt_colormap' in text
-    text = message(
-        dataset_of(tmp_path, [dataset_files.record(0, label=dataset_files.png(dataset_files.pixels()))]), 3, 255
-    )
+    text = message(dataset_of(tmp_path, [dataset_files.record(0, label=dataset_files.png(dataset_files.pixels()))]), 3)
     assert 'mask in color' in text and "'image_0' (train-00000-of-00001.tfrecord, record 0): RGB" in text
     deep = dataset_files.deep_png(np.ones((6, 8, 1), np.uint16))
-    assert "has a mask of 16 bits: 'image_0'" in message(
-        dataset_of(tmp_path, [dataset_files.record(0, label=deep)]), 3, 255
-    )
+    assert "has a mask of 16 bits: 'image_0'" in message(dataset_of(tmp_path, [dataset_files.record(0, label=deep)]), 3)
 
 
 def test_a_split_without_masks(tmp_path):
     dataset = dataset_of(tmp_path, [dataset_files.record(0, label=None), dataset_files.record(1, label=None)])
-    assert message(dataset, 3, 255) == (
+    assert message(dataset, 3) == (
         "2 of 2 records of split 'train' have no mask: 'image_0' (train-00000-of-00001.tfrecord, record 0); "
         "'image_1' (train-00000-of-00001.tfrecord, record 1). Add masks with the names of the images "
         '(without masks, a split can be visualized without error maps, but neither trained on nor evaluated), then '
         'build the records again.'
     )
-    check_result = record_check.check(dataset, 3, 255, needs_labels=False)
+    check_result = record_check.check(dataset, 3, needs_labels=False)
     assert check_result.records.tolist() == [0, 1]
     assert check_result.class_pixels.tolist() == [0, 0, 0]
 
@@ -164,12 +165,12 @@ def test_without_need_masks_are_not_judged(tmp_path):
             dataset_files.record(1, label=b'rubbish'),
         ],
     )
-    assert len(record_check.check(dataset, 3, 255, needs_labels=False).records) == 2
+    assert len(record_check.check(dataset, 3, needs_labels=False).records) == 2
 
 
 def test_no_record_at_all(tmp_path):
     dataset = dataset_of(tmp_path, [], [])
-    assert message(dataset, 3, 255) == f"The shards of split 'train' in '{tmp_path}' contain no records."
+    assert message(dataset, 3) == f"The shards of split 'train' in '{tmp_path}' contain no records."
 
 
 def corrupt_dataset(folder):
@@ -197,10 +198,10 @@ def corrupt_dataset(folder):
 def test_corrupt_records_are_refused_together(tmp_path):
     dataset = corrupt_dataset(tmp_path)
     assert 'train-00001-of-00002.tfrecord, record 2: the file ends 1 bytes before the end of the record' in message(
-        dataset, 3, 255
+        dataset, 3
     )
     dataset_files.write_shard(tmp_path / 'train-00001-of-00002.tfrecord', [])
-    text = message(dataset, 3, 255)
+    text = message(dataset, 3)
     for part in (
         '4 of 6 records',
         'train-00000-of-00002.tfrecord, record 1: its checksum',
@@ -237,7 +238,7 @@ def test_corrupt_records_are_refused_together(tmp_path):
     ],
 )
 def test_each_corrupt_record_is_named(tmp_path, record, text):
-    assert text in message(dataset_of(tmp_path, [record]), 3, 255)
+    assert text in message(dataset_of(tmp_path, [record]), 3)
 
 
 def test_names_of_images_are_escaped_and_cut(tmp_path):
@@ -246,9 +247,7 @@ def test_names_of_images_are_escaped_and_cut(tmp_path):
         example.encode(image[:-9], 'png', name, 6, 8, 3, dataset_files.png(dataset_files.ids()))
         for name in ('a\n\x1b[2J', 'x' * 5000)
     ]
-    found = record_check.check(
-        dataset_of(tmp_path, [dataset_files.record(0), *bad]), 3, 255, skip_corrupt_records=True
-    ).corrupt
+    found = record_check.check(skipping(dataset_of(tmp_path, [dataset_files.record(0), *bad])), 3).corrupt
     assert len(found) == 2
     assert all(text.isprintable() and len(text) < 400 for text in found)
     assert r"'a\n\x1b[2J' (" in found[0]
@@ -256,11 +255,10 @@ def test_names_of_images_are_escaped_and_cut(tmp_path):
 
 def test_corrupt_records_are_skipped_and_counted(tmp_path, caplog):
     dataset = corrupt_dataset(tmp_path)
-    index = record_index.RecordIndex.walk(dataset.shards, skip_corrupt=True)
-    check_result = record_check.check(dataset, 3, 255, skip_corrupt_records=True, index=index)
+    check_result = record_check.check(skipping(dataset), 3)
     assert check_result.records.tolist() == [0, 4, 6, 7]
     assert len(check_result.corrupt) == 5
-    assert [index.name_of(record) for record in check_result.records[-2:]] == [
+    assert [check_result.index.name_of(record) for record in check_result.records[-2:]] == [
         'train-00001-of-00002.tfrecord, record 0',
         'train-00001-of-00002.tfrecord, record 1',
     ]
@@ -269,7 +267,7 @@ def test_corrupt_records_are_skipped_and_counted(tmp_path, caplog):
 
 def test_nothing_left_after_skipping(tmp_path):
     dataset = dataset_of(tmp_path, [b'no example'])
-    text = message(dataset, 3, 255, skip_corrupt_records=True)
+    text = message(skipping(dataset), 3)
     assert f"split 'train' in '{tmp_path}'" in text and 'train-00000-of-00001.tfrecord, record 0' in text
 
 
@@ -277,13 +275,13 @@ def test_wrong_masks_are_not_skipped(tmp_path):
     dataset = dataset_of(
         tmp_path, [dataset_files.record(0), dataset_files.record(1, label=dataset_files.png(dataset_files.ids(3, 8)))]
     )
-    assert 'another size' in message(dataset, 3, 255, skip_corrupt_records=True)
+    assert 'another size' in message(skipping(dataset), 3)
 
 
 def test_check_result_is_kept_until_something_changes(tmp_path, monkeypatch):
     dataset = dataset_of(tmp_path / 'records', [dataset_files.record(0), dataset_files.record(1)])
     cache = tmp_path / 'log' / 'deep'
-    first = record_check.check(dataset, 3, 255, cache_dir=str(cache))
+    first = record_check.check(dataset, 3, cache_dir=str(cache))
     (kept,) = cache.iterdir()
     with np.load(kept) as content:
         assert content['records'].tolist() == [0, 1]
@@ -291,49 +289,48 @@ def test_check_result_is_kept_until_something_changes(tmp_path, monkeypatch):
     reads = []
     read = record_index.RecordIndex.read
     monkeypatch.setattr(record_index.RecordIndex, 'read', lambda self, n: reads.append(n) or read(self, n))
-    again = record_check.check(dataset, 3, 255, cache_dir=str(cache))
+    again = record_check.check(dataset, 3, cache_dir=str(cache))
     assert reads == []
     np.testing.assert_array_equal(again.sizes, first.sizes)
     np.testing.assert_array_equal(again.class_pixels, first.class_pixels)
     np.testing.assert_array_equal(again.class_image_pixels, first.class_image_pixels)
     assert (again.ignored_pixels, again.corrupt) == (first.ignored_pixels, first.corrupt)
 
-    record_check.check(dataset, 4, 255, cache_dir=str(cache))  # other arguments
+    record_check.check(dataset, 4, cache_dir=str(cache))  # other arguments
     assert len(reads) == 2
     os.utime(dataset.shards[0], ns=(1, 1))  # another file
-    record_check.check(dataset, 3, 255, cache_dir=str(cache))
+    record_check.check(dataset, 3, cache_dir=str(cache))
     assert len(reads) == 4
     for path in cache.iterdir():
         path.write_bytes(path.read_bytes()[:-9])  # a broken check_result is none
-    record_check.check(dataset, 3, 255, cache_dir=str(cache))
+    record_check.check(dataset, 3, cache_dir=str(cache))
     assert len(reads) == 6
     content = kept.read_bytes().replace(b'PK\x01\x02-\x03-', b'PK\x01\x02-\x03\x7f')  # of a later version
     kept.write_bytes(content)
-    record_check.check(dataset, 3, 255, cache_dir=str(cache))
+    record_check.check(dataset, 3, cache_dir=str(cache))
     assert len(reads) == 8
 
 
 def test_bad_records_leave_no_check_result(tmp_path):
     dataset = dataset_of(tmp_path / 'records', [dataset_files.record(0, label=None)])
-    message(dataset, 3, 255, cache_dir=str(tmp_path / 'log'))
+    message(dataset, 3, cache_dir=str(tmp_path / 'log'))
     assert not (tmp_path / 'log').exists()
 
 
 def test_a_folder_that_cannot_keep_the_check_result_is_no_error(tmp_path):
     dataset = dataset_of(tmp_path / 'records', [dataset_files.record(0)])
     (tmp_path / 'file').touch()
-    assert len(record_check.check(dataset, 3, 255, cache_dir=str(tmp_path / 'file')).records) == 1
+    assert len(record_check.check(dataset, 3, cache_dir=str(tmp_path / 'file')).records) == 1
 
 
 def test_images_beyond_the_crop_are_named(tmp_path):
     dataset = dataset_of(
         tmp_path, [dataset_files.record(0, 20, 30), dataset_files.record(1, 50, 20), dataset_files.record(2, 10, 33)]
     )
-    index = record_index.RecordIndex.walk(dataset.shards)
-    check_result = record_check.check(dataset, 3, 255, index=index)
-    record_check.require_fit(check_result, index, (50, 33))
+    check_result = record_check.check(dataset, 3)
+    record_check.require_fit(check_result, (50, 33))
     with pytest.raises(DataError) as caught:
-        record_check.require_fit(check_result, index, (33, 32), output_stride=8)
+        record_check.require_fit(check_result, (33, 32), output_stride=8)
     assert str(caught.value) == (
         "Image 'image_1' (train-00000-of-00001.tfrecord, record 1) is 50 x 20 pixels (height x width), larger than "
         'crop_size=(33, 32); 2 of 3 images are. Set crop_size=(57, 33).'
@@ -344,8 +341,8 @@ def test_images_beyond_the_crop_are_named(tmp_path):
     ):
         names = wording.flag_names(names_in_messages(cli.find_program(program)))
         with names, pytest.raises(DataError, match=f'larger than {flag}=33,32; .* Set {flag}=57,33.'):
-            record_check.require_fit(check_result, index, (33, 32), 8, field=field)
-    record_check.require_fit(check_result, index, (25, 17), resized=lambda height, width: (height // 2, width // 2))
+            record_check.require_fit(check_result, (33, 32), 8, field=field)
+    record_check.require_fit(check_result, (25, 17), resized=lambda height, width: (height // 2, width // 2))
 
 
 def dataset_for(folder, channels, bits, *contents):
@@ -396,7 +393,7 @@ class TestImages:
         ],
     )
     def test_good_ones(self, tmp_path, caplog, channels, bits, contents):
-        check_result = record_check.check(dataset_for(tmp_path, channels, bits, *contents), 3, 255)
+        check_result = record_check.check(dataset_for(tmp_path, channels, bits, *contents), 3)
         assert check_result.sizes.tolist() == [[6, 8]] * len(contents)
         assert caplog.text == ''
 
@@ -404,7 +401,7 @@ class TestImages:
         dataset = dataset_for(
             tmp_path, 4, 8, dataset_files.npy(values(4)), dataset_files.png(values(3)), dataset_files.npy(values(5))
         )
-        text = message(dataset, 3, 255)
+        text = message(dataset, 3)
         for part in (
             "2 of 3 records of split 'train' have channels other than the 4 of the data set",
             "'image_1' (train-00000-of-00001.tfrecord, record 1): 3;",
@@ -418,32 +415,32 @@ class TestImages:
         [(1, dataset_files.deep_png(values(1, np.uint16))), (3, dataset_files.npy(values(3, np.uint16)))],
     )
     def test_sixteen_bits_in_a_data_set_of_eight(self, tmp_path, channels, content):
-        text = message(dataset_for(tmp_path, channels, 8, content), 3, 255, needs_labels=False)
+        text = message(dataset_for(tmp_path, channels, 8, content), 3, needs_labels=False)
         assert "has 16 bits, but the data set has 8: 'image_0'" in text
         assert text.endswith('Set "image_bits": 16 in the description of the data set (name).')
 
     def test_png_files_that_have_always_lost_bits_are_worth_a_warning(self, tmp_path, caplog):
         deep = dataset_files.deep_png(values(3, np.uint16))
-        record_check.check(dataset_for(tmp_path, 3, 8, deep, dataset_files.png(values(3))), 3, 255)
+        record_check.check(dataset_for(tmp_path, 3, 8, deep, dataset_files.png(values(3))), 3)
         assert "1 of 2 images of split 'train' have 16 bits, of which the 8 lower ones are lost." in caplog.text
 
     def test_an_array_that_should_be_a_png(self, tmp_path):
         assert 'an image stored as a NumPy array, which PNG could hold' in message(
-            dataset_for(tmp_path, 3, 8, dataset_files.npy(values(3))), 3, 255
+            dataset_for(tmp_path, 3, 8, dataset_files.npy(values(3))), 3
         )
 
     def test_the_check_result_is_that_of_these_channels(self, tmp_path):
         dataset = dataset_for(tmp_path, 1, 16, dataset_files.png(values(1)[..., 0]))
-        record_check.check(dataset, 3, 255, cache_dir=str(tmp_path))
+        record_check.check(dataset, 3, cache_dir=str(tmp_path))
         (tmp_path / 'it.json').write_text('{"num_classes": 3, "image_channels": 2}')
         other = segmentation_dataset.get_dataset(str(tmp_path / 'it.json'), 'train', str(tmp_path))
-        assert 'other than the 2' in message(other, 3, 255, cache_dir=str(tmp_path))
+        assert 'other than the 2' in message(other, 3, cache_dir=str(tmp_path))
 
 
 def test_samples_of_few_bits_are_ids(tmp_path):
     label = np.array([[0, 1, 1]], np.uint8)
     records = [dataset_files.record(0, 1, 3, label=dataset_files.few_bit_png(label, bits)) for bits in (1, 2, 4)]
-    assert record_check.check(dataset_of(tmp_path, records), 2, 255).class_pixels.tolist() == [3, 6]
+    assert record_check.check(dataset_of(tmp_path, records), 2).class_pixels.tolist() == [3, 6]
 
 
 def test_an_orientation_that_explains_a_size_is_named(tmp_path):
@@ -452,13 +449,13 @@ def test_an_orientation_that_explains_a_size_is_named(tmp_path):
         dataset_files.record(0),
         dataset_files.record(1, image=turned, label=dataset_files.png(dataset_files.ids(8, 6))),
     ]
-    text = message(dataset_of(tmp_path, records), 3, 255)
+    text = message(dataset_of(tmp_path, records), 3)
     for part in ("'image_1' (", 'image 6 x 8, mask 8 x 6', 'EXIF orientation 6', '8 x 6', 'Build the records again'):
         assert part in text
 
 
 def test_orientations_in_records_are_warned_of(tmp_path, caplog):
     turned = dataset_files.with_exif(dataset_files.jpeg(dataset_files.pixels(6, 8)), dataset_files.exif(3))
-    record_check.check(dataset_of(tmp_path, [dataset_files.record(0), dataset_files.record(1, image=turned)]), 3, 255)
+    record_check.check(dataset_of(tmp_path, [dataset_files.record(0), dataset_files.record(1, image=turned)]), 3)
     (line,) = [each.getMessage() for each in caplog.records if 'EXIF' in each.getMessage()]
     assert line.startswith("1 of 2 images of split 'train'")

@@ -160,7 +160,7 @@ def test_the_data_set_is_that_of_the_training_where_the_records_state_none(logdi
     (logdir / 'best').mkdir()
     of_dataset(logdir, 'camvid')
     values = parsed(program, logdir / place)
-    assert to_options.model_of_dataset(values).num_classes == 11
+    assert to_options.dataset_and_model(values)[1].num_classes == 11
     assert f'Flag from {logdir}/run.json, as it is not given: --dataset=camvid' in values.notes
     assert parsed(program, logdir / place, '--dataset=cityscapes')['dataset'] == 'cityscapes'
     assert parsed(program, logdir, '--preset=xception65_ade20k_train')['dataset'] == 'ade20k'
@@ -224,7 +224,7 @@ def test_a_program_that_is_started_before_the_training_takes_its_flags(program, 
     assert made.model.depth_multiplier == 1.0
     with pytest.raises(DataError):  # records that do not exist are no reason to wait
         late_run.awaited(cli.find_program(program), values, made)
-    monkeypatch.setattr(segmentation_dataset, 'get_dataset', lambda *arguments: None)
+    monkeypatch.setattr(segmentation_dataset.DataSource, 'split', lambda source: None)
 
     def begin(directory, wait):
         assert (directory, wait.timeout_secs) == (str(folder), 30)

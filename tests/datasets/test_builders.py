@@ -520,7 +520,7 @@ def test_camvid_is_built_and_found_good(tmp_path):
         digests.append({name: (output / name).read_bytes() for name in shards(output)})
     assert {split: part['images'] for split, part in summary['splits'].items()} == {'train': 30, 'val': 30}
     assert digests[0] == digests[1]
-    check_result = record_check.check(segmentation_dataset.get_dataset('camvid', 'val', str(output)), 11, 255)
+    check_result = record_check.check(segmentation_dataset.get_dataset('camvid', 'val', str(output)), 11)
     assert len(check_result.records) == 30
     assert check_result.sizes.max(axis=0).tolist() == [360, 480]
     assert check_result.class_pixels.sum() + check_result.ignored_pixels == 30 * 360 * 480

@@ -1,5 +1,6 @@
 """Data sets that are read from images and masks. Covers datasets/pair_records.py."""
 
+import dataclasses
 import json
 import pathlib
 
@@ -91,10 +92,9 @@ def test_only_changed_files_are_checked_again_and_their_sums_are_kept(tmp_path, 
     def check():
         reads.clear()
         dataset = segmentation_dataset.get_dataset(path, 'train', str(tmp_path / 'data'))
-        records = dataset.open_records()
-        found = record_check.check(dataset, 3, 255, cache_dir=str(tmp_path / 'log'), index=records)
+        found = record_check.check(dataset, 3, cache_dir=str(tmp_path / 'log'))
         count = len(reads)
-        return found, records.facts()['digest'], count, len(reads) - count
+        return found, found.index.facts()['digest'], count, len(reads) - count
 
     first, digest, count, more = check()
     assert (count, more) == (len(first.records), 0)
@@ -124,7 +124,7 @@ def test_masks_are_checked_again_if_the_table_of_their_colors_changes(tmp_path):
 
     def pixels():
         dataset = segmentation_dataset.get_dataset(str(path), 'train', str(tmp_path))
-        return record_check.check(dataset, 3, 255, cache_dir=str(tmp_path / 'log')).class_pixels.tolist()
+        return record_check.check(dataset, 3, cache_dir=str(tmp_path / 'log')).class_pixels.tolist()
 
     first = pixels()
     (tmp_path / 'colors.txt').write_text('0 255 0 a\n128 64 0 b\n0 0 0 c\n')
@@ -208,8 +208,8 @@ def test_a_file_that_is_missing_later_is_named(tmp_path):
     dataset = segmentation_dataset.get_dataset(path, 'val', str(tmp_path / 'data'))
     pathlib.Path(dataset.items[1].label).unlink()
     with pytest.raises(DataError, match=f"Cannot read '{dataset.items[1].label}'"):
-        record_check.check(dataset, 3, 255)
-    found = record_check.check(dataset, 3, 255, skip_corrupt_records=True)
+        record_check.check(dataset, 3)
+    found = record_check.check(dataclasses.replace(dataset, skip_corrupt_records=True), 3)
     assert len(found.corrupt) == 1 and 1 not in found.records
 
 

@@ -114,7 +114,7 @@ def test_checks_are_repeated_for_changed_shards_alone(tmp_path, monkeypatch):
     def check():
         reads.clear()
         dataset = segmentation_dataset.get_dataset('camvid', 'train', str(tmp_path))
-        return record_check.check(dataset, 3, 255, cache_dir=str(tmp_path / 'log'))
+        return record_check.check(dataset, 3, cache_dir=str(tmp_path / 'log'))
 
     check()
     assert len(reads) == 8

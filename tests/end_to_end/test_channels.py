@@ -140,7 +140,7 @@ def with_every_change(kind, folder):
 def test_samples_with_every_change(tmp_path):
     training = with_every_change('deep_gray', tmp_path)
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-        pipeline = split_input.build_input(training, split_input.open_data(training), 0)
+        pipeline = split_input.build_input(training, training_setup.opened(training), 0)
         session.run(pipeline.initializer)
         images = session.run(pipeline.samples)[common.IMAGE]
     assert images.shape == (2, 17, 33, 1)

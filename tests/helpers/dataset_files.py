@@ -8,7 +8,7 @@ import zlib
 import numpy as np
 from PIL import Image
 
-from deeplab.datasets import example, tfrecord
+from deeplab.datasets import descriptor, example, segmentation_dataset, tfrecord
 
 CAMVID = pathlib.Path(__file__).parents[3] / 'shared/data/camvid'
 PALETTE = [value for color in range(256) for value in (color, 255 - color, 7 * color % 256)]
@@ -147,3 +147,17 @@ def write_voc(root: pathlib.Path, lists: dict[str, list[str]], image_format: str
         'image_format': image_format,
         'output_dir': str(root / 'records'),
     }
+
+
+def openings(monkeypatch) -> list[str]:
+    """The loads of descriptions, and the splits that are found and opened, in order, from now on."""
+    noted: list[str] = []
+
+    def note(owner, name, text):
+        real = getattr(owner, name)
+        monkeypatch.setattr(owner, name, lambda *arguments: noted.append(text(*arguments)) or real(*arguments))
+
+    note(descriptor, 'load', lambda name: f'load {name}')
+    note(segmentation_dataset, 'find_shards', lambda split, *more: f'find {split}')
+    note(segmentation_dataset.SegmentationDataset, 'open_records', lambda dataset: f'open {dataset.split}')
+    return noted

@@ -24,6 +24,7 @@ import tempfile
 
 from deeplab import common
 from deeplab.core import layers
+from deeplab.datasets.segmentation_dataset import DataSource
 from deeplab.options import (
     AsppOptions,
     AugmentOptions,
@@ -65,6 +66,13 @@ def options(data: DatasetOptions, logdir, steps: int = 6, **changes) -> TrainOpt
         model, data, str(logdir), optimizer=RATE, batch_size=2, number_of_steps=steps, log_steps=1, seed=3
     )
     return dataclasses.replace(known, **changes)
+
+
+def opened(options: TrainOptions):
+    """The checked split of a training."""
+    from deeplab.training import split_input
+
+    return split_input.open_data(options, DataSource(options.dataset))
 
 
 _runs = {}  # results of `trained`, by what was trained

@@ -13,6 +13,7 @@ from deeplab import cli, common
 from deeplab.checks import check_cache
 from deeplab.datasets import descriptor
 from deeplab.errors import DataError, OptionError, OutputError
+from deeplab.evaluation.runner import CheckedSplit
 from deeplab.options import AugmentOptions, PreviewOptions, ResizeOptions
 from deeplab.programs import preview
 from deeplab.training import split_input
@@ -47,7 +48,7 @@ def options(data, tmp_path, augment=EVERYTHING, **changes):
 def batches(training, count):
     """Images and labels from the training input pipeline, in order."""
     with tf.Graph().as_default():
-        pipeline = split_input.build_input(training, split_input.open_data(training), 0)
+        pipeline = split_input.build_input(training, training_setup.opened(training), 0)
         with tf.compat.v1.Session() as session:
             session.run(pipeline.initializer)
             for _ in range(count):
@@ -167,7 +168,7 @@ def test_of_many_classes_those_in_the_samples_are_shown():
     shares = np.zeros(100)
     shares[[3, 77]] = 0.5
     check_result = types.SimpleNamespace(class_pixels=np.ones(100, np.int64))
-    data = split_input.Data(descriptor.DatasetDescriptor('many', 100), check_result, None)
+    data = CheckedSplit(descriptor.DatasetDescriptor('many', 100), None, check_result)
     assert preview._figures(shares, data) == [(3, '50% (1.0%)'), (77, '50% (1.0%)')]
 
 

@@ -19,6 +19,7 @@ from deeplab import train
 from deeplab.checks import label_weights, record_check
 from deeplab.core import checkpoints, moving_average, sessions
 from deeplab.datasets import segmentation_dataset
+from deeplab.datasets.segmentation_dataset import DataSource
 from deeplab.deployment import model_deploy
 from deeplab.errors import CheckpointError, DataError, NonFiniteError, OptionError
 from deeplab.options import (
@@ -142,7 +143,7 @@ def test_each_scale_of_an_image_pyramid_has_its_sum_of_losses(data, tmp_path):
 def histograms(data):
     """Pixels of each class, and those of the images that have it."""
     dataset = segmentation_dataset.get_dataset(data.name, data.split, data.directory)
-    check_result = record_check.check(dataset, 3, 255)
+    check_result = record_check.check(dataset, 3)
     return check_result.class_pixels, check_result.class_image_pixels
 
 
@@ -387,7 +388,7 @@ class TestBadInput:
     def test_crop_that_is_not_a_multiple_plus_one_warns(self, data, tmp_path, caplog):
         options = training_setup.options(data, tmp_path / 'log', 1)
         options = dataclasses.replace(options, model=dataclasses.replace(options.model, crop_size=(20, 33)))
-        train_run.check_options(options)
+        train_run.check_options(options, DataSource(options.dataset))
         assert 'crop_size=(20, 33) is not a multiple' in caplog.text
         assert 'sizes are 17,33 and 33,33.' in caplog.text
 

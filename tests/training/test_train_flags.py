@@ -59,7 +59,7 @@ ADAM = {
 
 def _input_graph(options):
     with tf.Graph().as_default() as graph:
-        split_input.build_input(options, split_input.open_data(options), 0)
+        split_input.build_input(options, training_setup.opened(options), 0)
     return graph.as_graph_def()
 
 

@@ -15,6 +15,7 @@ from deeplab import eval as eval_program
 from deeplab.cli.program import names_in_messages
 from deeplab.core import checkpoints
 from deeplab.core.metrics import ConfusionMatrix
+from deeplab.datasets.segmentation_dataset import DataSource
 from deeplab.errors import DataError, OptionError, OutOfMemoryError
 from deeplab.evaluation import evaluation_rounds
 from deeplab.options import EvalOptions, ResizeOptions, ValidationOptions, WaitOptions
@@ -53,6 +54,17 @@ def figures(logdir):
     """Content of each metrics-STEP.json by step."""
     found = [json.loads(path.read_text()) for path in pathlib.Path(logdir, 'eval').glob('metrics-*.json')]
     return {content['global_step']: content for content in sorted(found, key=lambda content: content['global_step'])}
+
+
+def test_the_description_is_loaded_and_each_split_opened_once(data, tmp_path, monkeypatch):
+    opened = dataset_files.openings(monkeypatch)
+    line = [f'--dataset={data.name}', f'--dataset_dir={data.directory}', f'--train_logdir={tmp_path}/log']
+    network = ['--model_variant=tiny', '--train_crop_size=17,33', '--aspp_convs_filters=8', '--train_batch_size=2']
+    steps = ['--training_number_of_steps=2', '--eval_split=val', '--eval_every=1']
+    chosen = cli.options_of('train', [*line, *network, *steps])
+    train.run(chosen)
+    assert opened == [f'load {data.name}', 'find val', 'find train', 'open train', 'open val']
+    assert set(figures(tmp_path / 'log')) == {1, 2}
 
 
 def use_figures(monkeypatch, by_step):
@@ -163,9 +175,13 @@ def test_a_resume_remembers_the_best_and_the_count(data, tmp_path, monkeypatch):
     assert checkpoints.newest(str(logdir / 'best')).endswith('model.ckpt-6')
 
 
+def hook_of(chosen):
+    return validation.ValidationHook(chosen, validation.find_split(chosen, DataSource(chosen.dataset)))
+
+
 def validate_saved(chosen, folder, *steps):
     """Validates checkpoints of these steps, each with the step alone in it, until training would end."""
-    hook = validation.ValidationHook(chosen)
+    hook = hook_of(chosen)
     hook.begin(None, steps[0] - 1)
     for step in steps:
         assert hook.stop_reason() is None
@@ -198,7 +214,7 @@ def test_who_takes_the_best_away_begins_anew(data, tmp_path, monkeypatch):
     assert checkpoints.newest(str(best)) == str(best / 'model.ckpt-5')
     assert 'the best was 0.4500 at step 5' in validate_saved(chosen, tmp_path, 7).stop_reason()
     (best / 'model.ckpt-5.index').write_bytes(b'damaged')
-    hook = validation.ValidationHook(chosen)
+    hook = hook_of(chosen)
     hook.begin(None, 7)
     assert hook.score.best is None and hook.stop_reason() is None
 
@@ -347,7 +363,7 @@ def test_a_folder_without_links(tmp_path, monkeypatch):
 def test_a_signal_breaks_a_validation_off(data, tmp_path, monkeypatch, caplog):
     use_figures(monkeypatch, {2: 0.5})
     chosen = options(data, tmp_path / 'log')
-    hook = validation.ValidationHook(chosen)
+    hook = hook_of(chosen)
     hook.begin(None, 0)
 
     class Stopping:
@@ -371,7 +387,7 @@ def test_a_validation_for_which_the_memory_is_not_enough(data, tmp_path, monkeyp
 
 def test_images_for_which_the_memory_is_not_enough(data, tmp_path, monkeypatch):
     """They are refused before the first step, whose own memory counts, too."""
-    hook = validation.ValidationHook(options(data, tmp_path / 'log', batch_size=1, crop_size=(1025, 2049)))
+    hook = hook_of(options(data, tmp_path / 'log', batch_size=1, crop_size=(1025, 2049)))
     need = hook._task.network.memory_need()
     monkeypatch.setattr(memory, 'free', lambda: need.certain + (1 << 20))
     hook.check_memory(memory.Need(need.activations, 0))
@@ -394,7 +410,7 @@ def test_the_memory_of_validations_is_compared_before_the_first_step(data, tmp_p
 def new_hook(chosen, monkeypatch):
     """A hook without a network, for validations with the figures of `use_figures`."""
     monkeypatch.setattr(validation, 'InferenceNetwork', lambda *arguments: None)
-    return validation.ValidationHook(chosen)
+    return hook_of(chosen)
 
 
 def validate(hook, monkeypatch, steps, behind=0):
@@ -443,11 +459,11 @@ def test_masks_on_which_every_figure_is_false(data, tmp_path, monkeypatch, caplo
     )
     monkeypatch.setattr(validation, 'InferenceNetwork', lambda *arguments: None)
     chosen = options(data, tmp_path / 'log')
-    validation.ValidationHook(chosen)
+    hook_of(chosen)
     line = "The masks of split 'val' contain only the ids 0 and 255"
     assert caplog.text.count(line) == 1
     (tmp_path / 'log' / 'eval' / 'metrics-2.json').write_text('{"global_step": 2, "miou": 1.0, "split": "val"}')
-    validation.ValidationHook(chosen)
+    hook_of(chosen)
     assert caplog.text.count(line) == 1
 
 

@@ -21,9 +21,9 @@ from absl import logging
 from PIL import Image
 
 from deeplab import names
-from deeplab.datasets import descriptor as descriptors
 from deeplab.datasets import example, tfrecord
 from deeplab.datasets.descriptor import DatasetDescriptor
+from deeplab.datasets.segmentation_dataset import DataSource
 from deeplab.errors import OptionError
 from deeplab.files import output_files, writing
 from deeplab.options import AUTO_ENGINE, BenchmarkOptions, DatasetOptions
@@ -118,9 +118,8 @@ def _dataset(options: BenchmarkOptions, folder: str) -> DatasetOptions:
     crop_size = options.train.model.crop_size
     assert crop_size is not None
     logging.info('Without %s, generated images are used.', option('DatasetOptions.directory'))
-    return dataclasses.replace(
-        dataset, directory=write_records(folder, dataset.split, descriptors.load(dataset.name), crop_size)
-    )
+    descriptor = DataSource(dataset).descriptor
+    return dataclasses.replace(dataset, directory=write_records(folder, dataset.split, descriptor, crop_size))
 
 
 def write_records(folder: str, split: str, descriptor: DatasetDescriptor, size: tuple[int, int]) -> str:

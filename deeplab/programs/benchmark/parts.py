@@ -11,9 +11,9 @@ import tensorflow as tf
 
 from deeplab import common, vis
 from deeplab.core import sessions
-from deeplab.datasets import segmentation_dataset
 from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.datasets.record_index import Records
+from deeplab.datasets.segmentation_dataset import DataSource
 from deeplab.evaluation import runner
 from deeplab.files import written_files
 from deeplab.options import ResizeOptions
@@ -32,9 +32,8 @@ def measure(request: PartsRequest) -> Parts:
     Raises:
       UserError: there is no such split, or a record cannot be read.
     """
-    data = segmentation_dataset.get_dataset(request.dataset.name, request.dataset.split, request.dataset.directory)
-    index = data.open_records(request.dataset.skip_corrupt_records)
-    return Parts(_reading(data.descriptor, index), _writing(data.descriptor, request))
+    data = DataSource(request.dataset).split()
+    return Parts(_reading(data.descriptor, data.open_records()), _writing(data.descriptor, request))
 
 
 def _reading(descriptor: DatasetDescriptor, index: Records) -> float:
