@@ -7,7 +7,6 @@ scene parsing challenge names the 150 classes.
 
 from __future__ import annotations
 
-import functools
 import json
 import os
 from collections.abc import Mapping, Sequence
@@ -25,14 +24,12 @@ _INDICES = 26 * 256  # red is at most 255
 _SHOWN = 5  # number of names that a message lists
 
 
-@functools.cache
-def class_names() -> dict[str, int]:
-    """Returns the class of each of the 150 names, as the release writes them."""
-    return {_plain(name): number for number, name in enumerate(SYNONYMS, start=1)}
-
-
 def _plain(name: str) -> str:
     return ' '.join(name.lower().split())
+
+
+# The class of each of the 150 names, as the release writes them.
+CLASS_IDS = {_plain(name): number for number, name in enumerate(SYNONYMS, start=1)}
 
 
 def load_map(path: str, names: Sequence[str]) -> dict[int, int]:
@@ -101,8 +98,7 @@ class ReleaseMasks:
             lost = [int(index) for index in np.unique(indices) if index and int(index) not in named]
             if lost:
                 raise DataError(f"its object {lost[0]} is not in '{beside}'; set a class map")
-            class_ids = class_names()
-            classes = {index: class_ids.get(name, 0) for index, name in named.items()}
+            classes = {index: CLASS_IDS.get(name, 0) for index, name in named.items()}
         table = np.zeros(_INDICES, np.uint8)
         for index, class_id in classes.items():
             table[index] = class_id
@@ -149,9 +145,8 @@ def require_known_names(paths: Sequence[str]) -> None:
     Args:
       paths: some of the files.
     """
-    class_ids = class_names()
     names = {name for path in paths for name in names_of(path).values()}
-    if names and not names & class_ids.keys():
+    if names and not names & CLASS_IDS.keys():
         shown = '; '.join(sorted(names)[:_SHOWN])
         raise DataError(
             f'None of the objects in the JSON files has a name of the 150 classes: {shown}. Set a class map.'

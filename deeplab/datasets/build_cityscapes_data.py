@@ -12,7 +12,6 @@ if __name__ == '__main__':  # first, so that help and errors do not wait for Ten
 
     sys.exit(start.main(['build_cityscapes_data', *sys.argv[1:]]))
 
-import dataclasses
 import pathlib
 import sys
 from collections.abc import Mapping
@@ -35,22 +34,10 @@ _SOURCES: Mapping[str, mask_sources.MaskSource | None] = {
 }
 
 
-@dataclasses.dataclass(frozen=True)
-class _Kind:
-    """A kind of annotations.
-
-    Attributes:
-      folder: folder of the masks.
-      splits: the folders of the images of each split.
-    """
-
-    folder: str
-    splits: Mapping[str, tuple[str, ...]]
-
-
-_KINDS = {
-    'fine': _Kind('gtFine', {'train_fine': ('train',), 'val_fine': ('val',), 'test_fine': ('test',)}),
-    'coarse': _Kind('gtCoarse', {'train_coarse': ('train', 'train_extra'), 'val_coarse': ('val',)}),
+# By kind of annotations: the folder of the masks, and the folders of the images of each split.
+_KINDS: Mapping[str, tuple[str, Mapping[str, tuple[str, ...]]]] = {
+    'fine': ('gtFine', {'train_fine': ('train',), 'val_fine': ('val',), 'test_fine': ('test',)}),
+    'coarse': ('gtCoarse', {'train_coarse': ('train', 'train_extra'), 'val_coarse': ('val',)}),
 }
 
 
@@ -79,8 +66,8 @@ def find_items(options: BuildCityscapesOptions) -> dict[str, list[pairs.SourceFi
     """
     build_data.require_folder(options.cityscapes_root, 'BuildCityscapesOptions.cityscapes_root')
     root = pathlib.Path(options.cityscapes_root)
-    kind = _KINDS[options.annotations]
-    images = {folder: _images(root, folder, options) for inner in kind.splits.values() for folder in inner}
+    mask_folder, folders_of = _KINDS[options.annotations]
+    images = {folder: _images(root, folder, options) for inner in folders_of.values() for folder in inner}
     if not any(images.values()):
         hint = ''
         for city in sorted((root / 'leftImg8bit').glob('*/*')):
@@ -88,10 +75,10 @@ def find_items(options: BuildCityscapesOptions) -> dict[str, list[pairs.SourceFi
         pattern = f'leftImg8bit/{{{",".join(images)}}}/*/*{_IMAGE_SUFFIX}.{options.image_format}'
         raise DataError(
             f"There is no image in '{root}', searched for as {pattern}.{hint} "
-            f'Set {option("BuildCityscapesOptions.cityscapes_root")} to the folder of leftImg8bit and {kind.folder}.'
+            f'Set {option("BuildCityscapesOptions.cityscapes_root")} to the folder of leftImg8bit and {mask_folder}.'
         )
     splits = {}
-    for split, inner in kind.splits.items():
+    for split, inner in folders_of.items():
         for folder in inner:
             if not images[folder]:
                 logging.warning(
@@ -99,7 +86,7 @@ def find_items(options: BuildCityscapesOptions) -> dict[str, list[pairs.SourceFi
                 )
         paths = [path for folder in inner for path in images[folder]]
         if paths:
-            splits[split] = _items(split, paths, root / kind.folder, options)
+            splits[split] = _items(split, paths, root / mask_folder, options)
     return splits
 
 

@@ -24,7 +24,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import IO, Any, TypeVar
 
 import numpy as np
 import tqdm
@@ -119,18 +119,21 @@ def write_split(
     _require_no_other_set(folder, split, num_shards)
     shards = _planned(items, split, folder, num_shards, (num_classes, ignore_label))
     finished = build_journal.find(output_dir, split, shards)
-    missing = [shard for shard in shards if shard.path not in finished]
     allowed = None if num_classes is None else MaskIds(num_classes, ignore_label)
     total = Totals()
-    with _made_folder(folder), _atomic(output_dir, split, shards, finished) as build, contextlib.ExitStack() as stack:
-        wanted = [item for shard in missing for item in shard.items]
+    written = _atomic(output_dir, split, shards, finished)
+    with _made_folder(folder), written as (journal, temporary), contextlib.ExitStack() as stack:
+        wanted = [item for shard in shards if shard.path not in finished for item in shard.items]
         read = in_order(lambda item: pairs.read(item, allowed), wanted, num_workers)
         read = stack.enter_context(contextlib.closing(read))
         progress = tqdm.tqdm(read, split, len(wanted), unit='image', leave=False, disable=None)
         progress = stack.enter_context(contextlib.closing(progress))
         records = iter(progress)
         for shard in shards:
-            total.merge(build.add(shard, records))
+            path = temporary.get(shard.path, shard.path)
+            totals = _write_shard(shard, path, finished, records)
+            build_journal.add(journal, shard, path, totals)
+            total.merge(totals)
     total.log_turns(split, len(items))
     for line in label_checks.built(total.counts, num_classes, ignore_label, split):
         logging.warning('%s', line)
@@ -339,33 +342,18 @@ def _planned(
     ]
 
 
-class _Build:
-    """Writes the shards of a split that are not finished, and the journal of all."""
-
-    def __init__(
-        self, journal: build_journal.Writer, names: Mapping[str, str], finished: Mapping[str, build_journal.Finished]
-    ) -> None:
-        """Keeps where files are written, by their final paths."""
-        self._journal, self._names, self._finished = journal, names, finished
-
-    def add(self, shard: Shard, records: Iterator[BuiltRecord]) -> Totals:
-        """Writes a shard unless it is finished; returns its totals.
-
-        Args:
-          shard: the shard.
-          records: the records of all shards that are not finished, from this one on.
-        """
-        path = self._names.get(shard.path, shard.path)
-        if shard.path in self._finished:
-            totals = self._finished[shard.path].totals
-        else:
-            totals = Totals()
-            with open(path, 'wb') as file:
-                for pair in itertools.islice(records, len(shard.items)):
-                    file.write(pair.record)
-                    totals.add(pair)
-        self._journal.add(shard, path, totals)
-        return totals
+def _write_shard(
+    shard: Shard, path: str, finished: Mapping[str, build_journal.Finished], records: Iterator[BuiltRecord]
+) -> Totals:
+    """Writes a shard of the first of `records` to a path, unless it is finished; returns its totals."""
+    if shard.path in finished:
+        return finished[shard.path].totals
+    totals = Totals()
+    with open(path, 'wb') as file:
+        for pair in itertools.islice(records, len(shard.items)):
+            file.write(pair.record)
+            totals.add(pair)
+    return totals
 
 
 @contextlib.contextmanager
@@ -389,8 +377,11 @@ def _made_folder(folder: pathlib.Path) -> Iterator[None]:
 @contextlib.contextmanager
 def _atomic(
     folder: str, split: str, shards: Sequence[Shard], finished: Mapping[str, build_journal.Finished]
-) -> Iterator[_Build]:
-    """Yields what writes shards under temporary names; they are renamed at the end, or removed after an error."""
+) -> Iterator[tuple[IO[str], Mapping[str, str]]]:
+    """Yields the journal, and the temporary path of each shard to write.
+
+    The files are renamed at the end, or removed after an error.
+    """
     journal = build_journal.path_of(folder, split)
     written = [shard.path for shard in shards if shard.path not in finished or finished[shard.path].path != shard.path]
     try:
@@ -399,7 +390,7 @@ def _atomic(
             for path in finished.keys() & names.keys():
                 os.replace(finished[path].path, names[path])
             with open(temporaries[-1], 'w', encoding='utf-8') as stream:
-                yield _Build(build_journal.Writer(stream), names, finished)
+                yield stream, names
     except OSError as error:
         text, fix = f"Cannot write '{error.filename or shards[0].path}': {error.strerror}.", 'Set'
         if error.errno in _FULL:

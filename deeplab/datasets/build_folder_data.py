@@ -126,17 +126,15 @@ def _find_annotated(options: BuildFolderOptions, given: Classes) -> tuple[Classe
     names = given.names
     if names is None and given.dataset is not None and given.dataset.class_names is not None:
         names = tuple(given.dataset.class_names)
-    annotated = annotated_items.find(options, names, given.ignore_label)
-    count = len(annotated.classes.names)
+    labeled, splits = annotated_items.find(options, names, given.ignore_label)
+    count = len(labeled.names)
     if given.count not in (None, count) and names is None:
         raise OptionError(
             f'The numbers of classes disagree: {given.count} by the options, {count} by the annotations '
-            f'({", ".join(annotated.classes.names)}).'
+            f'({", ".join(labeled.names)}).'
         )
-    classes = dataclasses.replace(
-        given, count=count, names=annotated.classes.names, table=None, palette=annotated.classes.palette()
-    )
-    return classes, annotated.splits
+    classes = dataclasses.replace(given, count=count, names=labeled.names, table=None, palette=labeled.palette())
+    return classes, splits
 
 
 def read_classes(options: BuildFolderOptions) -> Classes:

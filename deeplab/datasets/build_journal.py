@@ -154,31 +154,26 @@ def _log(split: str, total: int, kept: int, reasons: Mapping[str, int]) -> None:
         logging.info("Split '%s': %d existing shards are built again: %s.", split, number, reason)
 
 
-class Writer:
-    """Writes the journal of a build."""
+def add(journal: IO[str], shard: Shard, file: str, totals: Totals) -> None:
+    """Adds a line for a shard to a journal.
 
-    def __init__(self, stream: IO[str]) -> None:
-        self._stream = stream
-
-    def add(self, shard: Shard, file: str, totals: Totals) -> None:
-        """Adds a line for a shard.
-
-        Args:
-          shard: the shard.
-          file: present path of the file.
-          totals: totals over its records.
-        """
-        stat = os.stat(file)
-        entry = {
-            'shard': os.path.basename(shard.path),
-            'inputs': shard.inputs,
-            'file': os.path.basename(file),
-            'size': stat.st_size,
-            'modified': stat.st_mtime_ns,
-            'tally': totals.as_dict(),
-        }
-        self._stream.write(json.dumps(entry) + '\n')
-        self._stream.flush()
+    Args:
+      journal: the journal.
+      shard: the shard.
+      file: present path of the file.
+      totals: totals over its records.
+    """
+    stat = os.stat(file)
+    entry = {
+        'shard': os.path.basename(shard.path),
+        'inputs': shard.inputs,
+        'file': os.path.basename(file),
+        'size': stat.st_size,
+        'modified': stat.st_mtime_ns,
+        'tally': totals.as_dict(),
+    }
+    journal.write(json.dumps(entry) + '\n')
+    journal.flush()
 
 
 def remove_leftovers(folder: str, split: str) -> None:

@@ -12,7 +12,6 @@ if __name__ == '__main__':  # first, so that help and errors do not wait for Ten
 
     sys.exit(start.main(['build_mapillary_data', *sys.argv[1:]]))
 
-import dataclasses
 import os
 import pathlib
 import sys
@@ -32,19 +31,6 @@ _SPLITS = {'train': 'training', 'val': 'validation', 'test': 'testing'}
 _MOST_LABELS = 255
 
 
-@dataclasses.dataclass(frozen=True)
-class _Labels:
-    """The labels in a configuration file.
-
-    Attributes:
-      dataset: the data set, whose classes are the evaluated labels in their order.
-      source: converts masks of labels to masks of classes.
-    """
-
-    dataset: descriptor.DatasetDescriptor
-    source: mask_sources.MaskSource
-
-
 def run(options: BuildMapillaryOptions) -> dict[str, Any]:
     """Writes the splits train, val and test whose images exist, and the description of the data set.
 
@@ -59,10 +45,8 @@ def run(options: BuildMapillaryOptions) -> dict[str, Any]:
     """
     build_data.require_folder(options.mapillary_root, 'BuildMapillaryOptions.mapillary_root')
     version, config = _config(options)
-    labels = read_labels(config, version)
-    return build_data.write_known(
-        find_items(options, version, labels.source), options, labels.dataset, DEFAULT_NUM_SHARDS
-    )
+    dataset, source = read_labels(config, version)
+    return build_data.write_known(find_items(options, version, source), options, dataset, DEFAULT_NUM_SHARDS)
 
 
 def _config(options: BuildMapillaryOptions) -> tuple[str, str]:
@@ -80,12 +64,16 @@ def _config(options: BuildMapillaryOptions) -> tuple[str, str]:
     )
 
 
-def read_labels(path: str, version: str) -> _Labels:
+def read_labels(path: str, version: str) -> tuple[descriptor.DatasetDescriptor, mask_sources.MaskSource]:
     """Reads a configuration file.
 
     Args:
       path: the file.
       version: version of the annotations, for the name of the data set.
+
+    Returns:
+      The data set, whose classes are the evaluated labels in their order, and what converts masks of labels to masks
+      of classes.
 
     Raises:
       DataError: It cannot be read, or has no list of labels with color, readable name and whether they are evaluated.
@@ -120,7 +108,7 @@ def read_labels(path: str, version: str) -> _Labels:
         )
     except OptionError as error:
         raise DataError(f"Cannot use '{path}': {error}") from None
-    return _Labels(dataset, mask_sources.IdTable(ids))
+    return dataset, mask_sources.IdTable(ids)
 
 
 def find_items(

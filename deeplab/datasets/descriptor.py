@@ -108,7 +108,7 @@ class DatasetDescriptor(Dataset):
         for key, kind, check in (
             ('class_names', 'names', _is_text),
             ('categories', 'names', _is_text),
-            ('eval_ids', 'whole numbers from 0 to 255', _is_byte),
+            ('eval_ids', 'whole numbers from 0 to 255', lambda value: _is_int(value, 0, 255)),
         ):
             values = getattr(self, key)
             if values is not None:
@@ -171,10 +171,6 @@ class DatasetDescriptor(Dataset):
 
 def _is_int(value: Any, least: int, most: int) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
-
-
-def _is_byte(value: Any) -> bool:
-    return _is_int(value, 0, 255)
 
 
 def _is_text(value: Any) -> bool:

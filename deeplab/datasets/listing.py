@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 from collections.abc import Sequence
@@ -90,7 +91,11 @@ def in_folder(directory: str) -> list[FolderFacts]:
     if data_set is not None:
         return [data_set]
     folders = [entry.path for entry in inner if entry.is_dir() and not entry.name.startswith('.')]
-    return [facts for folder in folders if (facts := _look_if_readable(folder)) is not None]
+    data_sets = []
+    for folder in folders:
+        with contextlib.suppress(OSError):
+            data_sets.append(_look(folder))
+    return [facts for facts in data_sets if facts is not None]
 
 
 def write_indexes(directory: str) -> list[str]:
@@ -116,13 +121,6 @@ def write_indexes(directory: str) -> list[str]:
     path = description_file.write(directory, None, facts)
     is_written = all(description_file.split_facts(path).get(name) == fact for name, fact in facts.items())
     return [*written, path] if is_written else written  # a description that a user wrote is not touched
-
-
-def _look_if_readable(folder: str) -> FolderFacts | None:
-    try:
-        return _look(folder)
-    except OSError:
-        return None
 
 
 def _look(folder: str) -> FolderFacts | None:

@@ -81,9 +81,9 @@ def test_class_maps_that_are_wrong(tmp_path, line):
 
 def test_names_of_the_classes():
     known = descriptor.load('ade20k').class_names
-    for name, class_id in ade20k_release.class_names().items():
+    for name, class_id in ade20k_release.CLASS_IDS.items():
         assert known[class_id] in name.split(', ')
-    assert sorted(ade20k_release.class_names().values()) == list(range(1, 151))
+    assert sorted(ade20k_release.CLASS_IDS.values()) == list(range(1, 151))
 
 
 def test_mistakes(tmp_path):

@@ -27,9 +27,9 @@ def killed_build(items, folder, shards):
     """Builds in a child process that ends at once, as if killed, when it has finished a number of shards."""
     child = os.fork()
     if not child:
-        add = build_data._Build.add
-        build_data._Build.add = lambda self, shard, records: (
-            os._exit(9) if f'-0000{shards}-' in shard.path else add(self, shard, records)
+        write = build_data._write_shard
+        build_data._write_shard = lambda shard, *more: (
+            os._exit(9) if f'-0000{shards}-' in shard.path else write(shard, *more)
         )
         try:
             build(items, folder)
@@ -123,13 +123,13 @@ def test_warnings_of_masks_do_not_depend_on_what_was_kept(tmp_path, caplog):
 
 def test_a_full_disk_says_what_is_needed_and_nothing_is_left(tmp_path, monkeypatch):
     items = make_items(tmp_path, 4)
-    add = build_data._Build.add
+    write = build_data._write_shard
 
-    def full(self, shard, records):
-        add(self, shard, records)
+    def full(*arguments):
+        write(*arguments)
         raise OSError(errno.ENOSPC, 'No space left on device')
 
-    monkeypatch.setattr(build_data._Build, 'add', full)
+    monkeypatch.setattr(build_data, '_write_shard', full)
     with pytest.raises(
         DataError, match=r"No space left.* 'train' needs about [\d.]+ kB; [\d.]+ .B are free.*output_dir"
     ):

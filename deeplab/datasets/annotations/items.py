@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import collections
-import dataclasses
 import os
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -25,21 +24,10 @@ _LONGEST = 500  # characters of such a text
 _BESIDE_IMAGES = ('annotations', 'ann', 'labels')  # folders that often lie beside a folder of images
 
 
-@dataclasses.dataclass(frozen=True)
-class Annotated:
-    """The records of annotated images.
-
-    Attributes:
-      classes: the classes.
-      splits: the records of each split.
-    """
-
-    classes: LabelClasses
-    splits: dict[str, list[pairs.SourceFiles]]
-
-
-def find(options: BuildFolderOptions, names: Sequence[str] | None, ignore_label: int) -> Annotated:
-    """Reads annotations, and finds their images.
+def find(
+    options: BuildFolderOptions, names: Sequence[str] | None, ignore_label: int
+) -> tuple[LabelClasses, dict[str, list[pairs.SourceFiles]]]:
+    """Reads annotations, and finds their images; returns the classes, and the records of each split.
 
     Args:
       options: the input.
@@ -66,7 +54,10 @@ def find(options: BuildFolderOptions, names: Sequence[str] | None, ignore_label:
         stem: AnnotationMask(annotated, file, classes)
         for stem, (annotated, file) in sorted(zip(stems, images, strict=True), key=lambda pair: pair[0])
     }
-    items = {stem: _item(stem, mask) for stem, mask in masks.items()}
+    items = {
+        stem: pairs.SourceFiles(mask.image, mask.path, stem, mask, labelme.embedded_image if mask.is_embedded else None)
+        for stem, mask in masks.items()
+    }
     named = {stem: mask.annotated.split for stem, mask in masks.items()}
     bare = search.beside(files)
     used = {id(annotated) for annotated, _ in images}
@@ -74,13 +65,7 @@ def find(options: BuildFolderOptions, names: Sequence[str] | None, ignore_label:
     without = [os.path.splitext(path)[0] for path in unmatched] if options.allow_unmatched else []
     splits = folder_splits.split(list(items), options, named, without)
     _log(annotations, [annotated for annotated, _ in images], bare, options)
-    return Annotated(classes, {split: [items[stem] for stem in stems] for split, stems in splits.items()})
-
-
-def _item(name: str, mask: AnnotationMask) -> pairs.SourceFiles:
-    """Returns the record of an annotated image."""
-    embedded = labelme.embedded_image if mask.is_embedded else None
-    return pairs.SourceFiles(mask.image, mask.path, name, mask, embedded)
+    return classes, {split: [items[stem] for stem in stems] for split, stems in splits.items()}
 
 
 def log_drawing(

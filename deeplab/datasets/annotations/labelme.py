@@ -11,15 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from deeplab.datasets.annotations import reading
+from deeplab.datasets.annotations import rasterizer, reading
 from deeplab.datasets.annotations.reading import Document, Format
 from deeplab.datasets.annotations.shapes import (
     AnnotatedImage,
     AnnotationSet,
     Bitmap,
-    Box,
     Ellipse,
     Filling,
+    Geometry,
     Polygon,
     Shape,
 )
@@ -67,7 +67,7 @@ def _parse(document: Document) -> AnnotationSet:
     return AnnotationSet(NAME, [image], left_out=left_out)
 
 
-def _geometry(shape: Mapping[str, Any]) -> Polygon | Box | Ellipse | Bitmap | None:
+def _geometry(shape: Mapping[str, Any]) -> Geometry | None:
     """Returns the area of a shape; None if it has none."""
     kind = shape.get('shape_type')
     if kind not in AREAS:
@@ -79,8 +79,7 @@ def _geometry(shape: Mapping[str, Any]) -> Polygon | Box | Ellipse | Bitmap | No
         raise DataError(f'its shape_type is {kind}, which has two points, but it has {len(points)}')
     (x0, y0), (x1, y1) = points[:2].tolist()
     if kind == 'rectangle':
-        (left, top), (right, bottom) = points.min(0).tolist(), points.max(0).tolist()
-        return Box(left, top, right, bottom)
+        return rasterizer.whole_pixels(points)
     if kind == 'circle':
         radius = math.hypot(x1 - x0, y1 - y0)
         return Ellipse(x0, y0, radius, radius, with_border=True)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from PIL import Image, ImageDraw
 
 from deeplab.datasets.annotations import run_lengths
-from deeplab.datasets.annotations.shapes import Bitmap, Box, Ellipse, Filling, Geometry, Polygon, Shape
+from deeplab.datasets.annotations.shapes import Bitmap, Ellipse, Filling, Geometry, Polygon, Shape
 from deeplab.errors import DataError, OptionError
 from deeplab.names import shown
 
@@ -108,8 +109,6 @@ def region_of(geometry: Geometry, size: tuple[int, int]) -> tuple[Region, bool]:
             covered |= draw_ring(ring, window)
         for hole in geometry.holes:
             covered &= ~draw_ring(hole, window)
-    elif isinstance(geometry, Box):
-        covered = _drawn('rectangle', np.array(bounds).reshape(2, 2), window)
     elif geometry.with_border:
         covered = _drawn('ellipse', np.array(bounds).reshape(2, 2), window)
     else:
@@ -137,12 +136,16 @@ def box(x: float, y: float, width: float, height: float, rotation: float = 0.0, 
     return Polygon((corners,))
 
 
-def _bounds(geometry: Polygon | Box | Ellipse) -> tuple[float, float, float, float]:
+def whole_pixels(points: np.ndarray) -> Polygon:
+    """Returns the smallest upright rectangle around points, [n, 2], whose last row and column are covered, too."""
+    (left, top), (right, bottom) = points.min(0), points.max(0)
+    corners = np.array([(left, top), (right, top), (right, bottom), (left, bottom)])
+    return Polygon((corners,), filling=Filling.BORDER)
+
+
+def _bounds(geometry: Polygon | Ellipse) -> tuple[float, float, float, float]:
     """Returns the first and last x and y: left, top, right, bottom."""
-    if isinstance(geometry, Box):
-        left, right = sorted((geometry.left, geometry.right))
-        top, bottom = sorted((geometry.top, geometry.bottom))
-    elif isinstance(geometry, Ellipse):
+    if isinstance(geometry, Ellipse):
         angle = math.radians(geometry.rotation)
         half_width = math.hypot(geometry.radius_x * math.cos(angle), geometry.radius_y * math.sin(angle))
         half_height = math.hypot(geometry.radius_x * math.sin(angle), geometry.radius_y * math.cos(angle))
@@ -197,11 +200,6 @@ def _of_centers(ring: np.ndarray, window: tuple[int, int, int, int]) -> np.ndarr
     return np.logical_xor.accumulate(toggled, axis=1)[:, :width]
 
 
-def _with_border(ring: np.ndarray, window: tuple[int, int, int, int]) -> np.ndarray:
-    """Returns the pixels of a window that Pillow fills for a polygon with its outline: [h, w] bool."""
-    return _drawn('polygon', ring, window)
-
-
 def _of_coco(ring: np.ndarray, window: tuple[int, int, int, int]) -> np.ndarray:
     """Returns the pixels of a window that pycocotools fills for a polygon: [h, w] bool."""
     left, top, right, bottom = window
@@ -214,9 +212,6 @@ def _of_coco(ring: np.ndarray, window: tuple[int, int, int, int]) -> np.ndarray:
     ends = np.cumsum(run_lengths.of_coco_text(packed['counts'])) - left * bottom
     counts = np.diff(np.maximum(ends, 0), prepend=0)
     return run_lengths.alternating(counts, bottom, right - left, by_columns=True)[top:]
-
-
-_POLYGONS = {Filling.CENTERS: _of_centers, Filling.BORDER: _with_border, Filling.COCO: _of_coco}
 
 
 def require_pycocotools() -> Any:
@@ -251,6 +246,13 @@ def _drawn(what: str, points: np.ndarray, window: tuple[int, int, int, int]) -> 
     image = Image.new('L', (right - left, bottom - top))
     getattr(ImageDraw.Draw(image), what)([(int(x), int(y)) for x, y in whole], outline=1, fill=1)
     return np.asarray(image, bool)
+
+
+_POLYGONS: Mapping[Filling, Callable[[np.ndarray, tuple[int, int, int, int]], np.ndarray]] = {
+    Filling.CENTERS: _of_centers,
+    Filling.BORDER: functools.partial(_drawn, 'polygon'),
+    Filling.COCO: _of_coco,
+}
 
 
 def _of_ellipse(ellipse: Ellipse, window: tuple[int, int, int, int]) -> np.ndarray:

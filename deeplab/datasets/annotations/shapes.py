@@ -45,23 +45,6 @@ class Polygon:
 
 
 @dataclasses.dataclass(frozen=True)
-class Box:
-    """An upright rectangle of whole pixels, its last row and column included.
-
-    Attributes:
-      left: x of the first column.
-      top: y of the first row.
-      right: x of the last column.
-      bottom: y of the last row.
-    """
-
-    left: float
-    top: float
-    right: float
-    bottom: float
-
-
-@dataclasses.dataclass(frozen=True)
 class Ellipse:
     """An ellipse.
 
@@ -97,7 +80,7 @@ class Bitmap:
     top: int = 0
 
 
-Geometry = Polygon | Box | Ellipse | Bitmap
+Geometry = Polygon | Ellipse | Bitmap
 
 
 @dataclasses.dataclass(frozen=True)

@@ -18,7 +18,6 @@ from deeplab.datasets.annotations.shapes import (
     AnnotatedImage,
     AnnotationSet,
     Bitmap,
-    Box,
     Filling,
     Geometry,
     Label,
@@ -103,10 +102,7 @@ def _geometry(entry: Mapping[str, Any]) -> Geometry | None:
     if kind != 'rectangle':
         return None
     outline = np.round(reading.points(entry['points']['exterior']))
-    if len(outline) < 2:
-        return None
-    (left, top), (right, bottom) = outline.min(0).tolist(), outline.max(0).tolist()
-    return Box(left, top, right, bottom)
+    return rasterizer.whole_pixels(outline) if len(outline) > 1 else None
 
 
 def _polygon(points: Mapping[str, Any]) -> Polygon | None:

@@ -41,7 +41,7 @@ def mask_of(item):
 
 def failure(path, names=None, kind=DataError, **more):
     with pytest.raises(kind) as caught:
-        for item in find(path, names, **more).splits['train']:
+        for item in find(path, names, **more)[1]['train']:
             pairs.read(item, None)
     assert '\n' not in str(caught.value)
     return str(caught.value)
@@ -54,12 +54,12 @@ def test_images_that_are_not_there_are_named_and_counted_unless_allowed(tmp_path
     assert '12 of 15 annotations' in message and '00.png, 01.png' in message and '09.png and 2 more' in message
     assert 'image_folder' in message and 'allow_unmatched' in message
     found = find(tmp_path, allow_unmatched=True)
-    assert [item.name for item in found.splits['train']] == ['12', '13', '14']
+    assert [item.name for item in found[1]['train']] == ['12', '13', '14']
     assert '12 of 15 annotations were left out' in caplog.text
     annotation_exports.put(tmp_path / 'bare.png', annotation_exports.image(0))
     annotation_exports.put(tmp_path / 'lists/train.txt', '00.png\n13\nbare\n12.png\n')
     options = {'annotations': str(tmp_path), 'list_folder': str(tmp_path / 'lists'), 'allow_unmatched': True}
-    assert [item.name for item in items.find(BuildFolderOptions(**options), None, 255).splits['train']] == ['13', '12']
+    assert [item.name for item in items.find(BuildFolderOptions(**options), None, 255)[1]['train']] == ['13', '12']
     assert '2 files without a partner: 00.png, bare.' in caplog.text
 
 
@@ -72,7 +72,7 @@ def test_images_of_one_name_in_several_folders(tmp_path):
     assert '1 of 1' in message and 'one/a.png' in message and 'two/a.png' in message
     for stated in ('two/a.png', '..\\images\\two\\a.png', 'C:\\data\\two\\a.jpg', '/old/two/a.png'):
         labelme(tmp_path / 'labels', 'a', with_image=False, imagePath=stated)
-        item = find(tmp_path / 'labels', image_folder=images).splits['train'][0]
+        item = find(tmp_path / 'labels', image_folder=images)[1]['train'][0]
         assert item.image.replace('labels/../', '') == f'{images}/two/a.png', stated
         assert item.name == 'two/a'
 
@@ -217,8 +217,8 @@ SHAPES = [
 def ids_of(root, names=None, **more):
     """The ids of the four boxes and of the rest, and the names of the classes."""
     found = find(root, names, **more)
-    mask = mask_of(found.splits['train'][0])
-    return [int(value) for value in mask[1, [1, 5, 9, 13]]] + [int(mask[8, 8])], found.classes.names
+    mask = mask_of(found[1]['train'][0])
+    return [int(value) for value in mask[1, [1, 5, 9, 13]]] + [int(mask[8, 8])], found[0].names
 
 
 def test_labels_that_are_merged_dropped_and_ignored(tmp_path):
@@ -245,7 +245,7 @@ def test_more_labels_than_classes_are_possible(tmp_path):
     message = failure(tmp_path, ('background', 'car'))
     assert '300 labels are not among the classes' in message
     assert 'Add them' not in message and "label_map='label 0=background'" in message
-    assert set(find(tmp_path, label_map=('*=car',)).classes.ids.values()) == {1}
+    assert set(find(tmp_path, label_map=('*=car',))[0].ids.values()) == {1}
 
 
 def test_labels_that_are_no_classes(tmp_path):
@@ -288,7 +288,7 @@ def test_a_photo_that_viewers_turn(tmp_path):
     for stated in ({'imageHeight': 16, 'imageWidth': 12}, {}):
         labelme(tmp_path, 'a', with_image=False, imagePath='a.jpg', **stated)
         annotation_exports.put(tmp_path / 'a.jpg', photo)
-        item = find(tmp_path).splits['train'][0]
+        item = find(tmp_path)[1]['train'][0]
         assert mask_of(item).shape == (16, 12)
         assert pairs.read(item, None).turns.turn_image
 
@@ -343,7 +343,7 @@ def test_any_change_of_a_file_is_an_error_for_users_at_most(tmp_path, tool):
         path, content = chance.choice(list(documents.items()))
         path.write_text(json.dumps(_changed(content, chance)))
         try:
-            for item in items.find(BuildFolderOptions(**options, val_fraction=0.0), None, 255).splits['train']:
+            for item in items.find(BuildFolderOptions(**options, val_fraction=0.0), None, 255)[1]['train']:
                 item.source.mask(item.label)
         except UserError as error:
             assert str(error)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from deeplab.datasets.annotations import labelme, rasterizer, run_lengths
-from deeplab.datasets.annotations.shapes import Bitmap, Box, Ellipse, Filling, Polygon, Shape
+from deeplab.datasets.annotations.shapes import Bitmap, Ellipse, Filling, Polygon, Shape
 from deeplab.errors import DataError
 
 TOOLS = json.loads((pathlib.Path(__file__).parent / 'masks_of_tools.json').read_text())
@@ -115,7 +115,7 @@ def test_boxes_and_their_rotations():
     expected = np.zeros((6, 8), bool)
     expected[1:3, 2:7] = True
     np.testing.assert_array_equal(drawn(rasterizer.box(2, 1, 5, 2), (6, 8)), expected)
-    np.testing.assert_array_equal(drawn(Box(2, 1, 6, 2), (6, 8)), expected)
+    np.testing.assert_array_equal(drawn(rasterizer.whole_pixels(np.array([(6, 1), (2, 2)])), (6, 8)), expected)
     turned = np.zeros((6, 8), bool)
     turned[0:5, 3:5] = True  # by 90 degrees about the center (4, 2.5)
     np.testing.assert_array_equal(drawn(rasterizer.box(1.5, 1.5, 5, 2, 90, about_center=True), (6, 8)), turned)
