@@ -25,7 +25,6 @@ from absl import logging
 from PIL import Image
 
 from deeplab.datasets import build_data, color_tables, descriptor, file_pairs, folders, images, mask_sources, pairs
-from deeplab.datasets.descriptors.camvid32 import CLASSES
 from deeplab.errors import DataError
 from deeplab.files import documents
 from deeplab.options import BuildCamvidOptions
@@ -37,6 +36,20 @@ _MASKS_OF_SPLIT = ('{}annot', '{}_labels')  # folders of the masks beside the fo
 _FLAT = (('701_StillsRaw_full', 'LabeledApproved_full'), ('images', 'labels'))
 _CODES = 'codes.txt'
 _MASK_SUFFIXES = ('_L', '_P', '')
+# The names of the 32 classes in each of the 11; Void is in none. Source: SegNet, arXiv:1511.00561.
+_GROUPS = {
+    'sky': 'Sky',
+    'building': 'Archway Bridge Building Tunnel Wall',
+    'pole': 'Column_Pole TrafficCone',
+    'road': 'LaneMkgsDriv LaneMkgsNonDriv Road',
+    'pavement': 'ParkingBlock RoadShoulder Sidewalk',
+    'tree': 'Tree VegetationMisc',
+    'sign': 'Misc_Text SignSymbol TrafficLight',
+    'fence': 'Fence',
+    'car': 'Car OtherMoving SUVPickupTruck Train Truck_Bus',
+    'pedestrian': 'Animal CartLuggagePram Child Pedestrian',
+    'bicyclist': 'Bicyclist MotorcycleScooter',
+}
 _VOID_INDEX = 11  # of masks of 11 classes
 _IGNORED = 255
 # Frames of the split val, and the first of sequence 0001TP in test, which has all of Seq05VD, too; the rest is train.
@@ -165,6 +178,14 @@ def _source(options: BuildCamvidOptions, dataset: descriptor.DatasetDescriptor, 
     return mask_sources.IdTable({**same, _VOID_INDEX: dataset.ignore_label, dataset.ignore_label: dataset.ignore_label})
 
 
+def classes() -> list[tuple[str, color_tables.Color, str | None]]:
+    """Returns name, color, and class of 11 (None for pixels that are ignored) of the 32 classes, by id."""
+    dataset = descriptor.load('camvid32')
+    groups = {name: group for group, names in _GROUPS.items() for name in names.split()}
+    colors: list[color_tables.Color] = list(map(tuple, dataset.palette.tolist()))
+    return [(name, color, groups.get(name)) for name, color in zip(dataset.class_names or (), colors, strict=True)]
+
+
 def _new_ids(names_of_11: Sequence[str] | None) -> dict[str, int]:
     """Returns the id of each of the 32 names, with letters and digits alone, in lower case.
 
@@ -172,7 +193,7 @@ def _new_ids(names_of_11: Sequence[str] | None) -> dict[str, int]:
       names_of_11: the names of the 11 classes by id; None for ids of 32 classes.
     """
     ids = {}
-    for number, (name, _, group) in enumerate(CLASSES):
+    for number, (name, _, group) in enumerate(classes()):
         if names_of_11 is not None:
             number = _IGNORED if group is None else names_of_11.index(group)
         ids[_plain(name)] = number
@@ -186,7 +207,7 @@ def _plain(name: str) -> str:
 
 def _color_table(ids: Mapping[str, int]) -> color_tables.ColorTable:
     """Returns the table that converts masks of colors; `ids` is the result of `_new_ids`."""
-    return color_tables.ColorTable([color_tables.Entry(ids[_plain(name)], color, name) for name, color, _ in CLASSES])
+    return color_tables.ColorTable([color_tables.Entry(ids[_plain(name)], color, name) for name, color, _ in classes()])
 
 
 def _id_table(codes: list[str], ids: Mapping[str, int]) -> mask_sources.IdTable:
@@ -209,7 +230,7 @@ def _has_colors_of_classes(content: bytes) -> bool:
     """Returns whether every color in a mask with a palette is a class color; if so, its indices are arbitrary."""
     with Image.open(io.BytesIO(content)) as image:
         colors = image.convert('RGB').getcolors(maxcolors=256) or []
-    class_colors = {color for _, color, _ in CLASSES}
+    class_colors = {color for _, color, _ in classes()}
     return all(color in class_colors for _, color in colors)
 
 

@@ -18,7 +18,6 @@ import sys
 from typing import Any
 
 from deeplab.datasets import build_data, coco_folders, descriptor, file_pairs, mask_sources, pairs
-from deeplab.datasets.descriptors import coco_stuff
 from deeplab.errors import DataError
 from deeplab.options import BuildCocoStuffOptions
 from deeplab.wording import option
@@ -26,6 +25,12 @@ from deeplab.wording import option
 DEFAULT_NUM_SHARDS = 10
 IGNORED = 255
 _MASK_FOLDERS = ('annotations', 'stuffthingmaps', 'stuffthingmaps_trainval2017', '')
+# Ids and names of things that COCO lists, but for which it has no annotations; the other ids up to 181 are classes.
+_ABSENT = {
+    11: 'street sign', 25: 'hat', 28: 'shoe', 29: 'eye glasses', 44: 'plate', 65: 'mirror', 67: 'window', 68: 'desk',
+    70: 'door', 82: 'blender', 90: 'hair brush',
+}  # fmt: skip
+PRESENT = tuple(number for number in range(182) if number not in _ABSENT)
 _CONTIGUOUS = '_labelTrainIds'  # end of the names of masks that some toolkits convert to the 171 classes
 
 
@@ -40,9 +45,9 @@ def run(options: BuildCocoStuffOptions) -> dict[str, Any]:
     """
     dataset = descriptor.load('coco_stuff')
     if options.classes == '182':
-        dataset = descriptor.DatasetDescriptor(
-            name='coco_stuff_182', num_classes=len(coco_stuff.LABELS), class_names=coco_stuff.LABELS
-        )
+        names = {**_ABSENT, **dict(zip(PRESENT, dataset.class_names or (), strict=True))}
+        labels = [names[number] for number in sorted(names)]
+        dataset = descriptor.DatasetDescriptor(name='coco_stuff_182', num_classes=len(labels), class_names=labels)
     return build_data.write_known(find_items(options), options, dataset, DEFAULT_NUM_SHARDS)
 
 
@@ -80,7 +85,6 @@ def find_items(options: BuildCocoStuffOptions) -> dict[str, list[pairs.SourceFil
 
 def _source(is_contiguous: bool, options: BuildCocoStuffOptions) -> mask_sources.MaskSource:
     """Returns what converts the masks to the wanted ids."""
-    present = coco_stuff.PRESENT
-    old = range(len(present)) if is_contiguous else present
-    new = present if options.classes == '182' else range(len(present))
+    old = range(len(PRESENT)) if is_contiguous else PRESENT
+    new = PRESENT if options.classes == '182' else range(len(PRESENT))
     return mask_sources.IdTable({**dict(zip(old, new, strict=True)), IGNORED: IGNORED})

@@ -14,11 +14,18 @@ import numpy as np
 from PIL import Image, ImageDraw
 
 from deeplab.datasets import images, mask_sources
-from deeplab.datasets.descriptors.cityscapes import EVALUATED, NAMES
 from deeplab.errors import DataError
 from deeplab.files import documents
 
 IGNORED = 255
+# Names of the labels by id.
+NAMES = (
+    'unlabeled, ego vehicle, rectification border, out of roi, static, dynamic, ground, road, sidewalk, parking, rail '
+    'track, building, wall, fence, guard rail, bridge, tunnel, pole, polegroup, traffic light, traffic sign, '
+    'vegetation, terrain, sky, person, rider, car, truck, bus, caravan, trailer, train, motorcycle, bicycle'
+).split(', ')
+# Ids of the classes 0 to 18; pixels of other ids are ignored.
+EVALUATED = (7, 8, 11, 12, 13, 17, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 31, 32, 33)
 _WITHOUT_ID = ('license plate',)  # such objects are not drawn
 _GROUP = 'group'  # ends the label of several objects that are outlined together, such as cargroup
 _LARGEST_SIDE = 1 << 14

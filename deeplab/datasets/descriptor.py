@@ -52,16 +52,6 @@ def bit_shift_palette(size: int) -> np.ndarray:
     return colors
 
 
-def names_in(text: str, separator: str = ',') -> tuple[str, ...]:
-    """Returns the names in a text that may go over several lines."""
-    return tuple(' '.join(name.split()) for name in text.split(separator))
-
-
-def colors_in(text: str) -> np.ndarray:
-    """Returns the colors in a text of red, green and blue as hexadecimal bytes: [n, 3] uint8."""
-    return np.frombuffer(bytes.fromhex(text), np.uint8).reshape(-1, 3)
-
-
 @dataclasses.dataclass(frozen=True, eq=False)
 class DatasetDescriptor(Dataset):
     """Description of a data set, and the record that makes it known by name: `register(DatasetDescriptor(...))`.

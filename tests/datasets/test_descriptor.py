@@ -1,7 +1,6 @@
 """Descriptors of data sets: by name, from modules and from files, and their errors.
 
-Covers datasets/descriptors/ade20k.py, datasets/descriptors/camvid.py, datasets/descriptors/cityscapes.py,
-datasets/descriptors/pascal_voc_seg.py and files/user_modules.py.
+Covers datasets/descriptors/__init__.py and files/user_modules.py.
 """
 
 import hashlib
@@ -13,8 +12,7 @@ import sys
 import numpy as np
 import pytest
 
-from deeplab.datasets import descriptor
-from deeplab.datasets.descriptors import camvid32
+from deeplab.datasets import build_camvid_data, cityscapes_labels, descriptor
 from deeplab.errors import OptionError
 from deeplab.registry import DATASETS
 
@@ -64,7 +62,7 @@ def test_published_colors_do_not_change(name, digest):
 def test_the_11_classes_of_camvid_have_colors_and_splits_of_the_32():
     dataset = descriptor.load('camvid')
     assert dataset.splits == descriptor.load('camvid32').splits
-    colors = {(group, color) for _, color, group in camvid32.CLASSES}
+    colors = {(group, color) for _, color, group in build_camvid_data.classes()}
     assert {*zip(dataset.class_names, map(tuple, dataset.palette.tolist()), strict=True)} <= colors
 
 
@@ -74,7 +72,7 @@ def test_known_names_are_found_without_a_list():
 
 def test_cityscapes_evaluation_ids():
     wanted = (7, 8, 11, 12, 13, 17, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 31, 32, 33)
-    assert descriptor.load('cityscapes').eval_ids == wanted
+    assert descriptor.load('cityscapes').eval_ids == cityscapes_labels.EVALUATED == wanted
 
 
 def test_ade20k_names_stand_at_their_ids():

@@ -1,9 +1,8 @@
 """Builders of known data sets, each on a tiny folder with the structure and the names of the real one.
 
 Covers datasets/build_camvid_data.py, datasets/build_coco_data.py,
-datasets/build_coco_stuff_data.py, datasets/build_mapillary_data.py, datasets/coco_annotations.py,
-datasets/coco_folders.py, datasets/descriptors/camvid32.py, datasets/descriptors/coco_panoptic.py,
-datasets/descriptors/coco_stuff.py and datasets/descriptors/mapillary_vistas.py.
+datasets/build_coco_stuff_data.py, datasets/build_mapillary_data.py, datasets/coco_annotations.py
+and datasets/coco_folders.py.
 """
 
 import importlib
@@ -26,7 +25,6 @@ from deeplab.datasets import (
     mask_sources,
 )
 from deeplab.datasets.annotations import run_lengths
-from deeplab.datasets.descriptors import camvid32, coco_stuff
 from deeplab.errors import DataError, OptionError
 from deeplab.options import (
     BuildCamvidOptions,
@@ -103,15 +101,15 @@ def test_camvid_of_segnet_has_indices_and_void_11(tmp_path):
 def test_camvid_of_32_colors_or_codes(tmp_path, layout):
     images, masks, suffix = layout.split()
     numbers = dataset_files.ids(classes=32, seed=3)
-    colors = np.array([color for _, color, _ in camvid32.CLASSES], np.uint8)
+    colors = np.array([color for _, color, _ in build_camvid_data.classes()], np.uint8)
     mask = dataset_files.png(numbers) if suffix == '_P' else dataset_files.png(colors[numbers])
     frames = ['0001TP_006690'] if images == 'train' else ['0006R0_f00930', '0016E5_08159', '0001TP_008550']
     for frame in frames:
         write(tmp_path, {f'{images}/{frame}.png': IMAGE, f'{masks}/{frame}{suffix}.png': mask})
     if suffix == '_P':
-        write(tmp_path, {'codes.txt': '\r\n'.join(name for name, _, _ in camvid32.CLASSES).encode()})
+        write(tmp_path, {'codes.txt': '\r\n'.join(name for name, _, _ in build_camvid_data.classes()).encode()})
     known = descriptor.load('camvid')
-    groups = [group for _, _, group in camvid32.CLASSES]
+    groups = [group for _, _, group in build_camvid_data.classes()]
     table = np.array([255 if group is None else known.class_names.index(group) for group in groups], np.uint8)
     splits = dict(zip(('train', 'val', 'test'), frames, strict=False))
     options = camvid(tmp_path)
@@ -126,7 +124,7 @@ def test_camvid_of_32_colors_or_codes(tmp_path, layout):
 def test_camvid_palettes_count_by_their_colors(tmp_path):
     """Image programs choose the order of a palette, so that few classes may have small indices."""
     names = ('Sky', 'Car', 'Void')
-    colors = [color for name in names for known, color, _ in camvid32.CLASSES if known == name]
+    colors = [color for name in names for known, color, _ in build_camvid_data.classes() if known == name]
     indices = dataset_files.ids()
     image = Image.fromarray(indices)
     image.putpalette([part for color in colors for part in color])
@@ -176,7 +174,7 @@ def test_camvid_mistakes(tmp_path):
 @pytest.mark.parametrize('form', ['182', 'contiguous'])
 def test_coco_stuff(tmp_path, form):
     places = dataset_files.ids(classes=171, seed=5)
-    ids = np.array(coco_stuff.PRESENT, np.uint8)[places]
+    ids = np.array(build_coco_stuff_data.PRESENT, np.uint8)[places]
     places[0, 0] = ids[0, 0] = 255
     contents = {}
     for split, name in (('train2017', '000000000009'), ('val2017', '000000000139')):
