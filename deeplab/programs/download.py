@@ -67,7 +67,10 @@ def run(options: DownloadOptions) -> DownloadReport:
     if options.dry_run:
         return DownloadReport(_plan(place))
     fetched = fetching.obtain(options.name, options.fetch)
-    return DownloadReport(_found(fetched), fetched.checkpoint)
+    lines = [f'{place.name}: {"unpacked" if fetched.is_new else "in the cache, unchanged"}']
+    lines += _archive(place, fetched.note.archive)
+    lines += [f'noted in: {place.note}', f'folder: {place.folder}', f'checkpoint: {fetched.checkpoint}']
+    return DownloadReport('\n'.join(lines), fetched.checkpoint)
 
 
 def _list(options: FetchOptions) -> str:
@@ -105,11 +108,8 @@ def _data_set(name: str, options: DownloadOptions) -> DownloadReport:
         if os.path.isdir(root):
             what = f'is in the cache, {root};'
         return DownloadReport(f'{data_set.title} {what} its records would be built in {records}')
-    archive = data_sets.obtain(place)
+    lines = [f'{data_set.title}: {place.folder}', *_archive(place, data_sets.obtain(place))]
     summary = _build(name, root, records)
-    lines = [f'{data_set.title}: {place.folder}']
-    if archive is not None:
-        lines.append(f'archive: {data_set.archive}, {archive.size:,} bytes, SHA-256 {archive.sha256}')
     lines += [f'{split}: {names.counted(facts["images"], "image")}' for split, facts in summary['splits'].items()]
     (facts,) = listing.in_folder(records)
     if not facts.is_complete:
@@ -153,11 +153,8 @@ def _plan(place: cache.Place) -> str:
     return f'{place.name} would be downloaded from {place.address} ({_size(place)}) to {place.folder}'
 
 
-def _found(fetched: fetching.Fetched) -> str:
-    """Returns where a checkpoint is, and what was verified."""
-    place, archive = fetched.place, fetched.note.archive
-    lines = [f'{place.name}: {"unpacked" if fetched.is_new else "in the cache, unchanged"}']
-    if archive is not None:
-        lines.append(f'archive: {os.path.basename(place.archive)}, {archive.size:,} bytes, SHA-256 {archive.sha256}')
-    lines += [f'noted in: {place.note}', f'folder: {place.folder}', f'checkpoint: {fetched.checkpoint}']
-    return '\n'.join(lines)
+def _archive(place: cache.Place, content: cache.Content | None) -> list[str]:
+    """Returns what is known of an archive, as at most one line."""
+    if content is None:
+        return []
+    return [f'archive: {os.path.basename(place.archive)}, {content.size:,} bytes, SHA-256 {content.sha256}']

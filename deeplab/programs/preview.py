@@ -216,9 +216,9 @@ def _report(data: CheckedSplit, samples: int, shares: np.ndarray, ignored: float
     """Returns the shares of the classes as text."""
     figures = [(data.descriptor.class_name(i), text) for i, text in _figures(shares, data)]
     hidden = len(shares) - len(figures)
-    width = max(len(name) for name in (*dict(figures), _IGNORED))
-    lines = [f'Share of the pixels in the {samples} samples drawn (in the whole split):']
-    lines += [f'  {name:{width}}  {text}' for name, text in figures]
-    lines += [f'  and {hidden} classes that do not occur in them'] if hidden else []
-    lines.append(f'  {_IGNORED:{width}}  {_ignored_figures(ignored, data)} of all pixels')
-    return '\n'.join(lines)
+    *lines, last = names.aligned(
+        [*figures, (_IGNORED, f'{_ignored_figures(ignored, data)} of all pixels')], left=(0, 1)
+    )
+    lines += [f'and {hidden} classes that do not occur in them'] if hidden else []
+    title = f'Share of the pixels in the {samples} samples drawn (in the whole split):'
+    return '\n  '.join([title, *lines, last])

@@ -13,7 +13,6 @@ import os
 
 from deeplab import names
 from deeplab.core import checkpoints
-from deeplab.errors import CheckpointError
 from deeplab.evaluation import verification
 from deeplab.evaluation.verification import Finding, Verified
 from deeplab.files import folder_lock, output_files, writing
@@ -64,17 +63,10 @@ def run(options: VerifyOptions) -> VerifyResult:
 
 def _checkpoint(options: VerifyOptions) -> str:
     """Returns the path of the checkpoint, which is downloaded if none is given."""
-    if options.checkpoint_dir is None:
+    path = options.checkpoint_dir
+    if path is None:
         return fetching.fetch(options.preset or '', options.fetch)
-    if not os.path.isdir(options.checkpoint_dir):
-        return checkpoints.check_path(options.checkpoint_dir)
-    newest = checkpoints.newest_whole(checkpoints.as_unpacked(options.checkpoint_dir))
-    if newest is None:
-        raise CheckpointError(
-            f'There is no checkpoint in {option("VerifyOptions.checkpoint_dir", options.checkpoint_dir)}. Give another '
-            'folder, or the path of a checkpoint, such as DIR/model.ckpt-30000.'
-        )
-    return newest
+    return checkpoints.require_newest(path) if os.path.isdir(path) else checkpoints.check_path(path)
 
 
 def _settings(case: VerifyCase) -> str:

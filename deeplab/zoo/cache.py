@@ -235,13 +235,8 @@ def content_of(path: str) -> Content:
 
 def contents_of(folder: str) -> dict[str, Content]:
     """Returns sizes and checksums of all files in a folder, by their paths in it."""
-    contents = {}
-    for parent, folders, plain in os.walk(folder):
-        folders.sort()
-        for name in sorted(plain):
-            path = os.path.join(parent, name)
-            contents[os.path.relpath(path, folder)] = content_of(path)
-    return contents
+    paths = sorted(path for path in pathlib.Path(folder).rglob('*') if path.is_file())
+    return {str(path.relative_to(folder)): content_of(str(path)) for path in paths}
 
 
 def read(path: str) -> Manifest | None:
@@ -276,11 +271,10 @@ def verify(note: Manifest, place: Place) -> None:
     for name, content in note.files.items():
         file = os.path.join(place.folder, name)
         try:
-            is_same = os.path.getsize(file) == content.size and content_of(file) == content
-            reason = 'differs from what was noted when it was unpacked'
+            reason = '' if content_of(file) == content else 'differs from what was noted when it was unpacked'
         except OSError as error:
-            is_same, reason = False, f'cannot be read ({error.strerror})'
-        if not is_same:
+            reason = f'cannot be read ({error.strerror})'
+        if reason:
             raise DownloadError(
                 f'{names.shown(file)} {reason} in {place.note}. Remove the folder {place.folder} to get the checkpoint '
                 'again.'

@@ -26,13 +26,11 @@ class Fetched:
 
     Attributes:
       checkpoint: path of the checkpoint, without `.index`.
-      place: source and folder of the checkpoint.
       note: sizes and checksums.
       is_new: whether it was unpacked just now.
     """
 
     checkpoint: str
-    place: cache.Place
     note: cache.Manifest
     is_new: bool
 
@@ -80,7 +78,7 @@ def _in_cache(place: cache.Place) -> Fetched | None:
     if note is None:  # a user has put the unpacked files there
         return None
     cache.verify(note, place)
-    return Fetched(_checkpoint(place, note), place, note, False)
+    return Fetched(_checkpoint(place, note), note, False)
 
 
 def _get(place: cache.Place) -> Fetched:
@@ -91,7 +89,7 @@ def _get(place: cache.Place) -> Fetched:
         note = cache.Manifest('', None, cache.contents_of(place.folder))
         checkpoint = _checkpoint(place, note)
         cache.write(note, place.note)
-        return Fetched(checkpoint, place, note, True)
+        return Fetched(checkpoint, note, True)
     advice = (
         f'Or fetch {place.address} on another machine and put it, not unpacked, at {place.archive}; '
         f'the same command then uses it. {option("FetchOptions.mirror")} or {transfer.MIRROR_VARIABLE} names another '
@@ -102,7 +100,7 @@ def _get(place: cache.Place) -> Fetched:
         note = dataclasses.replace(note, files=cache.contents_of(temporary))
         checkpoint = _checkpoint(place, note)  # before anything is kept
         cache.write(note, place.note)
-    return Fetched(checkpoint, place, note, True)
+    return Fetched(checkpoint, note, True)
 
 
 def _checkpoint(place: cache.Place, note: cache.Manifest) -> str:
