@@ -224,7 +224,6 @@ def images_of(batch: Sample, mean_pixel: Sequence[float] | None) -> tf.Tensor:
 
 
 def _both(sample: Sample) -> tuple[tf.Tensor, tf.Tensor | None]:
-    """Returns image and label; None if there is no label."""
     return sample[common.IMAGE], sample.get(common.LABEL)
 
 
@@ -240,7 +239,6 @@ def _random_size(sample: Sample, augment: AugmentOptions) -> tuple[tf.Tensor, tf
 
 
 def _with_both(sample: Sample, image: tf.Tensor, label: tf.Tensor | None) -> Sample:
-    """Returns the sample with another image and label."""
     return {**sample, common.IMAGE: image} | ({} if label is None else {common.LABEL: label})
 
 

@@ -27,6 +27,7 @@ from deeplab.core import (
     shapes,
     summation,
 )
+from deeplab.core.densify import warn_of_wide_rates
 from deeplab.errors import OptionError
 from deeplab.options import ModelOptions, NasOptions
 from deeplab.registry import BACKBONES, HEADS, SHARED_OPTIONS, Backbone, Head
@@ -47,7 +48,7 @@ def check_options(options: ModelOptions) -> None:
     _check_quantization(options)
     _check_logits_of_decoder(options)
     _warn_of_no_effect(options, backbone, head)
-    _warn_of_wide_rates(options)
+    warn_of_wide_rates(options.aspp.rates, options, 'AsppOptions.rates')
 
 
 # Options of searched networks that a user may set; total_training_steps follows from the training.
@@ -91,24 +92,6 @@ def _warn_of_no_effect(options: ModelOptions, backbone: Backbone, head: Head) ->
     if unused or unread:
         network = f'{backbone.name} with the head {head.name}' if unread else backbone.name
         logging.log_first_n(logging.WARNING, '%s has no effect on %s.', 1, ', '.join(unused + unread), network)
-
-
-def _warn_of_wide_rates(options: ModelOptions) -> None:
-    """Warns of an ASPP whose rates exceed the feature map."""
-    if options.crop_size is None or not options.aspp.rates:
-        return
-    side = max(shapes.scaled_size(side, 1.0 / options.output_stride) for side in options.crop_size)
-    if max(options.aspp.rates) >= side:
-        logging.log_first_n(
-            logging.WARNING,
-            'The atrous rate %d exceeds the feature map of %d positions at output stride %d: only the center of that '
-            '3x3 kernel sees the image. Set smaller %s, or use a larger crop.',
-            1,
-            max(options.aspp.rates),
-            side,
-            options.output_stride,
-            option('AsppOptions.rates'),
-        )
 
 
 def extract_features(images: tf.Tensor, options: ModelOptions) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
@@ -199,20 +182,12 @@ def _merge(logits: Sequence[tf.Tensor], method: str) -> tf.Tensor:
 
 
 class Mode(NamedTuple):
-    """What a network is built for.
-
-    Attributes:
-      is_training: whether dropout drops.
-      fine_tune_batch_norm: whether (in training) batch norms use the batch's statistics.
-      weight_decay: weight decay of convolutions; its terms go to the graph's regularization losses.
-      native_dilation: see `layers.mode_scope`; False for a graph that will be exported.
-      compute_type: type in which backbone, head and decoder compute: float32, bfloat16 or float16.
-    """
+    """What a network is built for: arguments of `layers.mode_scope`."""
 
     is_training: bool = False
     fine_tune_batch_norm: bool = False
     weight_decay: float = 0.0
-    native_dilation: bool | None = None
+    native_dilation: bool | None = None  # False for a graph that will be exported
     compute_type: tf.DType = tf.float32
 
 

@@ -39,12 +39,7 @@ class Moments(NamedTuple):
 
 
 class Expansion(NamedTuple):
-    """A 1x1 convolution with stride 1.
-
-    Attributes:
-      inputs: [n, h, w, c] float32.
-      weights: [1, 1, c, filters].
-    """
+    """A 1x1 convolution with stride 1, of inputs [n, h, w, c] float32 with weights [1, 1, c, filters]."""
 
     inputs: tf.Tensor
     weights: tf.Tensor
@@ -63,13 +58,7 @@ def is_cheaper_from_input(inputs: tf.Tensor, filters: int, kernel_size: int, str
 def fold(
     expansion: Expansion, gamma: tf.Tensor, beta: tf.Tensor, epsilon: float
 ) -> tuple[tf.Tensor, tf.Tensor, Moments]:
-    """Computes the batch norm of a 1x1 convolution's output from its input.
-
-    Args:
-      expansion: the convolution.
-      gamma: [filters] float32.
-      beta: [filters] float32.
-      epsilon: added to the variance.
+    """Computes the batch norm of a 1x1 convolution's output from its input; gamma and beta are [filters] float32.
 
     Returns:
       factor and shift, [filters] float32 each, and the moments: x (W * factor) + shift is the normalized output, up to

@@ -61,7 +61,6 @@ def resized_with_labels(logits: tf.Tensor, labels: tf.Tensor, ignore_label: int,
 
 
 def _labeled(values: tf.Tensor, labels: tf.Tensor, ignore_label: int) -> LabeledLogits:
-    """Joins logits [classes, pixels] and labels."""
     flat_labels = tf.reshape(labels, [-1])  # [pixels]
     is_counted = tf.not_equal(flat_labels, ignore_label)
     return LabeledLogits(values, tf.where(is_counted, flat_labels, tf.zeros_like(flat_labels)), is_counted)

@@ -50,12 +50,7 @@ class Fit(NamedTuple):
 
 
 def compare(held: Mapping[str, tuple[int, ...]], wanted: Mapping[str, tuple[int, ...]]) -> Fit:
-    """Compares the variables of a checkpoint with the variables of a network.
-
-    Args:
-      held: shapes in the checkpoint, by name.
-      wanted: shapes in the network, by name.
-    """
+    """Compares the variables `held` by a checkpoint with the variables of a network, shapes by name each."""
     both = [name for name in wanted if name in held]
     return Fit(
         tuple(name for name in both if held[name] == wanted[name]),

@@ -270,11 +270,7 @@ def restore_all(
 ) -> None:
     """Restores `variables` from the checkpoint at `path`. Adds nothing to the graph.
 
-    Args:
-      session: session to restore into.
-      path: path of the checkpoint.
-      variables: variables to restore.
-      names: name in the checkpoint by the name of the variable; None if they are equal.
+    `names` has the names in the checkpoint by the names of the variables; None if they are equal.
 
     Raises:
       CheckpointError: if the checkpoint cannot be read, lacks a variable, or has one with another shape or type. In
@@ -288,12 +284,9 @@ def restore_all(
 def read_all(
     path: str, variables: Iterable[tf.Variable | tf.Tensor], names: Mapping[str, str] | None = None
 ) -> dict[str, np.ndarray]:
-    """Returns the values of `variables` in the checkpoint at `path`, by their own names.
+    """Returns the values of variables, or of placeholders with their names, in the checkpoint at `path`.
 
-    Args:
-      path: path of the checkpoint.
-      variables: variables, or placeholders with their names.
-      names: as for `restore_all`.
+    The values are by the variables' own names; `names` as for `restore_all`.
 
     Raises:
       CheckpointError: as `restore_all`.
@@ -309,20 +302,15 @@ def require_all(
     names: Mapping[str, str] | None = None,
     num_classes: int | None = None,
 ) -> None:
-    """Raises `NetworkMismatchError` unless the checkpoint at `path` has all `variables`.
+    """Raises `NetworkMismatchError` unless the checkpoint at `path` has all variables (placeholders with their names).
 
-    Args:
-      path: path of the checkpoint.
-      variables: variables, or placeholders with their names.
-      names: as for `restore_all`.
-      num_classes: as for `checkpoint_fit.require`.
+    For `names` see `restore_all`, for `num_classes` see `checkpoint_fit.require`.
     """
     wanted = {_name_held(variable, names): variable for variable in variables}
     checkpoint_fit.require(path, entries(path), wanted, num_classes)
 
 
 def _name_held(variable: tf.Variable | tf.Tensor, names: Mapping[str, str] | None) -> str:
-    """Returns the name of `variable` in a checkpoint."""
     own: str = variable.op.name
     return own if names is None else names.get(own, own)
 

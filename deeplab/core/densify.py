@@ -1,9 +1,12 @@
-"""Atrous rates for a given output stride, shared by all backbones."""
+"""Atrous rates for a given output stride, shared by backbones and heads."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
+from absl import logging
+
+from deeplab.core.lazy import shapes
 from deeplab.errors import OptionError
 from deeplab.options import ModelOptions
 from deeplab.wording import option
@@ -61,3 +64,21 @@ def multi_grid_factors(options: ModelOptions, number: int, parts: str) -> tuple[
             f'{option("ModelOptions.multi_grid", (1,) * number)}.'
         )
     return factors
+
+
+def warn_of_wide_rates(rates: Sequence[int], options: ModelOptions, field: str) -> None:
+    """Warns if the outer taps of a 3x3 kernel with one of the atrous rates of an option are outside the feature map."""
+    if options.crop_size is None or not rates:
+        return
+    side = max(shapes.scaled_size(side, 1.0 / options.output_stride) for side in options.crop_size)
+    if max(rates) >= side:
+        logging.log_first_n(
+            logging.WARNING,
+            'The atrous rate %d exceeds the feature map of %d positions at output stride %d: only the center of that '
+            'kernel sees the image. Use a larger crop, or smaller rates in %s.',
+            1,
+            max(rates),
+            side,
+            options.output_stride,
+            option(field),
+        )

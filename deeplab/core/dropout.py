@@ -102,10 +102,6 @@ def drop_path(
 
 
 def draw_number(step: tf.Tensor) -> tf.Tensor:
-    """Returns the number of a random draw, scalar int64: the step, or the number of micro-batches since the start.
-
-    Args:
-      step: scalar int64, steps done.
-    """
+    """Returns the number of a random draw, scalar int64: `step` of that type, or the number of micro-batches so far."""
     micro_batches: Sequence[Any] = tf.compat.v1.get_collection(MICRO_BATCHES)
     return step * micro_batches[0].count + micro_batches[0].number if micro_batches else step

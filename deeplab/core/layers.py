@@ -146,7 +146,6 @@ def _finish_fake_quantized(
 
 
 def _add_biases(values: tf.Tensor) -> tf.Tensor:
-    """Adds the biases of the current variable scope."""
     biases = _variable('biases', [int(values.shape[-1])], initializers.zeros)
     return tf.nn.bias_add(values, compute_types.as_type(biases, values.dtype))
 

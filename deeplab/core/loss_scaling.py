@@ -45,11 +45,7 @@ class LossScale:
         ]
 
     def has_overflowed(self, loss: tf.Tensor) -> tf.Tensor:
-        """Returns whether the factor may have caused gradients that are not finite, scalar bool.
-
-        Args:
-          loss: scalar float32, total loss of the step.
-        """
+        """Returns whether the factor may be why gradients of a step with this loss are not finite, scalar bool."""
         return tf.math.is_finite(loss) & (self.factor > SMALLEST_FACTOR)
 
     def shrink(self, loss: tf.Tensor) -> list[tf.Operation]:

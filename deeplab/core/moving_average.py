@@ -115,13 +115,7 @@ def resume(
 ) -> None:
     """Restores variables, including averages, from a checkpoint of an earlier run.
 
-    If the checkpoint contains no averages, they start from its weights, which is logged.
-
-    Args:
-      session: session to restore into.
-      path: path of the checkpoint.
-      variables: variables to restore.
-      averages: averages of this run; None for none.
+    If the checkpoint contains no averages, the averages of this run start from its weights, which is logged.
 
     Raises:
       CheckpointError: it does not match the variables.

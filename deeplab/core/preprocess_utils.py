@@ -269,5 +269,4 @@ def size_of(values: tf.Tensor) -> tuple[Side, Side]:
 
 
 def _static(side: Side) -> int | None:
-    """Returns `side` if it is static; else None."""
     return side if isinstance(side, int) else None

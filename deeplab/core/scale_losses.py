@@ -25,12 +25,7 @@ from deeplab.wording import option
 
 
 class ScaleLoss(NamedTuple):
-    """The loss of one scale.
-
-    Attributes:
-      value: scalar float32: the sum of the terms, each times its weight.
-      terms: scalar float32 of each term by name, not weighted.
-    """
+    """The loss of one scale: the weighted sum of the terms, and each term by name, not weighted; scalars float32."""
 
     value: tf.Tensor
     terms: dict[str, tf.Tensor]
@@ -135,13 +130,9 @@ class Losses(NamedTuple):
 def pixel_losses(
     record: Loss, labeled: LabeledLogits, label_weights: Sequence[float] | None = None, **parameters: float
 ) -> Losses:
-    """Computes the loss of each pixel, weighted.
+    """Computes the loss of each pixel, with a record for pixels and the values of its parameters.
 
-    Args:
-      record: a loss of pixels.
-      labeled: logits and labels of the batch.
-      label_weights: one weight per class, or one for all classes; None for 1.
-      **parameters: values of the record's parameters.
+    `label_weights` has one weight per class, or one for all classes; None for 1.
 
     Raises:
       OptionError: the number of weights is neither 1 nor the number of classes.
@@ -238,13 +229,7 @@ def _softmax(scores: tf.Tensor, counted: tf.Tensor) -> tf.Tensor:
 
 
 def class_losses(regions: Regions, function: Callable[..., tf.Tensor], **parameters: float) -> Losses:
-    """Returns the losses of the classes that have labeled pixels.
-
-    Args:
-      regions: regions of the batch.
-      function: function of a record of `deeplab.registry.LOSSES`.
-      **parameters: parameters of the function.
-    """
+    """Returns the losses of the classes that have labeled pixels, by the function of a record for regions."""
     occurs = tf.cast(tf.reduce_sum(regions.truth, axis=1) > 0, tf.float32)  # [classes]
     return Losses(function(*regions, **parameters) * occurs, occurs)
 

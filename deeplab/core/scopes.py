@@ -74,7 +74,6 @@ def read_rename_map(text: str) -> RenameMap:
 
 
 def _pairs_of_line(text: str) -> list[tuple[str, str]]:
-    """Returns the entries of a map given as text."""
     pairs = []
     for entry in text.split(','):
         old, equals, new = (part.strip() for part in entry.partition('='))
@@ -89,7 +88,6 @@ def _pairs_of_line(text: str) -> list[tuple[str, str]]:
 
 
 def _pairs_of_file(path: pathlib.Path) -> list[tuple[str, str]]:
-    """Returns the entries of a map in a file."""
     given = option('RestoreOptions.rename_map')
     try:
         pairs = documents.load(path, keeps_pairs=True)

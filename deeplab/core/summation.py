@@ -17,12 +17,5 @@ GRADIENT_AGGREGATION = tf.AggregationMethod.EXPERIMENTAL_TREE
 
 
 def in_order(tensors: Sequence[tf.Tensor]) -> tf.Tensor:
-    """Returns the sum of tensors of one shape and type, from the first to the last; a single one is returned as it is.
-
-    Args:
-      tensors: one or more, of any shape.
-
-    Returns:
-      a tensor of that shape and type.
-    """
+    """Returns the sum of tensors of one shape and type, from the first to the last; a single one unchanged."""
     return functools.reduce(tf.add, tensors)

@@ -91,13 +91,7 @@ class DeploymentConfig:
 
 
 class Clone(NamedTuple):
-    """One copy of the network.
-
-    Attributes:
-      outputs: result of the function that built it.
-      scope: its name scope, empty for a single clone.
-      device: where it computes.
-    """
+    """One copy of the network: what was built, its name scope (empty for a single clone), where it computes."""
 
     outputs: Any
     scope: str
@@ -109,12 +103,7 @@ def deployment_config(
 ) -> DeploymentConfig:
     """Returns the configuration for the machine that computes: its GPUs if it has any, unless `clone_on_cpu`.
 
-    Args:
-      num_clones: number of clones.
-      clone_on_cpu: whether they compute on CPUs even if there are GPUs.
-      worker: see `DeploymentConfig`.
-      num_ps_tasks: see `DeploymentConfig`.
-      gpus: number of GPUs of the machine that computes; None if this process computes.
+    `gpus` is the number of GPUs of that machine, None if this process computes; the others: see `DeploymentConfig`.
     """
     if gpus is None:
         gpus = 0 if clone_on_cpu else len(tf.config.list_physical_devices('GPU'))
@@ -218,14 +207,9 @@ class DeviceBatches(Batches):
 
 
 def create_clones(config: DeploymentConfig, build: Callable[[], Any]) -> list[Clone]:
-    """Calls `build` once for each clone, on its device and in its name scope, with the variables shared.
+    """Calls `build` once for each clone, on its device and in its name scope, with shared variables.
 
-    Args:
-      config: number and devices of the clones.
-      build: builds one clone in the current graph and returns its outputs.
-
-    Returns:
-      the clones, in order.
+    Returns the clones in order, with what `build` has returned.
     """
     clones = []
     for index in range(config.num_clones):

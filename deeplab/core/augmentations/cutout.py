@@ -64,7 +64,6 @@ def _check(values: Mapping[str, Any], crop_size: Sequence[int]) -> None:
 
 
 def _details(values: Mapping[str, Any]) -> str:
-    """Returns number and size of the squares."""
     count = values['cutout_count']
     return f'{count} {"square" if count == 1 else "squares"} of {values["cutout_size"]} pixels'
 

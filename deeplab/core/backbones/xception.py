@@ -68,7 +68,6 @@ _NETWORKS = {
 
 
 def _bounded(values: tf.Tensor) -> tf.Tensor:
-    """Clips `values` to +-6."""
     return tf.clip_by_value(values, -BOUND, BOUND)
 
 

@@ -18,9 +18,8 @@ import json
 import pathlib
 from typing import Any, NamedTuple
 
-from absl import logging
-
 from deeplab import common
+from deeplab.core.densify import warn_of_wide_rates
 from deeplab.core.lazy import dropout, layers, shapes, tf
 from deeplab.errors import OptionError
 from deeplab.files import documents
@@ -165,29 +164,11 @@ def rate_multiplier(options: ModelOptions) -> int:
     return multiplier
 
 
-def _warn_of_wide_rates(rate: int, options: ModelOptions) -> None:
-    """Warns if the outer taps of a kernel with atrous rate `rate` are always outside the feature map."""
-    if options.crop_size is None:
-        return
-    side = max(shapes.scaled_size(side, 1.0 / options.output_stride) for side in options.crop_size)
-    if rate >= side:
-        logging.log_first_n(
-            logging.WARNING,
-            'An atrous rate of %s, %d at output stride %d, exceeds the feature map of %d positions: only the center of '
-            'that kernel sees the image. Use a larger crop.',
-            1,
-            option('ModelOptions.dense_prediction_cell_json'),
-            rate,
-            options.output_stride,
-            side,
-        )
-
-
 def _check(options: ModelOptions) -> None:
-    """Raises OptionError if the cell cannot be built."""
     multiplier = rate_multiplier(options)
     branches = load(str(options.dense_prediction_cell_json))
-    _warn_of_wide_rates(max(max(branch.rate) for branch in branches) * multiplier, options)
+    rates = [max(branch.rate) * multiplier for branch in branches]
+    warn_of_wide_rates(rates, options, 'ModelOptions.dense_prediction_cell_json')
     if not options.aspp.with_batch_norm:
         raise OptionError(
             f'{option("AsppOptions.with_batch_norm", False)} (no head) contradicts '

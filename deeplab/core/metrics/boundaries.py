@@ -141,7 +141,6 @@ class BoundaryIou:
             self._add(image_labels, image_predictions)
 
     def _add(self, labels: Ids, predictions: Ids) -> None:
-        """Adds an image without padding."""
         counted = labels != self._context.ignore_label
         labels, predictions = (compact(ids, self._context.num_classes) for ids in (labels, predictions))
         width = boundary_width(self._width, *labels.shape)

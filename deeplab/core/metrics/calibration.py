@@ -34,7 +34,6 @@ class Calibration:
             self._add(image_labels, image_predictions, image_confidence)
 
     def _add(self, labels: Ids, predictions: Ids, confidence: npt.NDArray[np.float32]) -> None:
-        """Adds an image."""
         # One place more than bins, for probabilities of 0, which belong to the first bin. Right pixels have places of
         # their own, so that two passes give all three sums; ignored pixels have the last place.
         length = self._bins + 1

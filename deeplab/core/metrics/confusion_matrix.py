@@ -162,7 +162,6 @@ class ConfusionMatrix:
 
 
 def _flat_integers(name: str, values: npt.ArrayLike) -> npt.NDArray[np.integer]:
-    """Returns `values` as one row of integers."""
     array = np.asarray(values)
     if not np.issubdtype(array.dtype, np.integer):
         raise ValueError(f'{name} are of type {array.dtype}; they must be integers.')
@@ -202,11 +201,7 @@ def _mean_of_numbers(values: tuple[float | None, ...] | list[float | None]) -> f
 
 
 class Figures:
-    """A confusion matrix as a registered metric.
-
-    Attributes:
-      matrix: the matrix.
-    """
+    """A confusion matrix as a registered metric."""
 
     def __init__(self, context: MetricContext) -> None:
         self.matrix = ConfusionMatrix(context.num_classes, context.ignore_label)

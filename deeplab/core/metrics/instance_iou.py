@@ -85,7 +85,6 @@ class InstanceIou:
             self._add(instances, image_predictions[: int(height), : int(width)])
 
     def _add(self, instances: Ids, predictions: Ids) -> None:
-        """Adds the instances of an image."""
         classes = instances // _FIRST
         is_counted = (instances > _FIRST) & (classes < len(self._class_of))
         is_counted[is_counted] = ~np.isnan(self._average[self._class_of[classes[is_counted]]]) & (
