@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,6 @@ from deeplab.inference.network import InferenceNetwork
 from deeplab.inference.opening import Weights
 from deeplab.options import AUTO_ENGINE, DEFAULT_ENGINE, EngineOptions, WindowOptions, crop_sizes
 from deeplab.registry import FrozenGraph, Outputs, Predict
-from deeplab.system import overlap
 from deeplab.wording import option
 
 COMPARED_IMAGES = 3  # at least so many; whole batches
@@ -88,23 +87,8 @@ class EngineNetwork:
         self.report = report
         self._predict = predict
 
-    def predictions(
-        self, read: Callable[[], Any], batches: int, images: str, most_ahead: int = 2
-    ) -> Generator[tuple[Any, Outputs], None, None]:
-        """Yields each batch with its predictions; a thread reads the next ones meanwhile.
-
-        Args:
-          read: returns the next batch, arrays by key.
-          batches: number of batches.
-          images: key of the images.
-          most_ahead: batches that are read before they are needed.
-        """
-        read_ahead = overlap.map_in_order(lambda _: read(), range(batches), workers=1, ahead=most_ahead - 1)
-        with contextlib.closing(read_ahead) as read_batches:
-            for batch in read_batches:
-                yield batch, self._outputs(batch[images])
-
-    def _outputs(self, images: np.ndarray) -> Outputs:
+    def predict(self, images: np.ndarray) -> Outputs:
+        """Returns the predictions of a batch."""
         return self._predict(images)
 
 
@@ -117,20 +101,17 @@ class RoundedNetwork(EngineNetwork):
         self._exact = exact
         self._changed = self._pixels = 0
 
-    def _outputs(self, images: np.ndarray) -> Outputs:
-        outputs = super()._outputs(images)
+    def predict(self, images: np.ndarray) -> Outputs:
+        """Returns the predictions of a batch; notes how many labels of a first one differ from those in float32."""
+        outputs = super().predict(images)
         if self.report.compared_images < COMPARED_IMAGES:
-            self._compare(images, outputs)
+            self._changed += int(np.sum(self._exact(images).labels != outputs.labels))
+            self._pixels += outputs.labels.size
+            self.report.compared_images += len(images)
+            self.report.changed_labels = self._changed / self._pixels
+            if self.report.compared_images >= COMPARED_IMAGES:
+                logging.info('%s', self.report.text())
         return outputs
-
-    def _compare(self, images: np.ndarray, outputs: Outputs) -> None:
-        """Notes the labels that differ from the labels in float32."""
-        self._changed += int(np.sum(self._exact(images).labels != outputs.labels))
-        self._pixels += outputs.labels.size
-        self.report.compared_images += len(images)
-        self.report.changed_labels = self._changed / self._pixels
-        if self.report.compared_images >= COMPARED_IMAGES:
-            logging.info('%s', self.report.text())
 
 
 Prepared = GraphNetwork | EngineNetwork  # ready for `runner.run_batches`

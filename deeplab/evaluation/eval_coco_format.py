@@ -120,17 +120,13 @@ def _mapped(compare: functools.partial[np.ndarray], parts: Sequence[Pairs], work
         return
     # New processes that import NumPy and Pillow alone; a fork of this one could inherit a lock of another thread.
     context = multiprocessing.get_context('spawn')
-    with concurrent.futures.ProcessPoolExecutor(workers, context, _ignore_ctrl_c) as pool:
+    ignore_ctrl_c = (signal.signal, (signal.SIGINT, signal.SIG_IGN))  # it is left to this process
+    with concurrent.futures.ProcessPoolExecutor(workers, context, *ignore_ctrl_c) as pool:
         try:
             yield from pool.map(compare, parts)
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
-
-
-def _ignore_ctrl_c() -> None:
-    """Leaves Ctrl-C to the parent."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def sums_of(pairs: Pairs, options: CocoFormatOptions) -> np.ndarray:

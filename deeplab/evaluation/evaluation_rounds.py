@@ -208,13 +208,8 @@ def read_json(path: str) -> dict[str, Any]:
 def free_path(folder: str, name: str, own_key: str, ending: str) -> str:
     """Returns the path for a metrics file that overwrites no metrics of another program.
 
-    eval and validation during training can write to the same folder.
-
-    Args:
-      folder: where it is to be written.
-      name: its name, ending in '.json'.
-      own_key: key of the metrics of this program, which the metrics of other programs lack.
-      ending: what to add to the name if the folder has metrics of another program under it.
+    eval and validation during training can write to the same folder. The metrics of this program have the key
+    `own_key`, which others lack; if others have the name, `ending` is added to it.
     """
     path = os.path.join(folder, name)
     content = read_json(path)

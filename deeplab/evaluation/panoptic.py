@@ -183,11 +183,7 @@ def covering(sums: np.ndarray) -> list[Figures]:
 
 
 def means(figures: list[Figures], is_thing: Mapping[int, bool]) -> dict[str, Figures]:
-    """Returns means over categories: 'All', 'Things' and 'Stuff'.
-
-    Args:
-      figures: by category.
-      is_thing: by category; others are stuff.
+    """Returns means over categories, 'All', 'Things' and 'Stuff', of figures by category.
 
     Returns:
       The mean of each figure, and 'n', the number of categories that have one; means are None if that is 0.

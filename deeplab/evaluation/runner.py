@@ -324,9 +324,11 @@ def _first_record(batch: Batch) -> int:
 def _predicted(
     network: EngineNetwork, read: Callable[[], Batch], batches: int, ahead: int
 ) -> Generator[Batch, None, None]:
-    """Yields each batch with its predictions, from another engine."""
-    with contextlib.closing(network.predictions(read, batches, common.IMAGE, ahead)) as predictions:
-        for batch, outputs in predictions:
+    """Yields each batch with its predictions, from another engine; a thread reads the next batches meanwhile."""
+    read_ahead = overlap.map_in_order(lambda _: read(), range(batches), workers=1, ahead=ahead - 1)
+    with contextlib.closing(read_ahead) as read_batches:
+        for batch in read_batches:
+            outputs = network.predict(batch[common.IMAGE])
             predicted = batch | {PREDICTION: outputs.labels}
             if outputs.probabilities is not None:
                 predicted[CONFIDENCE] = outputs.probabilities[..., 0]

@@ -43,12 +43,7 @@ class Results:
 
 
 def available(descriptor: DatasetDescriptor, parameters: Parameters) -> dict[str, Mapping[str, Any]]:
-    """Returns the metrics that can be computed for a data set; the log says why others cannot.
-
-    Args:
-      descriptor: of the data set.
-      parameters: all metrics that were asked for.
-    """
+    """Returns the metrics that can be computed for a data set; the log says why others cannot."""
     metrics = {}
     for name, values in parameters.items():
         try:
@@ -72,11 +67,7 @@ class Scores:
     """The accumulators of all metrics: the confusion matrix, and the further ones."""
 
     def __init__(self, descriptor: DatasetDescriptor, parameters: Parameters) -> None:
-        """Creates empty accumulators.
-
-        Args:
-          descriptor: of the data set.
-          parameters: the further metrics.
+        """Creates empty accumulators; `parameters` has the further metrics.
 
         Raises:
           OptionError: a metric cannot be computed for the data set.

@@ -19,11 +19,7 @@ class Target(NamedTuple):
 
 
 def find(directories: Sequence[str], takes_all: bool) -> list[Target]:
-    """Returns the checkpoints in some folders, by step in each.
-
-    Args:
-      directories: folders of checkpoints, or single checkpoints.
-      takes_all: whether all checkpoints of a folder are meant; else the newest one.
+    """Returns all checkpoints or the newest one of each folder, by step, and single checkpoints.
 
     Raises:
       CheckpointError: there is none in one of them.

@@ -47,9 +47,6 @@ class MicroBatches:
 
         A value that is not finite in one micro-batch is not finite in the mean. Weight decay, which is the same in all
         of them, is included once.
-
-        Args:
-          step: results of one micro-batch.
         """
         tensors = [step.loss, *(gradient for gradient, _ in step.gradients)]
         shapes = [tf.TensorShape([]), *(variable.shape for _, variable in step.gradients)]

@@ -57,11 +57,7 @@ def init_fn(options: TrainOptions) -> Callable[[tf.compat.v1.Session], None] | N
 
 
 def warn(options: TrainOptions, variables: Mapping[str, Sequence[int]]) -> None:
-    """Logs the findings of `backbone`, `backbone_shapes` and `last_layers`.
-
-    Args:
-      options: the training.
-      variables: shapes of the network's variables, by name.
+    """Logs the findings of `backbone`, `backbone_shapes` and `last_layers`; `variables` are the network's shapes.
 
     Raises:
       CheckpointError: the checkpoint does not exist or cannot be read.
@@ -81,11 +77,6 @@ def backbone(options: TrainOptions, variables: Sequence[str], held: Collection[s
     """Returns findings on an initial checkpoint with some of the network's variables, but none of its backbone.
 
     Networks share the variable names of head and decoder, so some variables of another network always match.
-
-    Args:
-      options: the training.
-      variables: names of the network's variables.
-      held: names of the checkpoint's variables.
     """
     variant = options.model.model_variant
     scope = BACKBONES.get(variant).scope
@@ -109,13 +100,7 @@ def backbone(options: TrainOptions, variables: Sequence[str], held: Collection[s
 def backbone_shapes(
     options: TrainOptions, variables: Mapping[str, Sequence[int]], held: Mapping[str, checkpoints.Entry]
 ) -> list[str]:
-    """Returns findings on an initial checkpoint with a backbone of other widths.
-
-    Args:
-      options: the training.
-      variables: shapes of the network's variables, by name.
-      held: the checkpoint's variables.
-    """
+    """Returns findings on an initial checkpoint with a backbone of other widths."""
     scope = BACKBONES.get(options.model.model_variant).scope
     excluded = options.restore.exclude_scopes
     ours = [name for name in variables if name.startswith(f'{scope}/') and not name.startswith(excluded)]
@@ -137,11 +122,6 @@ def last_layers(options: TrainOptions, variables: Sequence[str], held: Mapping[s
     """Returns findings on last layers that the initial checkpoint should restore but cannot.
 
     A checkpoint of a backbone alone has no last layers and gives no findings.
-
-    Args:
-      options: the training; `initialize_last_layer` is set.
-      variables: names of the network's variables.
-      held: the checkpoint's variables.
     """
     scopes = HEADS.last_layer_scopes()
     ours = [name for name in variables if name.startswith(scopes)]

@@ -95,13 +95,7 @@ class MetricsHook(Hook):
         self._write(line)
 
     def add_validation(self, step: int, miou: float | None, settings: Mapping[str, Any]) -> None:
-        """Writes the line of a validation, unless the file has it already.
-
-        Args:
-          step: step of the validated checkpoint.
-          miou: mIoU; None if every pixel is ignored.
-          settings: settings of the validation, such as split and crop size.
-        """
+        """Writes the line of a validation with its settings, such as the split, unless the file has it already."""
         line = {'step': step, 'time': round(time.time(), 3), 'miou': miou}
         line |= {f'eval_{name}': value for name, value in settings.items() if value not in (None, False)}
         if _key_of(line) not in self._validated:

@@ -52,14 +52,7 @@ _LONGEST_VALUE = 80
 
 
 class Change(NamedTuple):
-    """Something that differs between two runs.
-
-    Attributes:
-      field: 'Class.field' of an option, or what else differs.
-      name: name of the option, as the user knows it.
-      old: value then, as text.
-      new: value now, as text.
-    """
+    """Something that differs between two runs: 'Class.field' of an option, its name for the user, its values."""
 
     field: str
     name: str
@@ -73,10 +66,7 @@ class Change(NamedTuple):
 def warning(runs: Sequence[Run], run_now: Run, options: TrainOptions) -> str | None:
     """Returns a warning of changes since the run that wrote the checkpoint; None for a new run or without changes.
 
-    Args:
-      runs: earlier runs in the folder, the newest last.
-      run_now: the description of this run.
-      options: options of this run.
+    `runs` are the earlier runs in the folder, the newest last.
     """
     step = run_now['first_step']
     # A run that began at this step has written no checkpoint since.
@@ -112,10 +102,7 @@ def changes(options: TrainOptions, old: Run, new: Run) -> list[Change]:
 def _changed(options: Any, old: Any, new: Mapping[str, Any]) -> Iterator[Change]:
     """Yields the options with an effect that differ, also of options objects in them.
 
-    Args:
-      options: the options now.
-      old: the values then, as in run.json; whatever is missing there is not compared.
-      new: the values now, as in run.json.
+    `old` and `new` are the values then and now, as in run.json; whatever is missing in `old` is not compared.
     """
     if not isinstance(old, Mapping):
         return

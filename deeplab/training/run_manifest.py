@@ -77,13 +77,8 @@ def describe(
 ) -> Run:
     """Describes a run, before its first step.
 
-    Args:
-      options: options of the training.
-      index: its records.
-      images: number of valid records.
-      first_step: steps done by earlier runs.
-      validated: the records of the validation split, and the number of valid ones; None without validation.
-      initial_checkpoint: path of the checkpoint that a new run restores; None for none.
+    `images` is the number of valid records. `validated` are the records of the validation split, and the number of
+    valid ones. `initial_checkpoint` is the path of the checkpoint that a new run restores.
     """
     validation_records = None
     if validated is not None:

@@ -101,10 +101,7 @@ class FedInput(model_deploy.Batches, train_loop.Hook):
     ):
         """Builds the pipeline, and a placeholder for each part of each clone's batch.
 
-        Args:
-          config: the clones, and the CPU on which they get their batches.
-          batch_size: samples per step.
-          build_pipeline: returns the pipeline of clone batches from a position on, a scalar int64.
+        `build_pipeline` returns the pipeline of clone batches from a sample position on, a scalar int64.
         """
         self._batch_size = batch_size
         self._open = contextlib.ExitStack()

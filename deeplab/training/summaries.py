@@ -39,14 +39,7 @@ class MergedSummaries(NamedTuple):
 def merged(
     clone: model_deploy.Clone, step: training_step.TrainStep, num_classes: int, with_images: bool
 ) -> MergedSummaries:
-    """Merges the summaries of losses, learning rate and images into one tensor.
-
-    Args:
-      clone: the first clone; its outputs are `CloneOutputs`.
-      step: the training step.
-      num_classes: number of classes of the network.
-      with_images: whether images, labels and predictions are among the summaries.
-    """
+    """Merges the summaries of losses, learning rate and images of the first clone into one tensor."""
     outputs: network_clone.CloneOutputs = clone.outputs
 
     def serialized() -> tf.Tensor:
@@ -79,14 +72,9 @@ def scalar_summaries(
     clone_scope: str = '',
     terms: Mapping[str, tf.Tensor] | None = None,
 ) -> list[tf.Tensor]:
-    """Summaries `total_loss`, `learning_rate` and `losses/NAME` for each loss of the first clone.
+    """Returns summaries `total_loss`, `learning_rate` and `losses/NAME` for each loss and term of the first clone.
 
-    Args:
-      total_loss: scalar.
-      learning_rate: scalar.
-      losses: scalars by key.
-      clone_scope: the first clone's name scope, which is removed from the tags.
-      terms: scalars that get a summary `losses/KEY`, by key: the terms of losses that are sums.
+    The name scope of the clone is removed from the tags. All values are scalars.
     """
     result = [_scalar('total_loss', total_loss), _scalar('learning_rate', learning_rate)]
     for loss in losses.values():

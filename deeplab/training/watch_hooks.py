@@ -52,16 +52,9 @@ class BatchStatistics(NamedTuple):
 
 
 def due(global_step: tf.Variable, every_steps: int) -> tf.Tensor:
-    """Returns whether the current step computes the statistics.
+    """Returns whether the step after `global_step`, one of `every_steps`, computes the statistics: a scalar bool.
 
     The dequeue of the batch must depend on it, as the step counter may advance before it is read otherwise.
-
-    Args:
-      global_step: steps done before this one.
-      every_steps: steps between two statistics.
-
-    Returns:
-      A scalar bool.
     """
     return tf.equal((global_step.read_value() + 1) % every_steps, 0)
 
@@ -112,14 +105,7 @@ class WatchHook(Hook):
     """Logs each kind of warning once."""
 
     def __init__(self, computed: tf.Tensor, every_steps: int, class_names: list[str], bar: ProgressHook) -> None:
-        """Creates the hook.
-
-        Args:
-          computed: result of `statistics`.
-          every_steps: steps between two statistics.
-          class_names: name of each class.
-          bar: progress bar, hidden while a line is logged.
-        """
+        """Creates the hook; `computed` is the result of `statistics`, one of `every_steps` times."""
         self._statistics = computed
         self._every_steps = every_steps
         self._class_names = class_names

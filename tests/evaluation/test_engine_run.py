@@ -5,6 +5,8 @@ import threading
 import numpy as np
 import pytest
 
+from deeplab import common
+from deeplab.evaluation import runner
 from deeplab.evaluation.engine_run import EngineNetwork, EngineReport, RoundedNetwork
 from deeplab.options import EngineOptions
 from deeplab.registry import Outputs
@@ -15,7 +17,7 @@ BFLOAT16 = EngineOptions('openvino', 'bfloat16')
 def _batches():
     """A function that reads batches of two images, whose pixels are the number of the batch."""
     numbers = iter(range(100))
-    return lambda: {'image': np.full([2, 3, 4, 1], float(next(numbers)))}
+    return lambda: {common.IMAGE: np.full([2, 3, 4, 1], float(next(numbers)))}
 
 
 def _labels(images):
@@ -32,8 +34,8 @@ def test_batches_keep_their_order_and_few_are_read_ahead():
         return read()
 
     network = EngineNetwork(EngineReport(EngineOptions('tflite')), _labels)
-    for batch, outputs in network.predictions(counted, 5, 'image'):
-        assert (batch['image'][..., 0] == done).all() and (outputs.labels == done).all()
+    for batch in runner._predicted(network, counted, 5, 2):
+        assert (batch[common.IMAGE][..., 0] == done).all() and (batch[runner.PREDICTION] == done).all()
         done += 1
         most_ahead.append(count - done)
     assert done == count == 5 and max(most_ahead) <= 2
@@ -47,7 +49,7 @@ def test_an_error_of_reading_arrives_and_stops_the_thread():
     network = EngineNetwork(EngineReport(EngineOptions('tflite')), _labels)
     before = threading.active_count()
     with pytest.raises(ValueError, match='damaged'):
-        list(network.predictions(read, 3, 'image'))
+        list(runner._predicted(network, read, 3, 2))
     assert threading.active_count() == before
 
 
@@ -64,7 +66,7 @@ def test_labels_of_the_first_images_are_compared_with_those_in_float32():
         return _labels(images)
 
     report = EngineReport(BFLOAT16)
-    list(RoundedNetwork(report, rounded, exact).predictions(_batches(), 5, 'image'))
+    list(runner._predicted(RoundedNetwork(report, rounded, exact), _batches(), 5, 2))
     assert calls == [2, 2]
     assert report.compared_images == 4 and report.changed_labels == pytest.approx(1 / 12)
     assert '8.333%' in report.text() and 'first 4 images' in report.text() and 'bfloat16' in report.text()
