@@ -73,13 +73,19 @@ class Round(scoring.Results):
     crop_size: tuple[int, int] | None = None
 
 
-def evaluate(checkpoint: str, task: Task, after_batch: Callable[[], None] = lambda: None) -> Round:
+def evaluate(
+    checkpoint: str,
+    task: Task,
+    handle: Callable[[runner.Batch], None] = lambda batch: None,
+    keys: Sequence[str] = (),
+) -> Round:
     """Evaluates one checkpoint on a split.
 
     Args:
       checkpoint: its path, or the path of an export, whose images are read in their own size (`Task.windows`).
       task: network, split and metrics.
-      after_batch: called after each batch; what it raises ends the round.
+      handle: called with each batch, in a thread, before its metrics are computed; what it raises ends the round.
+      keys: what its batches have, besides what the metrics need, by the names in `common`.
 
     Raises:
       CheckpointError: The checkpoint does not match the network.
@@ -90,19 +96,19 @@ def evaluate(checkpoint: str, task: Task, after_batch: Callable[[], None] = lamb
     images = counted(split.num_images, 'image')
     logging.info("Evaluating '%s' (step %d) on %s.", checkpoint, step, images)
     scores = scoring.Scores(split.descriptor, task.metrics)
-    reading = runner.reading_of(split, network, task.resize, scores.keys, task.windows)
+    reading = runner.reading_of(split, network, task.resize, (*scores.keys, *keys), task.windows)
     weights = Weights(checkpoint, task.use_moving_average)
+
+    def count(batch: runner.Batch) -> None:
+        handle(batch)
+        scores.update(batch)
+
     with (
         engine_run.prepared(network, weights, task.engine, task.cache_dirs, task.windows) as ready,
-        overlap.Background(scores.update, workers=1, max_calls=2) as background,
+        overlap.Background(count, workers=1, max_calls=2) as background,
     ):
         started = time.monotonic()
-
-        def handle(batch: runner.Batch) -> None:
-            background.add(batch)
-            after_batch()
-
-        runner.run_batches(ready, reading, handle, f'eval step {step}', task.master)
+        runner.run_batches(ready, reading, background.add, f'eval step {step}', task.master)
     seconds = time.monotonic() - started
     logging.info('%s in %.1f s (%.1f images/s).', images, seconds, split.num_images / seconds)
     return Round(

@@ -14,13 +14,6 @@ from deeplab.evaluation import runner
 from deeplab.utils import input_generator
 
 
-class Source(NamedTuple):
-    """Where images come from, and how each is preprocessed."""
-
-    split: runner.Split
-    steps: Sequence[input_preprocess.Step]
-
-
 class Sample(NamedTuple):
     """An image without padding.
 
@@ -35,16 +28,15 @@ class Sample(NamedTuple):
     truth: np.ndarray
 
 
-def samples(source: Source, images: Sequence[int]) -> Iterator[Sample]:
+def samples(split: runner.Split, steps: Sequence[input_preprocess.Step], images: Sequence[int]) -> Iterator[Sample]:
     """Yields the images with the given numbers in the split.
 
     Raises:
       DataError: An image cannot be decoded.
     """
-    split = source.split
     records = [split.records[image] for image in images]
     with tf.Graph().as_default():
-        pipeline = input_generator.get(split.reader, source.steps, 1, False, records, with_label=True)
+        pipeline = input_generator.get(split.reader, steps, 1, False, records, with_label=True)
         with sessions.open_session() as running, input_generator.explain_input_errors(split.reader):
             running.run(pipeline.initializer)
             for _ in records:

@@ -94,12 +94,12 @@ class Verification:
     def of(self, export: Runner) -> Verified:
         """Evaluates an export."""
         descriptor = self._split.descriptor
-        source = split_images.Source(self._split, [input_preprocess.note_size, input_preprocess.to_numbers])
+        steps = [input_preprocess.note_size, input_preprocess.to_numbers]
         with (
             ImageResults(descriptor.num_classes, descriptor.ignore_label) as first,
             ImageResults(descriptor.num_classes, descriptor.ignore_label) as second,
         ):
-            for sample in split_images.samples(source, range(self._split.num_images)):
+            for sample in split_images.samples(self._split, steps, range(self._split.num_images)):
                 name = names.shown(sample.name)
                 if self._counts is None:
                     # With probabilities, as for the comparison, for which this network is open.

@@ -160,7 +160,7 @@ def _content(options: ReportOptions, runs: Sequence[content.Run]) -> tuple[dict[
     passes = {i: each.result for i, each in enumerate(runs) if each.result is not None}
     groups = content.chosen(list(passes.values()), options.images) if passes else {}
     if passes:
-        descriptor = next(iter(passes.values())).descriptor
+        descriptor = next(iter(passes.values())).task.split.descriptor
         class_names = [descriptor.class_name(i) for i in range(descriptor.num_classes)]
         colors, ignore_label = descriptor.palette, descriptor.ignore_label
     else:
@@ -184,11 +184,11 @@ def _content(options: ReportOptions, runs: Sequence[content.Run]) -> tuple[dict[
 
 def _pictures(runs: Sequence[content.Run], groups: Groups, most_bytes: int) -> Iterator[Mapping[str, Any]]:
     """Yields the data of each picture, which takes at most `most_bytes`."""
-    source = next((each.result.source for each in runs if each.result is not None), None)
-    if not groups or source is None:
+    reading = next((each.result.reading for each in runs if each.result is not None), None)
+    if not groups or reading is None:
         return
     images = list(groups)
-    for image, sample in zip(images, split_images.samples(source, images), strict=True):
+    for image, sample in zip(images, split_images.samples(reading.split, reading.steps, images), strict=True):
         photo = save_annotation.viewable(save_annotation.rounded(sample.image))
         predicted = [None if each.result is None else each.result.images.predictions.read(image) for each in runs]
         yield pictures.encoded(pictures.Picture(photo, sample.truth, predicted), most_bytes)

@@ -13,9 +13,8 @@ from deeplab import names
 from deeplab.core import metrics
 from deeplab.evaluation.differences import Interval, paired
 from deeplab.evaluation.image_results import ImageResults
-from deeplab.inference import network_source
 from deeplab.reporting import choice, evaluation_files, run_files
-from deeplab.reporting.inference import Pass
+from deeplab.reporting.inference import Pass, Task
 
 _MOST_EXAMPLES = 3  # images named for each cell of the confusion matrix
 _MOST_CELLS = 4000  # cells with such names: those with most pixels
@@ -101,34 +100,35 @@ def _of_newest_file(files: run_files.RunFiles, class_names: Sequence[str]) -> di
 
 def _of_pass(result: Pass) -> dict[str, Any]:
     """Returns the figures of the images that were predicted."""
-    of_all, interval = result.results.metrics, result.results.further['intervals']
+    task, images, evaluated = result.task, result.images, result.round
+    of_all, interval = evaluated.metrics, evaluated.further['intervals']
     matrix = np.asarray(of_all.confusion_matrix, np.int64)
-    low, high = (result.results.of_classes['intervals'][end] for end in ('low', 'high'))
+    low, high = (evaluated.of_classes['intervals'][end] for end in ('low', 'high'))
     ious = [Interval(*parts) for parts in zip(of_all.class_iou, low, high, strict=True)]
     return {
         'miou': [of_all.miou, interval['miou low'], interval['miou high']],
         'figures': [
-            ['Checkpoint', names.printable(result.checkpoint)],
-            *([['Step', str(result.step)]] if result.step is not None else []),
-            ['Images', f'{len(result.images)} ({len(result.images) / max(result.seconds, 1e-9):.1f} images/s)'],
-            *([['Crop size', f'{result.crop_size[0]} x {result.crop_size[1]}']] if result.crop_size else []),
+            ['Checkpoint', names.printable(task.source.path)],
+            *([['Step', str(task.step)]] if task.step is not None else []),
+            ['Images', f'{len(images)} ({len(images) / max(evaluated.seconds, 1e-9):.1f} images/s)'],
+            *([['Crop size', '{} x {}'.format(*task.split.crop_size)]] if task.windows is None else []),
             *_accuracies(matrix),
-            *([['Engine', result.engine.removeprefix('Engine: ')]] if result.engine else []),
+            *([['Engine', evaluated.engine.text().removeprefix('Engine: ')]] if evaluated.engine else []),
         ],
         'classes': _class_rows(matrix, ious),
         'confusion': matrix.tolist(),
-        'settings': [[label, names.printable(text)] for label, text in _settings(result)],
-        'scores': [run_files.number(float(score)) for score in result.images.scores()],
-        'examples': _examples(result.images, matrix),
+        'settings': [[label, names.printable(text)] for label, text in _settings(task)],
+        'scores': [run_files.number(float(score)) for score in images.scores()],
+        'examples': _examples(images, matrix),
         'calibration': _calibration(result),
     }
 
 
-def _settings(result: Pass) -> list[tuple[str, str]]:
+def _settings(task: Task) -> list[tuple[str, str]]:
     """Returns how the figures were obtained, as pairs of a label and a text."""
-    options = result.options
-    rows = [('Data set', result.descriptor.name), ('Split', options.dataset.split)]
-    rows += network_source.at(result.checkpoint).settings(options)
+    options = task.options
+    rows = [('Data set', task.split.descriptor.name), ('Split', options.dataset.split)]
+    rows += task.source.settings(options)
     if options.windows is not None:
         sizes = {'window': options.windows.window, 'stride': options.windows.window_stride}
         texts = [f'{name} {size[0]} x {size[1]}' for name, size in sizes.items() if size is not None]
@@ -138,10 +138,10 @@ def _settings(result: Pass) -> list[tuple[str, str]]:
 
 def _calibration(result: Pass) -> dict[str, Any] | None:
     """Returns the expected calibration error and its bins; None without probabilities."""
-    figures = result.results.further.get('calibration')
+    figures = result.round.further.get('calibration')
     if figures is None:
         return None
-    return {'ece': figures['ece'], 'bins': json.loads(result.results.documents['calibration.json'])['bins']}
+    return {'ece': figures['ece'], 'bins': json.loads(result.round.documents['calibration.json'])['bins']}
 
 
 def _accuracies(matrix: np.ndarray) -> list[list[str]]:

@@ -5,28 +5,24 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
-import time
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from absl import logging
 
 from deeplab import common, names
 from deeplab.datasets import example, images
 from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.datasets.segmentation_dataset import DataSource
 from deeplab.errors import CheckpointError, DataError
-from deeplab.evaluation import engine_run, runner, scoring, split_images
+from deeplab.evaluation import evaluation_rounds, runner
 from deeplab.evaluation.image_results import ImageResults
 from deeplab.files import run_manifests
 from deeplab.inference import network_source, opening
 from deeplab.inference.network import InferenceNetwork
 from deeplab.inference.network_source import NetworkSource
-from deeplab.inference.opening import Weights
 from deeplab.inference.run_weights import WeightsChoice
-from deeplab.options import EngineOptions, EvalOptions
-from deeplab.system import overlap
+from deeplab.options import EngineOptions, EvalOptions, WindowOptions
 from deeplab.wording import option
 from deeplab.zoo import cache
 
@@ -54,36 +50,26 @@ class Task(NamedTuple):
     step: int | None
     notes: Sequence[str] = ()
 
+    @property
+    def windows(self) -> WindowOptions | None:
+        """Windows in which images of any size are predicted; None for images of the crop size."""
+        return self.options.windows or self.source.own_windows
+
 
 class Pass(NamedTuple):
     """The result of a checkpoint or an export.
 
     Attributes:
-      checkpoint: its path.
-      step: its step; None for an export that does not name it.
-      seconds: how long reading and predicting took.
-      results: metrics of all images, with calibration and intervals.
+      task: what was predicted, and how.
+      round: metrics of all images, with calibration and intervals.
       images: results of each image.
-      source: where the images come from.
-      options: how the images were read and predicted.
-      engine: a sentence about what ran the network; empty for TensorFlow in float32.
-      crop_size: height and width to which the images were padded; None if they kept their sizes.
+      reading: how the images were read.
     """
 
-    checkpoint: str
-    step: int | None
-    seconds: float
-    results: scoring.Results
+    task: Task
+    round: evaluation_rounds.Round
     images: ImageResults
-    source: split_images.Source
-    options: EvalOptions
-    engine: str = ''
-    crop_size: tuple[int, int] | None = None
-
-    @property
-    def descriptor(self) -> DatasetDescriptor:
-        """Of the data set."""
-        return self.source.split.descriptor
+    reading: runner.Reading
 
 
 def folder_of(path: str) -> str:
@@ -136,34 +122,28 @@ def run(task: Task) -> Pass:
     Raises:
       UserError: An image cannot be read, or the checkpoint does not match the network.
     """
-    source, options, split, network, step, _ = task
-    logging.info("Predicting %s with '%s'.", names.counted(split.num_images, 'image'), source.path)
+    source, options, split, network, _, _ = task
     chosen = _METRICS if network.with_probabilities else _METRICS_OF_LABELS
-    scores = scoring.Scores(split.descriptor, dataclasses.replace(options, metrics=chosen).metric_parameters)
-    windows = options.windows or source.own_windows
-    reading = runner.reading_of(split, network, options.resize, (*scores.keys, *_OF_IMAGES), windows)
-    weights = Weights(source.path, bool(options.use_moving_average))
-    cache_dirs = (os.path.join(cache.folder(), 'engines'),)  # if the folder of the checkpoint cannot be written
+    evaluation = evaluation_rounds.Task(
+        network,
+        split,
+        options.resize,
+        dataclasses.replace(options, metrics=chosen).metric_parameters,
+        use_moving_average=bool(options.use_moving_average),
+        engine=options.engine,
+        cache_dirs=(os.path.join(cache.folder(), 'engines'),),  # if the folder of the checkpoint cannot be written
+        windows=task.windows,
+    )
     with contextlib.ExitStack() as stack:
         images = stack.enter_context(ImageResults(split.descriptor.num_classes, split.descriptor.ignore_label))
 
         def handle(batch: runner.Batch) -> None:
             _require_classes(source.path, batch[runner.PREDICTION], split.descriptor)
-            scores.update(batch)
             _add(images, batch)
 
-        started = time.monotonic()
-        with (
-            overlap.Background(handle, workers=1, max_calls=2) as background,
-            engine_run.prepared(network, weights, options.engine, cache_dirs, windows) as ready,
-        ):
-            runner.run_batches(ready, reading, background.add, os.path.basename(source.path))
-        seconds = time.monotonic() - started
+        evaluated = evaluation_rounds.evaluate(source.path, evaluation, handle, _OF_IMAGES)
         stack.pop_all()
-    engine = '' if ready.report.is_default else ready.report.text()
-    crop_size = None if windows else split.crop_size
-    shown = split_images.Source(split, reading.steps)
-    return Pass(source.path, step, seconds, scores.results(), images, shown, options, engine, crop_size)
+    return Pass(task, evaluated, images, runner.reading_of(split, network, options.resize, (), task.windows))
 
 
 def _require_classes(path: str, labels: np.ndarray, descriptor: DatasetDescriptor) -> None:
@@ -245,7 +225,8 @@ def require_same_labels(passes: Sequence[Pass]) -> list[list[str]]:
         has_other_labels = (first.images.counts()[:, 1] != other.images.counts()[:, 1]).any(axis=1)
         differing = np.flatnonzero(has_other_labels & ~is_resized)
         if len(differing):
-            raise _other_masks(first.checkpoint, other.checkpoint, [first.images.names[i] for i in differing])
+            paths = (first.round.checkpoint, other.round.checkpoint)
+            raise _other_masks(*paths, [first.images.names[i] for i in differing])
         resized = int(is_resized.sum())
         note = (
             f'{resized:,} of {names.counted(len(other.images), "image")} had another size than for the first run, '

@@ -296,7 +296,7 @@ class ValidationHook(Hook):
     def after_checkpoint(self, path: str, step: int, interrupts: Interrupts) -> None:
         """Validates a checkpoint, unless a signal interrupts it."""
 
-        def stop_at_signals() -> None:
+        def stop_at_signals(batch: runner.Batch) -> None:
             if interrupts.received is not None:
                 raise _StoppedError
 

@@ -118,8 +118,8 @@ def test_the_averages_of_a_training_with_a_decay(options, tmp_path):
         task = inference.prepare(str(tmp_path / 'log' / 'model.ckpt-10'), asking, None, checks_weights=True)
         found = inference.run(task)
         with found.images:
-            assert (found.results.metrics.miou == 1.0) == (asked is None)
-            assert ('Weights', expected) in content._settings(found)
+            assert (found.round.metrics.miou == 1.0) == (asked is None)
+            assert ('Weights', expected) in content._settings(task)
 
 
 def test_a_run_without_records_has_curves_and_says_so(options):
@@ -223,9 +223,7 @@ def a_pass(request):
         request.addfinalizer(images.__exit__)
         for name, ids in zip(names, labels, strict=True):
             images.add(name, ids, np.zeros_like(ids))
-        return types.SimpleNamespace(
-            checkpoint=checkpoint, descriptor=types.SimpleNamespace(num_classes=4), images=images
-        )
+        return types.SimpleNamespace(round=types.SimpleNamespace(checkpoint=checkpoint), images=images)
 
     return make
 

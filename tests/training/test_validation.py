@@ -73,8 +73,8 @@ def use_figures(monkeypatch, by_step):
     monkeypatch.setattr(validation, 'InferenceNetwork', lambda *arguments: None)
     monkeypatch.setattr(validation.ValidationHook, 'check_memory', lambda self, training: None)
 
-    def evaluate(checkpoint, task, after_batch):
-        after_batch()
+    def evaluate(checkpoint, task, handle):
+        handle({})
         step = checkpoints.step_of(checkpoint)
         asked.append(step)
         metrics = dataclasses.replace(ConfusionMatrix(3, 255).result(), miou=by_step[step])
@@ -124,9 +124,9 @@ def test_moving_averages_are_what_is_measured(data, tmp_path, monkeypatch):
     use_figures(monkeypatch, {2: 0.5})
     evaluate, seen = evaluation_rounds.evaluate, []
 
-    def noted(checkpoint, task, after_batch):
+    def noted(checkpoint, task, handle):
         seen.append(task.use_moving_average)
-        return evaluate(checkpoint, task, after_batch)
+        return evaluate(checkpoint, task, handle)
 
     monkeypatch.setattr(evaluation_rounds, 'evaluate', noted)
     for decay, averages in ((None, False), (0.9, True)):
