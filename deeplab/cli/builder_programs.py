@@ -8,7 +8,6 @@ from typing import Any
 from deeplab import options
 from deeplab.cli.data_flags import BUILD_FOLDER, builder_groups
 from deeplab.cli.links import of
-from deeplab.cli.plugin_flags import EVERY_PROGRAM
 from deeplab.cli.program import Program
 from deeplab.cli.to_options import folder_options, plain_options
 from deeplab.cli.words import Group
@@ -20,7 +19,7 @@ def _program(name: str, example: str, groups: tuple[Group, ...], to_options: Cal
         name=name,
         module=f'deeplab.datasets.{name}',
         example=example,
-        groups=(*groups, *EVERY_PROGRAM),
+        groups=groups,
         to_options=to_options,
     )
 

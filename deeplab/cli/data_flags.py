@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from deeplab.cli.links import flag_of, of
 from deeplab.cli.words import Entry, Flag, Group
 from deeplab.options import (
@@ -27,18 +29,26 @@ _OF_LARGER_IMAGES = {
 }
 
 
-def data_group(prefix: str, split: str, *more: Entry) -> Group:
-    """Returns the flags of the data that a program reads: `prefix` is train, eval or vis."""
+def data_group(prefix: str, split: str, *more: Entry, **crop: Any) -> Group:
+    """Returns the flags of the data that a program reads.
+
+    Args:
+      prefix: train, eval or vis.
+      split: default of the split.
+      *more: further flags.
+      **crop: default and meaning of the crop size, if they differ from the usual ones.
+    """
     meaning = (
         'Height and width, in pixels, of the input of the network: 513,513, or one flag for each. Multiples of '
         f'--output_stride plus 1 are best{_OF_LARGER_IMAGES[prefix]}'
     )
+    crop = {'default': DEFAULT_CROP, 'meaning': meaning, **crop}
     return Group(
         'Data',
         (
             of(DatasetOptions, 'directory', 'name'),
             flag_of(DatasetOptions, 'split', name=f'{prefix}_split', default=split),
-            flag_of(ModelOptions, 'crop_size', name=f'{prefix}_crop_size', default=DEFAULT_CROP, meaning=meaning),
+            flag_of(ModelOptions, 'crop_size', name=f'{prefix}_crop_size', **crop),
             *more,
             *RESIZE,
             of(DatasetOptions, without=['directory', 'name']),

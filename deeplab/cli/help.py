@@ -6,7 +6,6 @@ import textwrap
 from collections.abc import Collection
 
 from deeplab import names
-from deeplab.cli.plugin_flags import EVERY_PROGRAM
 from deeplab.cli.program import Program, names_in_messages, with_flags
 from deeplab.cli.words import Flag
 
@@ -28,7 +27,7 @@ def program_help(program: Program, is_full: bool = False, added: Collection[str]
     ]
     shown = set(program.flags) if is_full else _common(program) | {*added}
     names_of_flags = names_in_messages(program)
-    for group in program.groups:
+    for group in program.all_groups:
         flags = [flag for flag in group.flags if flag.name in shown]
         if flags:
             lines += ['', f'{group.title}:']
@@ -43,7 +42,7 @@ def _common(program: Program) -> set[str]:
     """Returns the names of the flags that most users need."""
     if program.common:
         return {*program.common.split(), *program.required}
-    return {flag.name for group in program.groups if group not in EVERY_PROGRAM for flag in group.flags}
+    return {flag.name for group in program.groups for flag in group.flags}
 
 
 def _positional(program: Program) -> str:

@@ -45,13 +45,7 @@ METRIC_FLAGS = Group('Metrics', (of(EvalOptions, without=[*_EVAL_RESULTS, *_OUTS
 EVAL_RESULTS = Group(
     'Checkpoints and results',
     (
-        flag_of(
-            EvalOptions,
-            'checkpoint_dir',
-            meaning='Folder of the checkpoints, which is the --train_logdir of training; or one checkpoint, or an '
-            'export. Repeat the flag to compare several, each evaluated once.',
-        ),
-        of(EvalOptions, *_EVAL_RESULTS[1:]),
+        of(EvalOptions, *_EVAL_RESULTS),
         *_wait('max_number_of_evaluations', 'Number of checkpoints to evaluate'),
     ),
 )

@@ -10,7 +10,7 @@ from typing import Any
 
 from absl import logging
 
-from deeplab.cli.log_flags import log_notes
+from deeplab.cli.logs import log_notes
 from deeplab.cli.parse import parse_flags
 from deeplab.cli.program import Program
 from deeplab.cli.values import Values

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import typing
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from deeplab import options
@@ -13,7 +13,6 @@ from deeplab.cli.values import Values
 from deeplab.cli.words import Flag
 from deeplab.options.fields import Declaration, Options, declarations, qualified, without_none
 from deeplab.options.parameters import parameters_of, registries_of
-from deeplab.registry import Parameter, Registry
 
 T = TypeVar('T')
 
@@ -37,56 +36,42 @@ def of(kind: type, *names: str, without: Iterable[str] = ()) -> Callable[[], lis
     def flags() -> list[Flag]:
         declared = [each for each in declarations(kind).values() if each.flag is not None]
         chosen = [each for each in declared if (each.name in names if names else each.name not in left_out)]
-        return [_declared_flag(each, kind.__name__) for each in chosen] + ([] if names else parameters(kind))
+        return [flag_of(kind, each.name) for each in chosen] + ([] if names else _parameters(kind))
 
     return flags
 
 
 def flag_of(kind: type, field: str, /, **changes: Any) -> Flag:
     """Returns the flag of a field of an options class, with changes for one program, such as another name."""
-    return _declared_flag(declarations(kind)[field], kind.__name__, changes)
-
-
-def parameters(kind: type, registry: Registry[Any] | None = None) -> list[Flag]:
-    """Returns the flags of parameters of an options class (`options.parameters`).
-
-    Args:
-      kind: the class.
-      registry: the one of its registries whose parameters are meant; None for all.
-    """
-    return [
-        _parameter_flag(parameter, kind.__name__, qualified(each.meaning_of(parameter), kind.__name__))
-        for each in (registries_of(kind) if registry is None else (registry,))
-        for parameter in each.parameters().values()
-    ]
-
-
-def _declared_flag(declaration: Declaration, kind: str, changes: Mapping[str, Any] | None = None) -> Flag:
-    """Returns the flag of a field of the options class called `kind`, with changes."""
+    declaration = declarations(kind)[field]
     facts: dict[str, Any] = {
         'name': declaration.flag or declaration.name,
         'kind': declaration.kind,
         'default': declaration.flag_default,
         'word': declaration.word,
-        'fields': (f'{kind}.{declaration.name}',),
+        'fields': (f'{kind.__name__}.{field}',),
         'is_path': declaration.is_path,
-        **(changes or {}),
+        **changes,
     }
     if 'meaning' not in facts:  # a function that gives it may import the modules of a registry
-        facts['meaning'] = qualified(declaration.text, kind)
+        facts['meaning'] = qualified(declaration.text, kind.__name__)
     return Flag(**facts, choices=declaration.allowed)
 
 
-def _parameter_flag(parameter: Parameter, kind: str, meaning: str) -> Flag:
-    """Returns the flag of a parameter of the options class called `kind`."""
-    type_ = _KINDS[parameter.type]
-    default = parameter.default
-    if parameter.is_list:
-        type_, default = f'repeated {type_}', list(default)
-    elif parameter.choices:
-        type_ = 'enum'
-    fields = (f'{kind}.{parameter.name}',)
-    return Flag(parameter.flag_name, type_, default, meaning, choices=parameter.choices, fields=fields)
+def _parameters(kind: type) -> list[Flag]:
+    """Returns the flags of the parameters that users choose with an options class."""
+    flags = []
+    for registry in registries_of(kind):
+        for parameter in registry.parameters().values():
+            type_, default = _KINDS[parameter.type], parameter.default
+            if parameter.is_list:
+                type_, default = f'repeated {type_}', list(default)
+            elif parameter.choices:
+                type_ = 'enum'
+            meaning = qualified(registry.meaning_of(parameter), kind.__name__)
+            fields = (f'{kind.__name__}.{parameter.name}',)
+            flags.append(Flag(parameter.flag_name, type_, default, meaning, parameter.choices, fields=fields))
+    return flags
 
 
 def flag_names(flags: Iterable[Flag]) -> dict[str, str]:
@@ -100,9 +85,11 @@ def _synonyms(field: str) -> tuple[str, ...]:
 
     The others are fields that the same flag sets (`Declaration.with_flag_of`).
     """
-    kind, name = _split(field)
+    kind, name = _OPTIONS[field.partition('.')[0]], field.partition('.')[2]
     if name in parameters_of(kind):
         return (field,)
+    if name not in _types(kind):
+        raise AttributeError(f'deeplab.options has no {field}')
     inherited = tuple(
         f'{other}.{name}'
         for other, candidate in _OPTIONS.items()
@@ -166,14 +153,6 @@ def _converted(values: Values, flag: str, kind: Any, declaration: Declaration | 
     if values.known[flag].is_path:
         return values.path(flag) if is_optional else values.path(flag) or values[flag]
     return values[flag]
-
-
-def _split(field: str) -> tuple[type, str]:
-    """Returns the class and the name in 'Class.field'."""
-    kind, _, name = field.partition('.')
-    if kind not in _OPTIONS or name not in {*_types(_OPTIONS[kind]), *parameters_of(_OPTIONS[kind])}:
-        raise AttributeError(f'deeplab.options has no {field}')
-    return _OPTIONS[kind], name
 
 
 @functools.cache

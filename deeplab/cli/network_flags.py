@@ -1,10 +1,10 @@
-"""Flags of the network: backbone, head, decoder."""
+"""Flags of the network: backbone, head, decoder, classes."""
 
 from __future__ import annotations
 
-from deeplab.cli.links import of
+from deeplab.cli.links import flag_of, of
 from deeplab.cli.words import Flag, Group
-from deeplab.options import AsppOptions, DecoderOptions, ModelOptions, NasOptions
+from deeplab.options import AsppOptions, DatasetOptions, DecoderOptions, ModelOptions, NasOptions
 
 _PRESET = Flag(
     'preset',
@@ -26,3 +26,31 @@ NETWORK = Group(
     'Network', (_PRESET, of(ModelOptions, without=_OF_HEAD), of(NasOptions, without=['drop_path_keep_prob']))
 )
 HEAD = Group('Head and decoder', (of(AsppOptions), of(ModelOptions, *_OF_HEAD), of(DecoderOptions)))
+# Of programs that describe a network without a data set: None is "not given", and the data set, or the checkpoint, then
+# has the numbers.
+CLASSES = Group(
+    'Classes',
+    (
+        flag_of(
+            DatasetOptions,
+            'name',
+            default=None,
+            meaning='The data set that defines the number of classes and channels, as in training.',
+        ),
+        Flag(
+            'num_classes',
+            'integer',
+            None,
+            'Number of classes; overrides --dataset.',
+            fields=('ModelOptions.outputs_to_num_classes',),
+        ),
+        flag_of(
+            ModelOptions,
+            'input_channels',
+            name='image_channels',
+            default=None,
+            meaning='Number of channels of the images; overrides --dataset. Not set: as in the data set, or 3 '
+            'without one.',
+        ),
+    ),
+)

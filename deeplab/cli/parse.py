@@ -9,7 +9,7 @@ from typing import Any
 from absl import flags  # noqa: TID251 (flags are allowed in this package)
 
 from deeplab import common, names, wording
-from deeplab.cli import early, log_files, plugin_flags, recipes
+from deeplab.cli import early, logs, plugin_flags, recipes
 from deeplab.cli.data_flags import RESIZE_FLAGS
 from deeplab.cli.network_flags import HEAD, NETWORK
 from deeplab.cli.program import Program, find_program, names_in_messages, owners_of, with_flags
@@ -45,7 +45,7 @@ def parse_flags(program: Program, words: Sequence[str]) -> Values:
     known, flag_names = program.flags, program.flag_names  # both are made anew whenever they are read
     wording.add_flag_names(flag_names)  # flags of plugins included
     values = Values(read_words(words, program.name, known, owners_of, program.positional), known, flag_names)
-    log_files.level_of(values['stderrthreshold'])
+    logs.level_of(values['stderrthreshold'])
     is_dataset_given = 'dataset' in values and values.given('dataset')
     if 'preset' in values and values['preset']:
         _apply_preset(values['preset'], program, values)

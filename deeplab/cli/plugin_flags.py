@@ -6,19 +6,10 @@ import os
 from collections.abc import Sequence
 
 from deeplab import plugins
-from deeplab.cli.log_flags import LOG, without_import_chatter
-from deeplab.cli.program import PROGRAMS
-from deeplab.cli.words import Flag, Group, UsageError, normalized
+from deeplab.cli.logs import without_import_chatter
+from deeplab.cli.program import PLUGINS, PROGRAMS
+from deeplab.cli.words import UsageError, normalized
 from deeplab.files import user_modules
-
-_PLUGINS = Flag(
-    'plugins',
-    'string',
-    None,
-    'Comma-separated Python files or modules to import first: what they register, such as a loss or a backbone, is '
-    'known by name to all flags. Not set: none.',
-)
-EVERY_PROGRAM = (Group('Plugins', (_PLUGINS,)), LOG)
 
 
 def named_in(words: Sequence[str]) -> list[str]:
@@ -27,9 +18,9 @@ def named_in(words: Sequence[str]) -> list[str]:
     Raises:
       UsageError: --plugins has no value.
     """
-    values = [value for name, value in normalized(words, {_PLUGINS.name: _PLUGINS}) if name == _PLUGINS.name]
+    values = [value for name, value in normalized(words, {PLUGINS.name: PLUGINS}) if name == PLUGINS.name]
     if values and values[-1].startswith('-'):  # the next flag: plugins are read before the other flags are known
-        raise UsageError(f'--{_PLUGINS.name} has no value: write --{_PLUGINS.name}=FILE.py.')
+        raise UsageError(f'--{PLUGINS.name} has no value: write --{PLUGINS.name}=FILE.py.')
     names = [name.strip() for value in values[-1:] for name in value.split(',')]
     return [os.path.expanduser(name) for name in names if name]
 
@@ -70,7 +61,7 @@ def repeated(words: Sequence[str], folder: str) -> list[str]:
       folder: folder in which it was given, if not the current one.
     """
     named = _seen_from_here(named_in(words), folder)
-    return [f'--{_PLUGINS.name}={",".join(named)}'] if named else []
+    return [f'--{PLUGINS.name}={",".join(named)}'] if named else []
 
 
 def _seen_from_here(names: Sequence[str], folder: str) -> list[str]:
@@ -80,4 +71,4 @@ def _seen_from_here(names: Sequence[str], folder: str) -> list[str]:
 
 def without(words: Sequence[str]) -> list[str]:
     """Returns the words of a recorded command line, whose flags have the form --NAME=VALUE, without --plugins."""
-    return [word for word in words if not word.startswith(f'--{_PLUGINS.name}=')]
+    return [word for word in words if not word.startswith(f'--{PLUGINS.name}=')]

@@ -7,11 +7,21 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from deeplab.cli import links
+from deeplab.cli.logs import LOG
 from deeplab.cli.values import Values
 from deeplab.cli.words import Flag, Group, UsageError
 from deeplab.options.fields import with_names
 from deeplab.overview import SUMMARIES
 from deeplab.wording import did_you_mean
+
+PLUGINS = Flag(
+    'plugins',
+    'string',
+    None,
+    'Comma-separated Python files or modules to import first: what they register, such as a loss or a backbone, is '
+    'known by name to all flags. Not set: none.',
+)
+EVERY_PROGRAM = (Group('Plugins', (PLUGINS,)), LOG)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,7 +32,7 @@ class Program:
       name: its name, as in `deeplab NAME`.
       module: module of its `run(options)`; imported when the program runs.
       example: flags of an example.
-      groups: its flags.
+      groups: its flags, without those of every program.
       to_options: creates its options from the values of its flags.
       required: names of required flags.
       aliases: other names.
@@ -54,17 +64,22 @@ class Program:
         return SUMMARIES[self.name]
 
     @property
+    def all_groups(self) -> tuple[Group, ...]:
+        """Its flags, with those of every program."""
+        return (*self.groups, *EVERY_PROGRAM)
+
+    @property
     def flags(self) -> dict[str, Flag]:
         """Its flags by name."""
-        found: dict[str, Flag] = {}
-        for flag in (flag for group in self.groups for flag in group.flags):
-            found.setdefault(flag.name, flag)
-        return found
+        by_name: dict[str, Flag] = {}
+        for flag in (flag for group in self.all_groups for flag in group.flags):
+            by_name.setdefault(flag.name, flag)
+        return by_name
 
     def check_flags(self) -> None:
         """Raises `UsageError` if a parameter of a plugin has the name of another flag."""
         by_name = self.flags
-        for flag in (flag for group in self.groups for flag in group.flags):
+        for flag in (flag for group in self.all_groups for flag in group.flags):
             if flag != by_name[flag.name]:
                 raise UsageError(
                     f'A parameter has the name of --{flag.name}, which is a flag of {self.name} already. Rename it.'
@@ -92,7 +107,7 @@ def names_in_messages(program: Program) -> dict[str, str]:
     unless the name depends on the program, such as --train_crop_size.
     """
     names: dict[str, set[str]] = {}
-    shared = {id(group): group for other in PROGRAMS for group in other.groups}  # each is read once
+    shared = {id(group): group for other in PROGRAMS for group in other.all_groups}  # each is read once
     for group in shared.values():
         for field, name in links.flag_names(group.flags).items():
             names.setdefault(field, set()).add(name)

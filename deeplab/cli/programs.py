@@ -24,8 +24,7 @@ from deeplab.cli.inference_flags import (
     engine_group,
 )
 from deeplab.cli.links import flag_of, of
-from deeplab.cli.network_flags import HEAD, NETWORK
-from deeplab.cli.plugin_flags import EVERY_PROGRAM
+from deeplab.cli.network_flags import CLASSES, HEAD, NETWORK
 from deeplab.cli.program import Program
 from deeplab.cli.repeat import with_repeated
 from deeplab.cli.report_flags import compare_options, report_groups, report_options
@@ -42,7 +41,6 @@ from deeplab.cli.to_options import (
     train_options,
     vis_options,
 )
-from deeplab.cli.tool_flags import CLASSES
 from deeplab.cli.training_flags import (
     LOSS,
     NUM_THREADS,
@@ -82,7 +80,6 @@ TRAIN = Program(
         VALIDATION,
         TRAIN_LOGS,
         TRAIN_MACHINES,
-        *EVERY_PROGRAM,
     ),
     to_options=train_options,
     begin=early.prepare_training,
@@ -103,18 +100,7 @@ _PREVIEW = Program(
     groups=(
         Group(
             'Preview; all flags of train are accepted, too',
-            (
-                Flag(
-                    'preview_path',
-                    'string',
-                    None,  # the options have no default: it follows from --train_logdir
-                    'PNG file to write, or its folder. Not set: preview.png in --train_logdir, or in the current '
-                    'folder.',
-                    fields=('PreviewOptions.path',),
-                    is_path=True,
-                ),
-                of(options.PreviewOptions),
-            ),
+            (of(options.PreviewOptions),),
         ),
         *TRAIN.groups,
     ),
@@ -131,7 +117,7 @@ _DATASETS = Program(
     name='datasets',
     module='deeplab.programs.datasets',
     example='tfrecord',
-    groups=(Group('Data sets', (of(options.ListDatasetsOptions),)), *EVERY_PROGRAM),
+    groups=(Group('Data sets', (of(options.ListDatasetsOptions),)),),
     to_options=plain_options(options.ListDatasetsOptions),
     positional='directory',
 )
@@ -143,7 +129,6 @@ _DOCTOR = Program(
     groups=(
         Group('Data', (of(options.DoctorOptions, without=_REPAIR),)),
         Group('Repaired copy', (of(options.DoctorOptions, *_REPAIR),)),
-        *EVERY_PROGRAM,
     ),
     to_options=plain_options(options.DoctorOptions),
     required=('data',),
@@ -192,7 +177,6 @@ _EVAL = Program(
         HEAD,
         engine_group(of(options.EvalOptions, 'master')),
         UNUSED_HERE,
-        *EVERY_PROGRAM,
     ),
     to_options=eval_options,
     begin=early.prepare_inference,
@@ -227,7 +211,6 @@ _VERIFY = Program(
         data_group('eval', 'val', of(options.VerifyOptions, 'batch_size')),
         NETWORK,
         HEAD,
-        *EVERY_PROGRAM,
     ),
     to_options=verify_options,
     begin=early.use_one_dnn,
@@ -247,7 +230,6 @@ _VIS = Program(
         HEAD,
         engine_group(of(options.VisOptions, 'master')),
         UNUSED_HERE,
-        *EVERY_PROGRAM,
     ),
     to_options=vis_options,
     begin=early.prepare_inference,
@@ -271,7 +253,6 @@ _PREDICT = Program(
         engine_group(),
         NETWORK,
         HEAD,
-        *EVERY_PROGRAM,
     ),
     to_options=predict_options,
     begin=early.use_one_dnn,
@@ -299,7 +280,6 @@ _EVAL_COCO_FORMAT = Program(
                 ),
             ),
         ),
-        *EVERY_PROGRAM,
     ),
     to_options=plain_options(options.CocoFormatOptions),
     required=('gt_json_file', 'gt_folder', 'pred_json_file', 'pred_folder'),
@@ -334,7 +314,7 @@ _PRESETS = Program(
     name='presets',
     module='deeplab.programs.presets',
     example='mobilenetv2_coco_voc_trainaug',
-    groups=(Group('Presets', (of(options.PresetsOptions),)), *EVERY_PROGRAM),
+    groups=(Group('Presets', (of(options.PresetsOptions),)),),
     to_options=plain_options(options.PresetsOptions),
     aliases=('preset',),
     positional='name',
@@ -343,7 +323,7 @@ _DOWNLOAD = Program(
     name='download',
     module='deeplab.programs.download',
     example='mobilenetv2_coco_voc_trainaug',
-    groups=(Group('Download', (of(options.DownloadOptions), of(options.FetchOptions))), *EVERY_PROGRAM),
+    groups=(Group('Download', (of(options.DownloadOptions), of(options.FetchOptions))),),
     to_options=plain_options(options.DownloadOptions),
     positional='name',
 )
@@ -368,7 +348,6 @@ NETWORKS = Program(
         PREDICTION,
         NETWORK,
         HEAD,
-        *EVERY_PROGRAM,
     ),
     to_options=networks_options,
     common='crop_size json dataset num_classes ' + _NETWORK_FLAGS,
@@ -398,7 +377,6 @@ _CHECKPOINT = Program(
         dataclasses.replace(CLASSES, title='Classes; if not given, the classes of the checkpoint'),
         NETWORK,
         HEAD,
-        *EVERY_PROGRAM,
     ),
     to_options=checkpoint_options,
     required=('file',),
@@ -410,7 +388,7 @@ _DEMO = Program(
     name='demo',
     module='deeplab.programs.demo.demo',
     example='--workdir=deeplab_demo',
-    groups=(Group('Demo', (of(options.DemoOptions),)), *EVERY_PROGRAM),
+    groups=(Group('Demo', (of(options.DemoOptions),)),),
     to_options=plain_options(options.DemoOptions),
     runs_others=True,
 )
@@ -434,7 +412,6 @@ _EXPORT = Program(
         HEAD,
         Group('Machine', (NUM_THREADS,)),
         UNUSED_HERE,
-        *EVERY_PROGRAM,
     ),
     to_options=export_options,
     begin=early.use_one_dnn,
@@ -449,7 +426,7 @@ _CONVERT = Program(
     name='convert_to_tflite',
     module='deeplab.convert_to_tflite',
     example='--quantized_graph_def_path=frozen_inference_graph.pb --output_tflite_path=model.tflite',
-    groups=(Group('Graph and model', (of(options.ConvertOptions),)), *EVERY_PROGRAM),
+    groups=(Group('Graph and model', (of(options.ConvertOptions),)),),
     to_options=plain_options(options.ConvertOptions),
     begin=early.use_one_dnn,
     required=('quantized_graph_def_path', 'output_tflite_path'),
@@ -458,7 +435,7 @@ _SERVER = Program(
     name='server',
     module='deeplab.programs.server',
     example='--job_name=ps --task=0 --ps_hosts=one:2222 --worker_hosts=one:2223,two:2223',
-    groups=(Group('Cluster', (of(options.ServerOptions),)), *EVERY_PROGRAM),
+    groups=(Group('Cluster', (of(options.ServerOptions),)),),
     to_options=plain_options(options.ServerOptions),
     required=('worker_hosts',),
 )

@@ -17,23 +17,6 @@ _WIDTH = 100
 
 
 @dataclasses.dataclass(frozen=True)
-class Training:
-    """What settings depend on, as the command line and its preset have it.
-
-    Attributes:
-      steps: number of training steps.
-      model_variant: the backbone.
-      output_stride: its output stride.
-      starts_anew: whether no checkpoint and no preset determines the network.
-    """
-
-    steps: int
-    model_variant: str
-    output_stride: int
-    starts_anew: bool
-
-
-@dataclasses.dataclass(frozen=True)
 class Setting:
     """One flag of a recipe.
 
@@ -43,14 +26,15 @@ class Setting:
       reason: why the recipe sets it, the end of a line in the list of the recipe.
       only_with: other flags, set by the recipe or by none, without which this one is not sensible: if the command line
         gives one of them another value, or the recipe omits it, this one is left out.
-      derive: makes the text, in place of `value`; None: the recipe omits the flag.
+      derive: makes the text, in place of `value`, from what the command line and its preset set; None: the recipe omits
+        the flag.
     """
 
     flag: str
     value: str
     reason: str
     only_with: tuple[str, ...] = ()
-    derive: Callable[[Training], str | None] | None = None
+    derive: Callable[[Values], str | None] | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,27 +46,33 @@ class Recipe:
     settings: tuple[Setting, ...]
 
 
-def _slow_start(training: Training) -> str | None:
+def _steps(values: Values) -> int:
+    """Returns the number of training steps; 1 for less, which the options refuse."""
+    return max(values['training_number_of_steps'], 1)
+
+
+def _slow_start(values: Values) -> str | None:
     """Returns the number of slow start steps: a fifteenth of the training, at most 500; None for no slow start."""
-    steps = min(500, training.steps // 15)
+    steps = min(500, _steps(values) // 15)
     return str(steps) if steps else None
 
 
-def _batch_norm_decay(training: Training) -> str:
+def _batch_norm_decay(values: Values) -> str:
     """Returns a decay with which nothing of the initial moving variance, 1, is left at the end of the training.
 
     Activations of depthwise convolutions have variances of 0.01: a share of 0.007 of the initial 1, as 500 steps with a
     decay of 0.99 leave it, makes the network predict a single class. Here the share is exp(-15).
     """
-    return str(round(min(max(1 - 15 / training.steps, 0.9), 0.9997), 4))
+    return str(round(min(max(1 - 15 / _steps(values), 0.9), 0.9997), 4))
 
 
-def _decoder_stride(training: Training) -> str | None:
+def _decoder_stride(values: Values) -> str | None:
     """Returns half the output stride; None for a network that is given, or has no low-level features there."""
-    if not training.starts_anew or training.model_variant not in BACKBONES.names():  # an unknown one is refused later
+    variant, stride = values['model_variant'], values['output_stride'] // 2
+    is_given = values['tf_initial_checkpoint'] or values['preset']
+    if is_given or variant not in BACKBONES.names():  # an unknown one is refused later
         return None
-    stride = training.output_stride // 2
-    return str(stride) if stride in BACKBONES.get(training.model_variant).decoder_end_points else None
+    return str(stride) if stride in BACKBONES.get(variant).decoder_end_points else None
 
 
 SMALL_DATA = Recipe(
@@ -154,13 +144,7 @@ def apply(name: str, values: Values) -> None:
         hint = did_you_mean(name, RECIPES)
         raise UsageError(f"--recipe='{name}': there is no such recipe. {hint}Allowed: {', '.join(RECIPES)}, or {LIST}.")
     settings = RECIPES[name].settings
-    training = Training(
-        steps=max(values['training_number_of_steps'], 1),  # the options refuse less than 1
-        model_variant=values['model_variant'],
-        output_stride=values['output_stride'],
-        starts_anew=not (values['tf_initial_checkpoint'] or values['preset']),
-    )
-    texts = {each.flag: each.derive(training) if each.derive else each.value for each in settings}
+    texts = {each.flag: each.derive(values) if each.derive else each.value for each in settings}
     others = {flag for each in settings for flag in each.only_with}
     changed = {flag for flag in {*texts, *others} if _is_changed(flag, values, texts)}
     for setting in settings:

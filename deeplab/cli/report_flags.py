@@ -9,10 +9,9 @@ from collections.abc import Mapping
 from deeplab import options
 from deeplab.cli.data_flags import RESIZE_FLAGS, data_group
 from deeplab.cli.inference_flags import PREDICTION, WINDOWS, engine_group
-from deeplab.cli.links import filled, of
+from deeplab.cli.links import filled, flag_of, of
 from deeplab.cli.network_flags import HEAD, NETWORK
 from deeplab.cli.parse import parse_flags
-from deeplab.cli.plugin_flags import EVERY_PROGRAM
 from deeplab.cli.program import find_program
 from deeplab.cli.repeat import seen_from_here
 from deeplab.cli.to_options import given_network
@@ -30,6 +29,11 @@ _IN_MANIFEST = {
     'eval_split': ('validation', 'split'),
     **{flag: ('resize', field.partition('.')[2]) for flag, field in RESIZE_FLAGS.items()},
 }
+_CROP_SIZE = (
+    'Height and width, in pixels, of the input of the network: 513,513, or one flag for each. Not set: the size of the '
+    'validations of the training or, of several runs, if it was the same; else the smallest suitable size into which '
+    'every image fits.'
+)
 
 
 def report_groups(runs: str, output: str) -> tuple[Group, ...]:
@@ -44,18 +48,11 @@ def report_groups(runs: str, output: str) -> tuple[Group, ...]:
             'Page',
             (
                 Flag('run', 'repeated string', None, f'{runs}; --run= may be omitted.', is_path=True),
-                Flag(
-                    'output',
-                    'string',
-                    output,  # of the program; the options have no default
-                    'HTML file to write.',
-                    fields=('ReportOptions.path',),
-                    is_path=True,
-                ),
-                of(options.ReportOptions),
+                flag_of(options.ReportOptions, 'path', default=output),
+                of(options.ReportOptions, without=['path']),
             ),
         ),
-        _data(),
+        data_group('eval', 'val', of(options.EvalOptions, 'batch_size'), default=None, meaning=_CROP_SIZE),
         PREDICTION,
         WINDOWS,
         Group(
@@ -64,25 +61,7 @@ def report_groups(runs: str, output: str) -> tuple[Group, ...]:
         NETWORK,
         HEAD,
         engine_group(),
-        *EVERY_PROGRAM,
     )
-
-
-def _data() -> Group:
-    """Returns the flags of the data of eval; here, the crop size follows from the images unless it is given."""
-    group = data_group('eval', 'val', of(options.EvalOptions, 'batch_size'))
-    meaning = (
-        'Height and width, in pixels, of the input of the network: 513,513, or one flag for each. Not set: the '
-        'size of the validations of the training or, of several runs, if it was the same; else the smallest suitable '
-        'size into which every image fits.'
-    )
-    entries = (
-        dataclasses.replace(entry, default=None, meaning=meaning)
-        if isinstance(entry, Flag) and entry.name == 'eval_crop_size'
-        else entry
-        for entry in group.entries
-    )
-    return dataclasses.replace(group, entries=tuple(entries))
 
 
 def report_options(values: Values) -> options.ReportOptions:

@@ -11,9 +11,9 @@ from typing import Any
 
 import deeplab
 from deeplab import names, overview, start, wording
-from deeplab.cli import early, escapes, first_import, late_run, log_files, recipes
+from deeplab.cli import early, escapes, first_import, late_run, recipes
 from deeplab.cli.help import program_help
-from deeplab.cli.log_flags import log_notes, start_logging, without_import_chatter
+from deeplab.cli.logs import log_notes, start_logging, without_import_chatter
 from deeplab.cli.parse import load_plugins, options_of, parse_flags
 from deeplab.cli.program import Program, find_program, names_in_messages
 from deeplab.cli.values import Values
@@ -86,8 +86,7 @@ def _dispatch(words: Sequence[str]) -> int:
 def _run(program: Program, values: Values, program_options: Any) -> int:
     """Runs `program` with the options of a command line and prints its report; returns the exit status."""
     try:
-        start_logging(values)
-        log_files.start(program.name, values.path('log_dir'), values['stderrthreshold'])
+        start_logging(program.name, values)
         log_notes(values.notes, values.warnings)
         program.begin(program_options)
         late_run.announce(program_options)

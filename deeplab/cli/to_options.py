@@ -13,10 +13,9 @@ from deeplab import common, names, options
 from deeplab.cli import plugin_flags
 from deeplab.cli.data_flags import RESIZE_FLAGS
 from deeplab.cli.links import filled
-from deeplab.cli.network_flags import HEAD, NETWORK
+from deeplab.cli.network_flags import CLASSES, HEAD, NETWORK
 from deeplab.cli.parse import given_fields, parse_flags
 from deeplab.cli.program import find_program
-from deeplab.cli.tool_flags import CLASSES
 from deeplab.cli.training_flags import LABEL_WEIGHTS
 from deeplab.cli.values import Values
 from deeplab.cli.words import UsageError

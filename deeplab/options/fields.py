@@ -44,12 +44,12 @@ class Declaration:
       meaning: text for help and docs, one or two sentences, or a function that returns it.
       type: type of its values, without None.
       is_optional: whether None, "not set", is allowed.
-      range: the allowed numbers, such as '[0, 1)'; empty for all.
-      choices: the allowed strings, or a function that returns them; empty for all.
       flag: name of the flag; None for a field that no flag sets directly.
       kind: kind of the flag (see `cli.words.Flag`).
       flag_default: default of the flag, which differs from the field's where the original's flag has a number or text
         for "not set".
+      range: the allowed numbers, such as '[0, 1)'; empty for all.
+      choices: the allowed strings, or a function that returns them; empty for all.
       word: a word that the flag accepts instead of numbers; None for none.
       is_path: whether the value is a path.
       with_flag_of: 'Class.field' of the option whose flag sets this field, too; empty for none.
@@ -61,15 +61,15 @@ class Declaration:
     meaning: str | Callable[[], str]
     type: Any
     is_optional: bool
-    range: str
-    choices: tuple[str, ...] | Callable[[], tuple[str, ...]]
     flag: str | None
     kind: str
     flag_default: Any
-    word: str | None
-    is_path: bool
-    with_flag_of: str
-    unset: str
+    range: str = ''
+    choices: tuple[str, ...] | Callable[[], tuple[str, ...]] = ()
+    word: str | None = None
+    is_path: bool = False
+    with_flag_of: str = ''
+    unset: str = ''
 
     @property
     def allowed(self) -> tuple[str, ...]:
@@ -143,29 +143,20 @@ def declarations(kind: type) -> dict[str, Declaration]:
 
 def _declaration(field: dataclasses.Field[Any], annotation: Any) -> Declaration:
     """Returns the declaration of a field with an annotation."""
-    facts = {
-        'range': '',
-        'choices': (),
-        'word': None,
-        'is_path': False,
-        'with_flag_of': '',
-        'unset': '',
-        **field.metadata['declaration'],
-    }
+    facts = field.metadata['declaration']
     plain = without_none(annotation)
-    kind = facts['kind'] or ('enum' if facts['choices'] else _KINDS.get(plain, ''))
-    default = facts['flag_default']
-    return Declaration(
-        **facts | {
-            'name': field.name,
-            'default': field.default,
-            'type': plain,
-            'is_optional': plain is not annotation,
-            'flag': None if facts['with_flag_of'] else facts['flag'] if facts['flag'] != '' else field.name,
-            'kind': kind,
-            'flag_default': _default_of_flag(field.default, kind) if default is _UNCHANGED else default,
-        }
-    )  # fmt: skip
+    kind = facts['kind'] or ('enum' if facts.get('choices') else _KINDS.get(plain, ''))
+    changes = {
+        'name': field.name,
+        'default': field.default,
+        'type': plain,
+        'is_optional': plain is not annotation,
+        'flag': None if facts.get('with_flag_of') else facts['flag'] if facts['flag'] != '' else field.name,
+        'kind': kind,
+    }
+    if facts['flag_default'] is _UNCHANGED:
+        changes['flag_default'] = _default_of_flag(field.default, kind)
+    return Declaration(**facts | changes)
 
 
 def _default_of_flag(default: Any, kind: str) -> Any:

@@ -36,12 +36,11 @@ class ReportOptions(Options):
 
     Attributes:
       runs: the runs; others are compared with the first.
-      path: HTML file to write.
       command: words of the command line, for the page.
     """
 
     runs: tuple[ReportedRun, ...]
-    path: str
+    path: str = declared(meaning='HTML file to write.', flag='output', is_path=True)
     images: int = declared(30, 'Largest number of images on the page, at most 500.', range='(0, inf)')
     metrics_dirs: tuple[str, ...] = declared(
         (),

@@ -276,11 +276,15 @@ class PreviewOptions(Options):
 
     Attributes:
       train: the training whose input is drawn; only its data and augmentation are used.
-      path: PNG file of the sheet.
     """
 
     train: TrainOptions
-    path: str
+    path: str = declared(
+        meaning='PNG file to write, or its folder. Not set: preview.png in {TrainOptions.train_logdir}, or in the '
+        'current folder.',
+        flag='preview_path',
+        is_path=True,
+    )
     images: int = declared(
         4, 'Number of records to draw with each augmentation.', flag='preview_images', range='[1, 64]'
     )

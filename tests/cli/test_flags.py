@@ -1,7 +1,6 @@
 """The flags of the original: every name, type, default and choice that old command lines rely on.
 
-Covers cli/data_flags.py, cli/inference_flags.py, cli/log_flags.py, cli/network_flags.py,
-cli/tool_flags.py and cli/training_flags.py.
+Covers cli/data_flags.py, cli/inference_flags.py, cli/network_flags.py and cli/training_flags.py.
 """
 
 import functools
@@ -229,7 +228,7 @@ def test_required_flags():
 
 def test_no_group_names_a_flag_twice():
     for program in cli.PROGRAMS:
-        names = [flag.name for group in program.groups for flag in group.flags]
+        names = [flag.name for group in program.all_groups for flag in group.flags]
         assert len(names) == len(set(names)), program.name
 
 
@@ -242,7 +241,7 @@ def test_help_shows_every_flag_with_its_default_and_choices(program):
         assert head in text
         assert all(choice in text for choice in flag.choices)
     assert max(len(line) for line in text.splitlines()[4:]) <= cli.HELP_WIDTH
-    for group in record.groups:
+    for group in record.all_groups:
         assert f'\n{group.title}:\n' in text
 
 

@@ -10,7 +10,7 @@ import threading
 import pytest
 
 import deeplab
-from deeplab.cli import log_flags
+from deeplab.cli import logs
 from deeplab.system import standard_error
 
 CHATTER = (
@@ -52,7 +52,7 @@ def test_the_level_that_the_user_has_set_is_kept(level, expected, monkeypatch, c
 def test_processes_of_the_command_line_inherit_the_level(monkeypatch):
     monkeypatch.setenv(standard_error.LEVEL, '')  # restored at the end
     monkeypatch.delenv(standard_error.LEVEL)
-    with log_flags.without_import_chatter():
+    with logs.without_import_chatter():
         pass
     assert os.environ[standard_error.LEVEL] == standard_error.level()
 

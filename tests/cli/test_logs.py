@@ -10,7 +10,7 @@ import pytest
 from absl import logging
 
 from deeplab import cli
-from deeplab.cli import log_files, log_flags
+from deeplab.cli import logs
 from deeplab.errors import DataError
 
 
@@ -35,7 +35,7 @@ def program(monkeypatch):
     tensorflow = standard_logging.getLogger('tensorflow')
     verbosity, level = logging.get_verbosity(), tensorflow.level
     yield module
-    log_files.stop()
+    logs.stop_files()
     handler.setLevel(standard_logging.NOTSET)
     logging.set_verbosity(verbosity)
     tensorflow.setLevel(level)
@@ -65,7 +65,7 @@ def test_a_terminal_gets_short_prefixes_and_files_those_of_the_original(program,
     info, warning = terminal.getvalue().splitlines()
     assert re.fullmatch(r'\d\d:\d\d:\d\d global step 10', info)
     assert re.fullmatch(r'\d\d:\d\d:\d\d WARNING: the disk is almost full', warning)
-    assert re.match(r'I\d{4} [\d:.]{15} +\d+ test_log_files.py:\d+\] global', (tmp_path / 'demo.INFO').read_text())
+    assert re.match(r'I\d{4} [\d:.]{15} +\d+ test_logs.py:\d+\] global', (tmp_path / 'demo.INFO').read_text())
 
     assert cli.main(['demo', '--noshowprefixforinfo']) == 0
     assert 'global step 10' in terminal.getvalue().splitlines()
@@ -79,7 +79,7 @@ def test_a_terminal_gets_short_prefixes_and_files_those_of_the_original(program,
 def test_long_notes_have_several_lines(caplog):
     words = ' '.join(f'--flag_{number}=value' for number in range(40))
     with caplog.at_level('INFO'):
-        log_flags.log_notes([f'Flags of --recipe=small_data: {words}', 'short'], ['a warning'])
+        logs.log_notes([f'Flags of --recipe=small_data: {words}', 'short'], ['a warning'])
     recipe, short, warning = (record.getMessage() for record in caplog.records)
     assert (short, warning) == ('short', 'a warning')
     assert max(map(len, recipe.splitlines())) <= 112
