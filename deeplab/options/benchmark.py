@@ -18,7 +18,6 @@ class BenchmarkOptions(Options):
     Attributes:
       train: the training that is measured; its network is the one that predicts, too. Its log folder is not used; the
         folder of its data set is None for generated images.
-      engine: what predicts.
       plugins: to import in the processes that measure.
     """
 

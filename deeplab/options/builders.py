@@ -22,11 +22,7 @@ UNLABELED = ('background', 'ignore')
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class BuilderOptions(Options):
-    """Options that all builders share.
-
-    Attributes:
-      output_dir: folder for the shards.
-    """
+    """Options that all builders share."""
 
     image_format: str = declared(
         'png',

@@ -88,9 +88,6 @@ class AugmentOptions(OptionsWithSettings, registries=(AUGMENTATIONS,)):
 
     `settings` has the parameters of all augmentations, such as `rotation_degrees`; random scaling, which is part of
     every training, has fields.
-
-    Attributes:
-      settings: parameters of the augmentations that differ from their defaults.
     """
 
     min_scale_factor: float = declared(0.5, 'Smallest random scale of an image.', range='(0, inf)')

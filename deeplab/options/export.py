@@ -144,10 +144,6 @@ class ExportOptions(OptionsWithSettings, registries=(EXPORT_FORMATS,)):
     Attributes:
       model: the network; its crop size is the largest image that the export accepts.
       resize: resizing of the image before the network; predictions have the size of the original image.
-      prediction: scales and flips that are averaged.
-      settings: parameters of the formats that differ from their defaults.
-      conversion: how the network is converted.
-      proof: how an export is compared with its checkpoint.
     """
 
     model: ModelOptions

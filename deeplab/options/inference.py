@@ -162,16 +162,9 @@ class EvalOptions(OptionsWithSettings, registries=(METRICS,)):
     `settings` has the parameters of all metrics.
 
     Attributes:
-      model: the network.
-      dataset: the split to evaluate on.
       further_checkpoint_dirs: more of them; the newest checkpoint of each is then evaluated once, without waiting.
       fits_crop_size: whether the crop size is replaced by the smallest one into which every image fits, if an image is
         larger; it is so too if the crop size is not set.
-      resize: resizing of the images before the network.
-      prediction: scales and flips that are averaged.
-      wait: how to wait for checkpoints.
-      engine: what runs the network.
-      settings: parameters of the metrics that differ from their defaults.
       windows: sizes of the windows in which large images are predicted; None for no windows. Images are then padded to
         the crop size only if it is set and `fits_crop_size` is not.
     """
@@ -237,12 +230,6 @@ class VisOptions(Options):
     """Options of `deeplab vis`.
 
     Attributes:
-      model: the network.
-      dataset: the split to visualize.
-      resize: resizing of the images before the network.
-      prediction: scales and flips that are averaged.
-      wait: how to wait for checkpoints.
-      engine: what runs the network.
       windows: sizes of the windows in which large images are predicted; None for no windows. Images are then padded to
         the crop size only if it is set.
     """

@@ -70,7 +70,6 @@ class LossOptions(OptionsWithSettings, registries=(LOSSES,)):
 
     Attributes:
       auto_label_weights: whether label weights are computed from the label histogram of the split.
-      settings: parameters of the losses that differ from their defaults.
     """
 
     upsample_logits: bool = declared(

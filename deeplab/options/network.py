@@ -149,7 +149,6 @@ class ModelOptions(OptionsWithSettings, registries=(BACKBONES, HEADS)):
 
     Attributes:
       outputs_to_num_classes: number of classes of each output (`{'semantic': 21}`).
-      settings: parameters of backbones and heads that differ from their defaults.
     """
 
     outputs_to_num_classes: Mapping[str, int]

@@ -22,9 +22,6 @@ class LearningRateOptions(OptionsWithSettings, registries=(LEARNING_POLICIES,)):
     """The learning rate schedule.
 
     `settings` has the parameters of all learning policies, such as `power`.
-
-    Attributes:
-      settings: parameters of the learning policies that differ from their defaults.
     """
 
     policy: str = declared(
@@ -87,7 +84,6 @@ class OptimizerOptions(OptionsWithSettings, registries=(OPTIMIZERS,)):
 
     Attributes:
       learning_rate: learning rate schedule of all optimizers without a constant learning rate of their own.
-      settings: parameters of the optimizers that differ from their defaults.
     """
 
     name: str = declared('momentum', _optimizer_meaning, flag='optimizer', choices=OPTIMIZERS.names)

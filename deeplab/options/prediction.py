@@ -35,9 +35,6 @@ class PredictorOptions(Options):
       probabilities: whether predictions have probabilities from the beginning; otherwise, they are computed when they
         are first read.
       resize: resizing of images before the network; None to resize as in the training.
-      prediction: scales and flips that are averaged.
-      execution: engine and precision.
-      windows: sizes of the windows in which large images are predicted.
     """
 
     dataset: str | None = declared(
@@ -78,9 +75,7 @@ class PredictOptions(Options):
     """Options of `deeplab predict`.
 
     Attributes:
-      predictor: how images are predicted.
       network: options of the network that take precedence over the source, by 'Class.field'.
-      fetch: where a published checkpoint comes from.
     """
 
     inputs: tuple[str, ...] = declared(

@@ -60,11 +60,7 @@ class FetchOptions(Options):
 
 @dataclasses.dataclass(frozen=True)
 class DownloadOptions(Options):
-    """Options of `deeplab download`.
-
-    Attributes:
-      fetch: where it comes from, and where it is kept.
-    """
+    """Options of `deeplab download`."""
 
     name: str | None = declared(
         None,
@@ -87,7 +83,6 @@ class NetworksOptions(Options):
 
     Attributes:
       model: head, decoder, classes and crop size of the networks.
-      prediction: scales and flips of each image.
     """
 
     model: ModelOptions
@@ -146,8 +141,6 @@ class VerifyCase:
     Attributes:
       miou: the published mean IoU, in percent.
       model: the network, with output stride and crop size.
-      resize: resizing of the images before the network.
-      prediction: scales and flips that are averaged.
       as_published: the settings of the preset, if options override them.
       overrides: those options, as they are given.
     """
@@ -165,10 +158,7 @@ class VerifyOptions(Options):
     """Options of `deeplab verify`.
 
     Attributes:
-      cases: the published evaluations.
-      dataset: the split to evaluate on.
       preset: name of the published checkpoint; None for another one.
-      fetch: where it is downloaded from, and kept.
       fits_crop_size: whether a crop size that is too small for an image becomes the smallest that fits all.
       other_predictions: scales and flips of other published evaluations, to try.
     """
