@@ -262,7 +262,7 @@ def test_an_export_format_of_a_plugin(tmp_path, monkeypatch):
     words = ['--checkpoint_path=c', '--export_path=g', '--plugins=compressed_graph']
     with EXPORT_FORMATS.changes_undone():
         options = cli.options_of('export_model', [*words, '--export_format=compressed_graph', '--gzip_level=1'])
-        assert options.format_parameters == {'gzip_level': 1}
+        assert options.settings_of(EXPORT_FORMATS.get('compressed_graph')) == {'gzip_level': 1}
         with pytest.raises(OptionError, match='--format=compressed_graph .*--export_format=compressed_graph'):
             cli.options_of('export_model', [*words, '--format=compressed_graph'])
         (file,) = speed._plugin_of('compressed_graph')

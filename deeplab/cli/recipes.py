@@ -48,7 +48,8 @@ class Recipe:
 
 def _steps(values: Values) -> int:
     """Returns the number of training steps; 1 for less, which the options refuse."""
-    return max(values['training_number_of_steps'], 1)
+    steps: int = values['training_number_of_steps']
+    return max(steps, 1)
 
 
 def _slow_start(values: Values) -> str | None:

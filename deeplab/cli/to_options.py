@@ -184,8 +184,6 @@ def benchmark_options(values: Values) -> options.BenchmarkOptions:
         options.BenchmarkOptions,
         values,
         train=train_options(values),
-        engine=filled(options.EngineOptions, values, threads=None),
-        plugins=tuple(plugin_flags.named_in(values.words)),
     )
 
 
@@ -220,21 +218,13 @@ def networks_options(values: Values) -> options.NetworksOptions:
     )
 
 
-# Options of a network in ModelOptions: the attribute with the options of each class.
-_PARTS = {'ModelOptions': None, 'AsppOptions': 'aspp', 'DecoderOptions': 'decoder', 'NasOptions': 'nas'}
-
-
 def given_network(values: Values) -> dict[str, Any]:
     """Returns the options of the network that flags set, by 'Class.field'."""
-    model = _model_options(values, 21)  # of which only what is given counts
-    network = {}
-    for flag in (flag for group in (NETWORK, HEAD) for flag in group.flags):
-        for field in flag.fields:
-            kind, _, name = field.partition('.')
-            if kind in _PARTS and values.given(flag.name):
-                part = _PARTS[kind]
-                network[field] = getattr(getattr(model, part) if part else model, name)
-    return network
+    model = _model_options(values, 21)  # only the fields given on the command line are used
+    parts = {type(part).__name__: part for part in (model, model.aspp, model.decoder, model.nas)}
+    flags = [flag for group in (NETWORK, HEAD) for flag in group.flags if values.given(flag.name)]
+    fields = [field.partition('.') for flag in flags for field in flag.fields]
+    return {f'{kind}.{name}': getattr(parts[kind], name) for kind, _, name in fields if kind in parts}
 
 
 def predict_options(values: Values) -> options.PredictOptions:

@@ -18,7 +18,6 @@ class BenchmarkOptions(Options):
     Attributes:
       train: the training that is measured; its network is the one that predicts, too. Its log folder is not used; the
         folder of its data set is None for generated images.
-      plugins: to import in the processes that measure.
     """
 
     train: TrainOptions
@@ -53,7 +52,6 @@ class BenchmarkOptions(Options):
         'Seconds after which no further measurement begins; the first of each kind is always made.',
         range='(0, inf)',
     )
-    plugins: tuple[str, ...] = ()
     exports: tuple[str, ...] = declared(
         (),
         'Exports to measure side by side, in any format, instead of a network; {exports}= may be omitted.',

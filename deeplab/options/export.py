@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from deeplab.errors import OptionError
 from deeplab.options.data import IMAGE_BITS, ResizeOptions
@@ -289,11 +289,6 @@ class ExportOptions(OptionsWithSettings, registries=(EXPORT_FORMATS,)):
             require_choice(_FORMATS, name, EXPORT_FORMATS.names())
             targets.append(Target(name, variant or EXPORT_FORMATS.get(name).variants[0]))
         return tuple(targets)
-
-    @property
-    def format_parameters(self) -> dict[str, Any]:
-        """Values of the parameters of the format without `formats`, by name."""
-        return self.settings_of(EXPORT_FORMATS.get(self.targets[0].format))
 
 
 def _formats_of(path: str) -> tuple[str, ...]:

@@ -9,9 +9,8 @@ from collections.abc import Sequence
 from deeplab import common
 from deeplab.options.fields import declared
 from deeplab.options.parameters import OptionsWithSettings, Settings
-from deeplab.registry.learning_policies import LEARNING_POLICIES
 from deeplab.registry.networks import HEADS
-from deeplab.registry.optimizers import OPTIMIZERS
+from deeplab.registry.optimizers import LEARNING_POLICIES, OPTIMIZERS
 from deeplab.wording import option
 
 SLOW_START_BURNIN_TYPES = ('none', 'linear')

@@ -19,12 +19,19 @@ from deeplab.registry.augmentations import (
 from deeplab.registry.datasets import DATASETS, Dataset
 from deeplab.registry.engines import ENGINES, PRECISIONS, Engine, Execution, FrozenGraph, Outputs, Predict
 from deeplab.registry.export_formats import EXPORT_FORMATS, Exported, ExportFormat, FrozenNetwork, PortableNetwork
-from deeplab.registry.learning_policies import LEARNING_POLICIES, LearningPolicy
 from deeplab.registry.losses import BATCH, LOSSES, PIXELS, PLANES, REGIONS, Loss
 from deeplab.registry.metrics import CONFUSION_MATRIX, METRICS, Metric, MetricContext
-from deeplab.registry.networks import BACKBONES, HEADS, SHARED_OPTIONS, Backbone, Head
-from deeplab.registry.normalization import SCALE_TO_PLUS_MINUS_ONE, SUBTRACT_RGB_MEAN, Normalization
-from deeplab.registry.optimizers import OPTIMIZERS, Optimizer, UsualRates
+from deeplab.registry.networks import (
+    BACKBONES,
+    HEADS,
+    SCALE_TO_PLUS_MINUS_ONE,
+    SHARED_OPTIONS,
+    SUBTRACT_RGB_MEAN,
+    Backbone,
+    Head,
+    Normalization,
+)
+from deeplab.registry.optimizers import LEARNING_POLICIES, OPTIMIZERS, LearningPolicy, Optimizer, UsualRates
 from deeplab.registry.records import Parameter, Record, Registry
 
 # The registry of each kind of record.

@@ -90,7 +90,7 @@ def run(options: BenchmarkOptions) -> NetworkBenchmark | side_by_side.ExportBenc
         trained = tuple(_training(options, dataset, deadline))
         logging.info('Reading and writing images.')
         request = PartsRequest(dataset, _image_size(options), folder)
-        parts: Parts = children.call('deeplab.programs.benchmark.parts:measure', request, options.plugins)
+        parts: Parts = children.call('deeplab.programs.benchmark.parts:measure', request, options.train.plugins)
     result = NetworkBenchmark(inference, measured[0].import_seconds, trained, parts, path)
     result = dataclasses.replace(result, report='\n'.join(_report(result, options)))
     _write(path, _as_json(result, options), result.report)
@@ -180,7 +180,7 @@ def _inference(options: BenchmarkOptions, deadline: float, folder: str) -> Itera
         request = InferenceRequest(model, checkpoint, engine, options.batch_sizes, time.time(), deadline, folder)
         # TensorFlow has one pool of threads for all sessions of a process.
         pool = {'TF_NUM_INTRAOP_THREADS': str(threads), 'OMP_NUM_THREADS': str(threads)}
-        yield children.call('deeplab.programs.benchmark.inference:measure', request, options.plugins, pool)
+        yield children.call('deeplab.programs.benchmark.inference:measure', request, options.train.plugins, pool)
 
 
 def _training(options: BenchmarkOptions, dataset: DatasetOptions, deadline: float) -> Iterator[Training]:

@@ -69,7 +69,7 @@ def measured(options: BenchmarkOptions, path: str) -> ExportBenchmark:
             for batch in options.batch:
                 logging.info('%s with %s threads, batch %d.', each, threads or 'all', batch)
                 request = ExportRequest(each, name, threads, batch, options.size)
-                exports.append(Measured(each, name, speed.measured(request, options.plugins)))
+                exports.append(Measured(each, name, speed.measured(request, options.train.plugins)))
     result = ExportBenchmark(tuple(exports), path)
     return dataclasses.replace(result, report='\n'.join(_report(result)))
 
