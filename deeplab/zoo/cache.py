@@ -150,7 +150,7 @@ class Manifest:
 
 
 @contextlib.contextmanager
-def archive(place: Place, noted: Manifest | None, advice: str) -> Iterator[Manifest]:
+def archive(place: Place, noted: Manifest | None) -> Iterator[Manifest]:
     """Downloads an archive, unless it is there, and yields a note about it, without files.
 
     Of a `DamagedArchiveError` in the block, the message is completed with what to do.
@@ -161,7 +161,6 @@ def archive(place: Place, noted: Manifest | None, advice: str) -> Iterator[Manif
     Args:
       place: address and path of the archive. The file ARCHIVE.source holds the address of a downloaded archive.
       noted: what was noted at the first download; None if nothing was.
-      advice: what users can do if the download fails, as sentences.
 
     Raises:
       DownloadError: It cannot be downloaded, or is another one than at the first download.
@@ -175,7 +174,7 @@ def archive(place: Place, noted: Manifest | None, advice: str) -> Iterator[Manif
     if is_by_hand:
         logging.info('Taking %s, which was put there by hand.', path)
     elif not os.path.isfile(path):
-        _download(place, source, advice)
+        _download(place, source)
     try:
         content = content_of(path)
         if noted and noted.archive and noted.archive != content:
@@ -201,7 +200,7 @@ def archive(place: Place, noted: Manifest | None, advice: str) -> Iterator[Manif
         _remove(path, source)
 
 
-def _download(place: Place, source: str, advice: str) -> None:
+def _download(place: Place, source: str) -> None:
     """Downloads an archive, and notes its address before it gets its name."""
     shown = '' if place.size is None else f' ({names.byte_size(place.size)})'
     logging.info('Downloading %s%s to %s.', place.address, shown, place.cache)
@@ -212,7 +211,11 @@ def _download(place: Place, source: str, advice: str) -> None:
     except BaseException as error:
         writing.remove(source)
         if isinstance(error, DownloadError):
-            raise type(error)(f'{error} {advice}') from None
+            raise type(error)(
+                f'{error} Or fetch {place.address} on another machine and put it, not unpacked, at {place.archive}; '
+                f'the same command then uses it. {option("FetchOptions.mirror")} or {transfer.MIRROR_VARIABLE} names '
+                'another server.'
+            ) from None
         raise
 
 

@@ -78,27 +78,18 @@ def obtain(place: cache.Place) -> cache.Content | None:
       DownloadError: it cannot be downloaded, or is not what was published or noted.
       OutputError: the cache folder cannot be written.
     """
-    with cache.held(place):
-        note = cache.read(place.note)
-        if not os.path.isdir(root_of(place)):
-            note = _get(place, note)
-        return None if note is None else note.archive
-
-
-def _get(place: cache.Place, noted: cache.Manifest | None) -> cache.Manifest:
-    """Downloads the archive, or takes the one that a user has put there, and unpacks it."""
-    advice = (
-        f'Without a connection: fetch {place.address} on another machine and put it, not unpacked, at {place.archive}; '
-        'the same command then uses it.'
-    )
     data_set = all_data_sets()[place.name]
-    with cache.archive(place, noted, advice) as note, writing.atomic_path(place.folder) as temporary:
-        _require_published(place.archive, data_set)
-        archives.unpack(place.archive, temporary, _MOST_FILES)
-        if not os.path.isdir(os.path.join(temporary, data_set.root)):
-            raise DownloadError(f'{place.archive} has no folder {data_set.root}. It is not the published archive.')
-        cache.write(note, place.note)
-    return note
+    with cache.held(place):
+        noted = cache.read(place.note)
+        if os.path.isdir(root_of(place)):
+            return None if noted is None else noted.archive
+        with cache.archive(place, noted) as note, writing.atomic_path(place.folder) as temporary:
+            _require_published(place.archive, data_set)
+            archives.unpack(place.archive, temporary, _MOST_FILES)
+            if not os.path.isdir(os.path.join(temporary, data_set.root)):
+                raise DownloadError(f'{place.archive} has no folder {data_set.root}. It is not the published archive.')
+            cache.write(note, place.note)
+        return note.archive
 
 
 def _require_published(archive: str, data_set: DataSet) -> None:

@@ -12,8 +12,7 @@ from absl import logging
 from deeplab.errors import DownloadError
 from deeplab.files import writing
 from deeplab.options import FetchOptions
-from deeplab.wording import option
-from deeplab.zoo import archives, cache, catalog, transfer
+from deeplab.zoo import archives, cache, catalog
 
 _SERVER = 'https://storage.googleapis.com/download.tensorflow.org/models'
 _INDEX = '.index'
@@ -90,12 +89,7 @@ def _get(place: cache.Place) -> Fetched:
         checkpoint = _checkpoint(place, note)
         cache.write(note, place.note)
         return Fetched(checkpoint, note, True)
-    advice = (
-        f'Or fetch {place.address} on another machine and put it, not unpacked, at {place.archive}; '
-        f'the same command then uses it. {option("FetchOptions.mirror")} or {transfer.MIRROR_VARIABLE} names another '
-        'server.'
-    )
-    with cache.archive(place, noted, advice) as note, writing.atomic_path(place.folder) as temporary:
+    with cache.archive(place, noted) as note, writing.atomic_path(place.folder) as temporary:
         archives.unpack(place.archive, temporary)
         note = dataclasses.replace(note, files=cache.contents_of(temporary))
         checkpoint = _checkpoint(place, note)  # before anything is kept

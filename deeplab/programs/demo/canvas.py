@@ -75,7 +75,7 @@ class Canvas:
 
     def polygon(self, points: np.ndarray, color: Color) -> None:
         """Paints a polygon ([n, 2] pixels) of the current thing."""
-        corners = self._corners(points)
+        corners = (points * SUPERSAMPLING).ravel().tolist()
         self._draw_image.polygon(corners, fill=_rgb(color))
         self._draw_things.polygon(corners, fill=self._thing)
 
@@ -96,7 +96,7 @@ class Canvas:
 
     def detail(self, points: np.ndarray, color: Color) -> None:
         """Paints a polygon in the image alone: a window, a lane mark, a shadow."""
-        self._draw_image.polygon(self._corners(points), fill=_rgb(color))
+        self._draw_image.polygon((points * SUPERSAMPLING).ravel().tolist(), fill=_rgb(color))
 
     def finish(self) -> tuple[np.ndarray, np.ndarray]:
         """Returns the image ([height, width, 3] float32, 0 to 255) and the labels ([height, width] uint8)."""
@@ -117,10 +117,6 @@ class Canvas:
     @property
     def _thing(self) -> int:
         return len(self._labels)
-
-    @staticmethod
-    def _corners(points: np.ndarray) -> list[tuple[float, float]]:
-        return [(x * SUPERSAMPLING, y * SUPERSAMPLING) for x, y in points.tolist()]
 
 
 def _rgb(color: Color) -> tuple[int, int, int]:

@@ -257,8 +257,8 @@ def _paint_house(street: _Street, left: float, right: float, near: float, far: f
     storey = rng.uniform(2.6, 3.4)
     for face, length, shade in faces:
         street.polygon(face, wall * shade)
-        street.detail(_on_face(face, 0, 1, 1 - 0.35 / height, 1)[0], wall * shade * 0.75)  # the eaves
-        street.detail(_on_face(face, 0, 1, 0, 0.5 / height)[0], wall * shade * 0.85)  # the plinth
+        street.detail(_on_face(face, 0, 1, 1 - 0.35 / height, 1), wall * shade * 0.75)  # the eaves
+        street.detail(_on_face(face, 0, 1, 0, 0.5 / height), wall * shade * 0.85)  # the plinth
         _paint_windows(street, face, (length, height, storey), glass * shade, wall * shade)
 
 
@@ -297,12 +297,9 @@ def _ground(left: Numbers, right: Numbers, near: Numbers, far: Numbers) -> np.nd
 
 
 def _on_face(face: np.ndarray, start: Numbers, end: Numbers, bottom: Numbers, top: Numbers) -> np.ndarray:
-    """Corners ([n, 4, 3]) of parts of a face, given in shares of its length and height (numbers or arrays)."""
+    """Corners ([4, 3], or [n, 4, 3] for arrays) of parts of a face, given in shares of its length and height."""
     origin, along, up = face[0], face[1] - face[0], face[3] - face[0]
-    count = max(np.size(start), np.size(bottom))
-    across, upward = np.empty((count, 4)), np.empty((count, 4))
-    for corner, (a, b) in enumerate(((start, bottom), (end, bottom), (end, top), (start, top))):
-        across[:, corner], upward[:, corner] = a, b
+    across, upward = np.stack([start, end, end, start], -1), np.stack([bottom, bottom, top, top], -1)
     corners: np.ndarray = origin + across[..., None] * along + upward[..., None] * up
     return corners
 
@@ -336,9 +333,8 @@ def _paint_crown(street: _Street, x: float, y: float, z: float, radius: float, l
     rng, focal = street.rng, street.camera.focal
     offsets = rng.normal(0, 0.42, (clumps, 2))
     offsets = offsets[np.argsort(offsets[:, 1])]
-    centers = street.camera.project(
-        np.column_stack([x + offsets[:, 0] * radius, y + offsets[:, 1] * radius, [z] * clumps])
-    )
+    places = np.column_stack([x + offsets[:, 0] * radius, y + offsets[:, 1] * radius, [z] * clumps])
+    centers = street.camera.project(places)
     halves = radius * rng.uniform(0.35, 0.7, clumps) * focal / z
     shades = leaves * (1.0 + 0.22 * offsets[:, 1:]) + rng.normal(0, 14, (clumps, 1))
     for (column, row), half, shade in zip(centers.tolist(), halves.tolist(), shades, strict=True):
@@ -423,7 +419,7 @@ def _paint_car(street: _Street, x: float, z: float) -> None:
     _paint_wheels(street, x, half, z, length)
     cabin = (x - half + 0.05, x + half - 0.05, waist, roof, z + 0.35, z + length - 1.2)
     for face, shade in _paint_block(street, cabin, 0.16, paint):
-        street.detail(_on_face(face, 0.08, 0.92, 0.15, 0.88)[0], glass * shade)
+        street.detail(_on_face(face, 0.08, 0.92, 0.15, 0.88), glass * shade)
     lights = (190, 30, 25) if rng.random() < 0.6 else (240, 235, 205)
     for start in (x - half + 0.05, x + half - 0.35):
         street.detail(_frontal(start, start + 0.3, waist - 0.25, waist - 0.08, z), lights)
@@ -509,5 +505,5 @@ def _shadow(street: _Street) -> np.ndarray:
         for z in np.arange(rng.uniform(1.3, 5), 40, rng.uniform(6, 14)):
             reach = side * (street.walls - rng.uniform(2, 2 * street.walls))
             quad = np.array([(side * 14, 0, z), (reach, 0, z + 2), (reach, 0, z + 7), (side * 14, 0, z + 5)])
-            pencil.polygon([tuple(point) for point in street.camera.project(quad).tolist()], fill=dark)
+            pencil.polygon(street.camera.project(quad).ravel().tolist(), fill=dark)
     return np.asarray(mask.filter(ImageFilter.GaussianBlur(1.0)), np.float32) / 255
