@@ -141,17 +141,16 @@ def _unpacked(content: Mapping[str, np.ndarray]) -> dict[str, Facts]:
     """Returns the facts about each part by its key."""
     parts = {}
     corrupt = json.loads(str(content['corrupt']))
-    starts = dict.fromkeys(_ARRAYS, 0)
+    ends = np.cumsum(content['numbers'][:, 3:], axis=0)  # [parts, arrays]
+    arrays = {name: np.split(content[name], ends[:-1, i]) for i, name in enumerate(_ARRAYS)}
     for place, key in enumerate(content['keys'].tolist()):
-        samples, sixteen_bits, oriented, *lengths = content['numbers'][place].tolist()
+        samples, sixteen_bits, oriented = content['numbers'][place, :3].tolist()
         problems = collections.Counter(corrupt=len(corrupt[place]), sixteen_bits=sixteen_bits)
         facts = Facts(samples, oriented=oriented, problems=problems)
         facts.cases['corrupt'] = [Case(text) for text in corrupt[place]]
         for name in _COUNTS:
             setattr(facts, name, content[name][place].astype(np.int64))
-        for name, length in zip(_ARRAYS, lengths, strict=True):
-            values = content[name][starts[name] : starts[name] + length]
-            setattr(facts, name, array.array('q', values.astype(np.int64).tobytes()))
-            starts[name] += length
+        for name in _ARRAYS:
+            setattr(facts, name, array.array('q', arrays[name][place].astype(np.int64).tobytes()))
         parts[key] = facts
     return parts

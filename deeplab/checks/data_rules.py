@@ -47,7 +47,8 @@ class Rule:
         return f'{text}, then build the records again.' if in_records and self.builds_again else f'{text}.'
 
 
-_OF_FILES = (
+_RULES = (
+    # Files.
     Rule(
         'shards',
         'Missing shards',
@@ -174,9 +175,7 @@ _OF_FILES = (
         'lists/classes.txt',
         'No change is needed, unless it is a list: then its lines must be the names of images with masks',
     ),
-)
-
-_OF_PIXELS = (
+    # Kinds, sizes and orientations of images and masks.
     Rule(
         'color_mask',
         'Masks in color',
@@ -321,9 +320,7 @@ _OF_PIXELS = (
         'If all images are gray, set "image_channels": 1 in the description of the data set',
         builds_again=False,
     ),
-)
-
-_OF_LABELS = (
+    # Labels.
     Rule(
         'ids',
         'Mask ids that are not classes',
@@ -417,9 +414,7 @@ _OF_LABELS = (
         'classes with 90% of their pixels in parts narrower than the output stride',
         'poles and cables of 4 pixels',
     ),
-)
-
-_OF_AGREEMENT = (
+    # Agreement of images and masks.
     Rule(
         'shifted',
         'Shifted masks',
@@ -452,9 +447,7 @@ _OF_AGREEMENT = (
         'a frame that two people have labeled differently',
         'Look at them, and decide on one way to label',
     ),
-)
-
-_OF_SPLITS = (
+    # Splits.
     Rule(
         'overlap',
         'The same images in two splits',
@@ -507,4 +500,4 @@ _OF_SPLITS = (
     ),
 )
 
-RULES = {rule.name: rule for rule in (*_OF_FILES, *_OF_PIXELS, *_OF_LABELS, *_OF_AGREEMENT, *_OF_SPLITS)}
+RULES = {rule.name: rule for rule in _RULES}

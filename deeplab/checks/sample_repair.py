@@ -132,19 +132,17 @@ def repair(sample: Sample, plan: RepairPlan) -> Repaired:
     image, header = _image(sample, done)
     mask = _mask(sample, plan, done)
     mask_header = images.read_mask(mask)
-    if mask_header.is_palette and plan.ids:
-        mask = images.mask_as_gray_png(mask)
-    turns = (header.size, header.orientation, mask_header.size, mask_header.orientation)
-    decision = orientation.decide(*turns)
+    stored = ids = ids_of(mask)
+    decision = orientation.decide(header.size, header.orientation, mask_header.size, mask_header.orientation)
     if decision is None:
-        mask = _resized(mask, mask_header, header, done)
+        ids = _resized(ids, mask_header, header, done)
     elif header.orientation != mask_header.orientation:
-        image, mask = _upright(image, mask, header, mask_header, decision, done)
+        image, ids = _upright(image, ids, header, mask_header, decision, done)
     # Wrong ids follow from masks without colors, so they say nothing about ids that the table gives.
     has_table = plan.table is not None and 'color_mask' in done
-    mask = _with_ids(mask, plan, {} if has_table else plan.ids, done)
-    _require_content(image, mask, plan)
-    return Repaired(image, mask, done)
+    ids = _with_ids(ids, plan, {} if has_table else plan.ids, done)
+    _require_content(image, ids, plan)
+    return Repaired(image, mask if ids is stored else images.encode_png(ids), done)
 
 
 def _image(sample: Sample, done: list[str]) -> tuple[bytes, images.Header]:
@@ -230,8 +228,8 @@ def _without_colors(content: bytes, plan: RepairPlan) -> bytes:
     return images.encode_png(first)
 
 
-def _resized(mask: bytes, mask_header: images.Mask, header: images.Header, done: list[str]) -> bytes:
-    """Returns a mask in the size of its image, by nearest neighbor, if both have the same shape."""
+def _resized(ids: np.ndarray, mask_header: images.Mask, header: images.Header, done: list[str]) -> np.ndarray:
+    """Returns the ids of a mask in the size of its image, by nearest neighbor, if both have the same shape."""
     (height, width), (tall, wide) = header.size, mask_header.size
     scale = height / tall
     text = f'the image has {height} x {width} pixels, the mask {tall} x {wide}'
@@ -241,39 +239,38 @@ def _resized(mask: bytes, mask_header: images.Mask, header: images.Header, done:
     if not is_plain or not is_scaled:
         raise LeftOutError('size', text)
     done.append('size')
-    resized = Image.fromarray(ids_of(mask)).resize((width, height), Image.Resampling.NEAREST)
-    return images.encode_png(np.asarray(resized))
+    return np.asarray(Image.fromarray(ids).resize((width, height), Image.Resampling.NEAREST))
 
 
 def _upright(
     image: bytes,
-    mask: bytes,
+    ids: np.ndarray,
     header: images.Header,
     mask_header: images.Mask,
     decision: orientation.Decision,
     done: list[str],
-) -> tuple[bytes, bytes]:
-    """Returns image and mask upright where it is known which of them are rotated; else as they are."""
+) -> tuple[bytes, np.ndarray]:
+    """Returns image and ids upright where it is known which of them are rotated; else as they are."""
     is_turned = header.size != mask_header.size
     if not is_turned and mask_header.orientation == orientation.UPRIGHT:
         factor = edges.factor_of(*header.size)
-        displayed = edges.fits_displayed(gray_picture(image, header), ids_of(mask), header.orientation, factor)
+        displayed = edges.fits_displayed(gray_picture(image, header), ids, header.orientation, factor)
         if displayed is None:
-            return image, mask
+            return image, ids
         decision = orientation.Decision(displayed, False, True)
     done.append('turned' if is_turned else 'oriented')
-    try:
-        if header.orientation != orientation.UPRIGHT:
+    if header.orientation != orientation.UPRIGHT:
+        try:
             image = orientation.turned(image, header.orientation) if decision.turn_image else orientation.reset(image)
-        turn = mask_header.orientation if decision.turn_mask else orientation.UPRIGHT
-        return image, images.mask_as_gray_png(mask, turn)
-    except DataError as error:
-        raise LeftOutError(done[-1], str(error)) from None
+        except DataError as error:
+            raise LeftOutError(done[-1], str(error)) from None
+    if mask_header.orientation != orientation.UPRIGHT:  # also where the pixels stay, because the file has the tag
+        ids = orientation.turned_pixels(ids, mask_header.orientation) if decision.turn_mask else ids.copy()
+    return image, ids
 
 
-def _with_ids(mask: bytes, plan: RepairPlan, new_ids: Mapping[int, tuple[int, str]], done: list[str]) -> bytes:
-    """Returns a mask with the right ids, of which `new_ids` are as in `RepairPlan`."""
-    ids = ids_of(mask)
+def _with_ids(ids: np.ndarray, plan: RepairPlan, new_ids: Mapping[int, tuple[int, str]], done: list[str]) -> np.ndarray:
+    """Returns the right ids, of which `new_ids` are as in `RepairPlan`; `ids` itself if nothing changes."""
     table = np.arange(256, dtype=np.uint8)
     rules = {}
     for wrong, (right, rule) in new_ids.items():
@@ -286,15 +283,12 @@ def _with_ids(mask: bytes, plan: RepairPlan, new_ids: Mapping[int, tuple[int, st
             rules[wrong] = 'ids'
     present = set(np.unique(ids).tolist())
     changed = sorted({rules[wrong] for wrong in present & rules.keys()})
-    if not changed:
-        return mask
     done += changed
-    return images.encode_png(table[ids])
+    return table[ids] if changed else ids
 
 
-def _require_content(image: bytes, mask: bytes, plan: RepairPlan) -> None:
+def _require_content(image: bytes, ids: np.ndarray, plan: RepairPlan) -> None:
     """Raises `LeftOutError` for a mask without a label, and for an image that shows nothing."""
-    ids = ids_of(mask)
     if (ids == plan.ignore_label).all():
         raise LeftOutError('all_ignored', 'every pixel of the mask is ignored')
     if np.ptp(gray_picture(image, images.read_header(image))) <= FLAT and len(np.unique(ids)) > 1:

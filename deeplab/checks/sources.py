@@ -398,13 +398,9 @@ def partners(stems: Iterable[str], masks: Collection[str]) -> dict[str, str]:
     """
     wanted = list(dict.fromkeys(stems))
     mask_of = {stem: stem for stem in wanted if stem in masks}
+    by_lower = _by_lower(mask for mask in masks if mask not in mask_of)
+    mask_of |= {stem: by_lower[stem.lower()] for stem in wanted if stem not in mask_of and stem.lower() in by_lower}
     rest = [stem for stem in wanted if stem not in mask_of]
-    if not rest:
-        return mask_of
-    unused = [mask for mask in masks if mask not in mask_of]
-    by_lower = _by_lower(unused)
-    mask_of |= {stem: by_lower[stem.lower()] for stem in rest if stem.lower() in by_lower}
-    rest = [stem for stem in rest if stem not in mask_of]
     if ending := _common_ending(rest, by_lower):
         mask_of |= {stem: by_lower[stem.lower() + ending] for stem in rest if stem.lower() + ending in by_lower}
     return mask_of
