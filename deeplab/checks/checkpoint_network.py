@@ -254,7 +254,9 @@ def deduce(held: Shapes) -> Deduced | None:
     changes |= {'aspp': aspp, 'decoder': decoder_of(held, backbone.skips)}
     changes |= {} if aspp.with_batch_norm else {'logits_kernel_size': kernel}
     changes |= {'dense_prediction_cell_json': dense_prediction_cell.PUBLISHED_CELL} if _is_cell(held) else {}
-    options = dataclasses.replace(backbone.options, **changes, **_quantization_of(everything))
+    if ranges := [shape for name, shape in everything.items() if quantization.is_range(name)]:  # of 8-bit training
+        changes |= {'quantize_delay_step': 0, 'quantize_per_channel': any(ranges)}
+    options = dataclasses.replace(backbone.options, **changes)
     if not outputs:
         return Deduced(backbone.options, {}, compare(held, backbone.shapes))
     try:
@@ -262,14 +264,6 @@ def deduce(held: Shapes) -> Deduced | None:
     except OptionError:  # the identified options are invalid together
         fit = compare(held, backbone.shapes)
     return Deduced(options, outputs, fit)
-
-
-def _quantization_of(held: Shapes) -> dict[str, Any]:
-    """Returns the options of 8-bit training, if the checkpoint has ranges."""
-    ranges = {name: shape for name, shape in held.items() if quantization.is_range(name)}
-    if not ranges:
-        return {}
-    return {'quantize_delay_step': 0, 'quantize_per_channel': any(ranges.values())}
 
 
 @contextlib.contextmanager

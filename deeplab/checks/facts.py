@@ -165,3 +165,8 @@ class Facts:
         counts = self.counts.copy()
         counts[ignore_label] = 0
         return counts[:num_classes]
+
+    def class_image_pixels(self, num_classes: int, ignore_label: int) -> np.ndarray:
+        """Returns the labeled pixels of the images in which each class occurs: [num_classes]."""
+        pixels = self.class_pixels(num_classes, ignore_label)
+        return np.where(pixels > 0, self.pixels_beside[:num_classes], 0)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from deeplab.checks import sources
 from deeplab.checks.data_rules import NOTE, RULES
-from deeplab.checks.facts import KEPT
+from deeplab.checks.facts import Case
 from deeplab.checks.findings import Data, Finding, build_again
 from deeplab.datasets import folder_splits
 from deeplab.datasets.color_tables import Color, ColorTable
@@ -44,7 +44,7 @@ def check(data: Data) -> Iterator[Finding]:
                 what = f"The shards of split '{split}' are not complete."
             cases = [(split, case) for case in facts.cases[name]]
             fix = _fix_of_files(data, name) or rule.fix_text(data.source.is_records, **values)
-            finding = dataclasses.replace(data.finding(name, split, what, fix, cases), count=count)
+            finding = data.finding(name, split, what, fix, cases, count=count)
             if name == 'no_mask' and _is_unlabeled(data, split):
                 fix = 'No change is needed: the split can be visualized, but neither trained on nor evaluated.'
                 finding = dataclasses.replace(finding, severity=NOTE, fix=fix, repair='')
@@ -103,6 +103,6 @@ def _unused(data: Data) -> Iterator[Finding]:
     """Yields notes about files that no split uses."""
     for remark in data.source.remarks:
         if remark.kind in _RULES_OF_REMARKS:  # others are findings about samples
-            finding = data.finding(_RULES_OF_REMARKS[remark.kind], '', f'{remark.what}.')
-            cases = tuple(map(shown, remark.names[:KEPT]))
-            yield dataclasses.replace(finding, count=len(remark.names) or 1, cases=cases)
+            cases = [('', Case(shown(name))) for name in remark.names]
+            rule, count = _RULES_OF_REMARKS[remark.kind], len(remark.names) or 1
+            yield data.finding(rule, '', f'{remark.what}.', cases=cases, count=count)

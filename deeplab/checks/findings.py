@@ -121,6 +121,7 @@ class Data:
         fix: str | None = None,
         cases: Sequence[tuple[str, Case]] = (),
         severity: str | None = None,
+        count: int | None = None,
     ) -> Finding:
         """Returns a finding.
 
@@ -131,13 +132,15 @@ class Data:
           fix: instruction in place of the fix of the rule.
           cases: split and case of all samples that it is about.
           severity: severity in place of the severity of the rule.
+          count: number of samples, if `cases` has only the first of them.
         """
         entry = RULES[rule]
         if fix is None:
             fix = entry.fix_text(self.source.is_records) if entry.fix else ''
         texts = tuple(case.text for _, case in cases[:KEPT])
         places = tuple((name, case.number) for name, case in cases[:KEPT] if case.number is not None)
-        return Finding(severity or entry.severity, rule, split, what, fix, len(cases), texts, places, entry.repair)
+        count = len(cases) if count is None else count
+        return Finding(severity or entry.severity, rule, split, what, fix, count, texts, places, entry.repair)
 
 
 def build_again(data: Data, what: str) -> str:

@@ -26,13 +26,6 @@ _PICTURES = 6  # of a finding
 _MOST_PICTURES = 90  # of all findings
 _BY_BORDERS = ('shifted', 'misplaced')
 _EXAMPLES = 12  # images of the split to train on
-_SECTIONS = {
-    'findings': 'Findings',
-    'repairs': 'Repaired copy',
-    'classes': 'Classes',
-    'commands': 'Command lines',
-    'images': 'Images',
-}
 _SIDE = 320  # longest side, in pixels
 _WRONG = (255, 0, 220)  # ids that are not classes
 _NOTHING = 128
@@ -40,14 +33,13 @@ _NOTHING = 128
 
 def render(diagnosis: Diagnosis) -> str:
     """Returns the page."""
-    bodies = {
-        'findings': ''.join(_findings(diagnosis)),
-        'repairs': ''.join(_repairs(diagnosis)),
-        'classes': ''.join(_classes(diagnosis)),
-        'commands': ''.join(_commands(diagnosis)),
-        'images': ''.join(_examples(diagnosis.data)),
-    }
-    used = {key: title for key, title in _SECTIONS.items() if bodies[key]}
+    sections = [
+        ('findings', 'Findings', ''.join(_findings(diagnosis))),
+        ('repairs', 'Repaired copy', ''.join(_repairs(diagnosis))),
+        ('classes', 'Classes', ''.join(_classes(diagnosis))),
+        ('commands', 'Command lines', ''.join(_commands(diagnosis))),
+        ('images', 'Images', ''.join(_examples(diagnosis.data))),
+    ]
     is_relative = os.path.basename(os.path.normpath(diagnosis.name)) in ('.', '..')
     title = f'Data set {os.path.basename(os.path.abspath(diagnosis.name)) if is_relative else diagnosis.name}'
     counts = severity_counts(diagnosis.findings)
@@ -55,11 +47,11 @@ def render(diagnosis: Diagnosis) -> str:
         'head': html_page.head('doctor', title, (_FOLDER / 'style.css').read_text('utf-8')),
         'title': text(title),
         'result': text(f'{counts}. ' + ' '.join(_splits(diagnosis.data))),
-        'sections': ''.join(f'<li><a href="#{key}">{title}</a></li>' for key, title in used.items()),
+        'sections': ''.join(f'<li><a href="#{key}">{title}</a></li>' for key, title, body in sections if body),
         'content': ''.join(
-            f'<section id="{key}" aria-labelledby="{key}-title"><h2 id="{key}-title">{title}</h2>{bodies[key]}'
-            '</section>\n'
-            for key, title in used.items()
+            f'<section id="{key}" aria-labelledby="{key}-title"><h2 id="{key}-title">{title}</h2>{body}</section>\n'
+            for key, title, body in sections
+            if body
         ),
     }
     return html_page.filled((_FOLDER / 'template.html').read_text('utf-8'), parts)

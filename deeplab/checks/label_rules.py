@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator
 
 import numpy as np
@@ -75,8 +74,8 @@ def _wrong_ids(data: Data, split: str, facts: Facts) -> Iterator[Finding]:
             else f'fix the masks, or set the right {option("DoctorOptions.num_classes")}'
         )
         cases = [(split, case) for case in facts.cases.get('ids', [])]
-        finding = data.finding('ids', split, what, build_again(data, fix[0].upper() + fix[1:]), cases)
-        yield dataclasses.replace(finding, count=facts.problems['ids'])
+        fix = build_again(data, fix[0].upper() + fix[1:])
+        yield data.finding('ids', split, what, fix, cases, count=facts.problems['ids'])
 
 
 def interpolated(counts: np.ndarray, between: np.ndarray, ignore_label: int) -> list[int]:

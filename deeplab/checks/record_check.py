@@ -230,15 +230,12 @@ def _result(
     # In the facts about a part, the numbers of records count from its start.
     starts = itertools.accumulate((facts.samples for facts in parts.values()), initial=0)
     records = [np.array(facts.records, np.int64) + start for start, facts in zip(starts, parts.values(), strict=False)]
-    counts = whole.counts.copy()
-    counts[ignore_label] = 0
-    pixels_beside = np.where(counts > 0, whole.pixels_beside, 0)
     return CheckResult(
         index,
         np.concatenate(records),
         np.array(whole.sizes, np.int32).reshape(-1, 2),
-        counts[:num_classes],
-        pixels_beside[:num_classes],
+        whole.class_pixels(num_classes, ignore_label),
+        whole.class_image_pixels(num_classes, ignore_label),
         int(whole.counts[ignore_label]),
         corrupt,
     )

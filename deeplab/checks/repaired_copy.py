@@ -227,7 +227,7 @@ class _Copy:
 
     def _written(self, split: str, stem: str, repaired: Repaired) -> str:
         """Writes a sample under a name that no other image has; returns the name."""
-        self._repairs.done.update(dict.fromkeys(repaired.done))  # each rule once, in order
+        self._repairs.done.update(repaired.done)
         plain = _path(stem)
         digests = inspection.digest(repaired.image), inspection.digest(repaired.mask)
         name, number = plain, 1

@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import io
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import numpy as np
 from PIL import ExifTags, Image
@@ -107,15 +108,8 @@ class LeftOutError(Exception):
     """A sample cannot be repaired; the arguments are the rule and the reason."""
 
 
-@dataclasses.dataclass
-class Repaired:
-    """A repaired sample.
-
-    Attributes:
-      image: file of the image.
-      mask: file of the mask.
-      done: rules of what was repaired.
-    """
+class Repaired(NamedTuple):
+    """A repaired sample: files of image and mask, and the rules of what was repaired."""
 
     image: bytes
     mask: bytes

@@ -72,7 +72,7 @@ def _table(datasets: list[DatasetDescriptor]) -> Iterator[str]:
     """Yields a table of data sets."""
     rows = [('name', 'classes', 'ignored', 'splits')]
     for dataset in datasets:
-        splits = ', '.join(_split_text(name, count) for name, count in dataset.splits.items())
+        splits = ', '.join(name if count is None else f'{name} {count}' for name, count in dataset.splits.items())
         rows.append((dataset.name, str(dataset.num_classes), str(dataset.ignore_label), splits))
     head, *lines = aligned(rows, left=(0, 3))
     yield head
@@ -84,11 +84,6 @@ def _table(datasets: list[DatasetDescriptor]) -> Iterator[str]:
                 yield f'{indent}{name}: {text}'
     yield ''
     yield '--dataset=NAME sets one of them; `deeplab datasets FOLDER` lists what lies in a folder.'
-
-
-def _split_text(name: str, images: int | None) -> str:
-    """Returns a split with the number of its images, if that is known."""
-    return name if images is None else f'{name} {images}'
 
 
 def _as_json(dataset: DatasetDescriptor) -> dict[str, Any]:

@@ -226,7 +226,7 @@ def _class_table(data: Data) -> list[dict[str, Any]]:
     pixels = facts.class_pixels(num_classes, ignore_label)
     if not pixels.any():
         return []
-    weights = label_weights.median_frequency(pixels, np.where(pixels > 0, facts.pixels_beside[:num_classes], 0))
+    weights = label_weights.median_frequency(pixels, facts.class_image_pixels(num_classes, ignore_label))
     return [
         {
             'id': i,
