@@ -118,7 +118,6 @@ def _run_chief(options: TrainOptions, source: DataSource, validated: Segmentatio
             checkpoint=start.checkpoint,
         )
     # Quick checks come before the check of the records, which is slow.
-    _require_profile_folder(options)
     for folder in (options.train_logdir, *validation.folders(options)):
         output_files.require_folder(folder, _LOGDIR)
     run_checkpoints.require_not_overwritten(
@@ -146,7 +145,6 @@ def _run_chief(options: TrainOptions, source: DataSource, validated: Segmentatio
 
 def _run_other(options: TrainOptions, source: DataSource) -> TrainResult:
     """Runs a training as another task than 0: it computes steps, and leaves files and checkpoints to task 0."""
-    _require_profile_folder(options)
     data = split_input.open_data(options, source)
     options = split_input.with_label_weights(options, data)
     bar = train_hooks.ProgressHook(options.number_of_steps, options.batch_size)
@@ -154,12 +152,6 @@ def _run_other(options: TrainOptions, source: DataSource) -> TrainResult:
     ended = 'Stopped' if result.status else 'Ended'
     report = f'{ended} at step {result.step}, as task {options.clones.task} of {options.clones.num_replicas}.'
     return TrainResult(report, result.step, result.loss, result.checkpoint, result.status)
-
-
-def _require_profile_folder(options: TrainOptions) -> None:
-    """Raises `OptionError` if a profile is asked for and its folder cannot be made or written."""
-    if options.profile_logdir:
-        output_files.require_folder(options.profile_logdir, 'TrainOptions.profile_logdir')
 
 
 def _start(options: TrainOptions) -> Start:
@@ -196,6 +188,8 @@ def check_options(options: TrainOptions, source: DataSource) -> SegmentationData
     scale_losses.check_label_weights(options.loss.label_weights, options.model.num_classes)
     if options.model.crop_size is None:
         raise OptionError(f'Training needs a crop size. Set {option("ModelOptions.crop_size", (513, 513))}')
+    if options.profile_logdir:
+        output_files.require_folder(options.profile_logdir, 'TrainOptions.profile_logdir')
     train_utils.warn_of_crop_size(options.model.crop_size, options.model.output_stride)
     return validated
 

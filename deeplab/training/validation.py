@@ -164,25 +164,15 @@ class ValidationHook(Hook):
     """
 
     def __init__(
-        self,
-        options: TrainOptions,
-        dataset: SegmentationDataset,
-        bar: ProgressHook | None = None,
-        metrics: MetricsHook | None = None,
+        self, options: TrainOptions, dataset: SegmentationDataset, bar: ProgressHook, metrics: MetricsHook
     ) -> None:
-        """Checks the split and builds the network, in a graph of its own.
-
-        Args:
-          options: the training; `options.validation.is_on`.
-          dataset: the validation split.
-          bar: progress bar, which shows the mIoU.
-          metrics: gets a line for each validation.
+        """Checks the split and builds the network; the bar shows each mIoU, the metrics file gets a line of it.
 
         Raises:
           UserError: the split is missing or damaged, or has an image larger than the validation crop size.
         """
         self._options = options
-        self._bar = bar or ProgressHook(options.number_of_steps, options.batch_size)
+        self._bar = bar
         self._metrics = metrics
         self._logdir = os.path.join(options.train_logdir, EVAL_FOLDER)
         # The network as `deeplab eval` builds it, which has no options of training.
@@ -355,8 +345,7 @@ class ValidationHook(Hook):
                 self._writer = tf.compat.v1.summary.FileWriter(self._logdir)
         evaluation_rounds.add_summaries(self._writer, figures, step)
         self._writer.flush()
-        if self._metrics is not None:
-            self._metrics.add_validation(step, miou, self._settings)
+        self._metrics.add_validation(step, miou, self._settings)
         path = evaluation_rounds.free_path(self._logdir, f'metrics-{step}.json', 'split', _OTHER_NAME)
         evaluation_rounds.write_json(content, path)
         self._miou_by_step[step] = miou

@@ -21,6 +21,8 @@ from deeplab.evaluation import evaluation_rounds
 from deeplab.options import EvalOptions, ResizeOptions, ValidationOptions, WaitOptions
 from deeplab.system import memory
 from deeplab.training import validation
+from deeplab.training.metrics_file import MetricsHook
+from deeplab.training.train_hooks import ProgressHook
 from deeplab.training.train_loop import StepResult
 from tests.helpers import dataset_files, training_setup
 
@@ -176,7 +178,9 @@ def test_a_resume_remembers_the_best_and_the_count(data, tmp_path, monkeypatch):
 
 
 def hook_of(chosen):
-    return validation.ValidationHook(chosen, validation.find_split(chosen, DataSource(chosen.dataset)))
+    bar = ProgressHook(chosen.number_of_steps, chosen.batch_size)
+    metrics = MetricsHook(chosen.train_logdir, chosen.log_steps, chosen.batch_size)
+    return validation.ValidationHook(chosen, validation.find_split(chosen, DataSource(chosen.dataset)), bar, metrics)
 
 
 def validate_saved(chosen, folder, *steps):
