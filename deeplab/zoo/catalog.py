@@ -61,7 +61,7 @@ class Preset:
     """One published checkpoint.
 
     Attributes:
-      name: the value of --preset.
+      name: name, such as mobilenetv2_coco_voc_trainaug.
       archive: the file that it was published as.
       flags: flags that its network needs.
       megabytes: size of the archive in 10^6 bytes; None if not published.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import http.client
 import json
 import os
@@ -131,28 +130,18 @@ class _HttpRedirects(urllib.request.HTTPRedirectHandler):
         return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 
-@dataclasses.dataclass
 class _Partial:
-    """A file that is being downloaded.
+    """A file that is being downloaded to `path`.
 
     Attributes:
-      path: path of the complete file.
-      address: address of the file.
+      file: path of what has arrived.
       is_reached: whether the server has answered.
     """
 
-    path: str
-    address: str
-    is_reached: bool = False
-
-    @property
-    def file(self) -> str:
-        """Path of the incomplete file."""
-        return part_of(self.path)
-
-    @property
-    def _note(self) -> str:
-        return f'{self.file}.json'
+    def __init__(self, path: str, address: str) -> None:
+        self.path, self.address, self.file = path, address, part_of(path)
+        self._note = f'{self.file}.json'
+        self.is_reached = False
 
     @property
     def size(self) -> int:
