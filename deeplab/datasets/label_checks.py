@@ -120,11 +120,7 @@ def validation_labels(descriptor: DatasetDescriptor, histogram: Histogram, split
     """
     if descriptor.num_classes == 1:  # `labels` reports it
         return []
-    where = f"split '{split}'"
-    if not np.any(histogram.class_pixels):
-        return _nothing(descriptor, where, _VALIDATION)
-    one_class = _one_class(descriptor, histogram, where, _VALIDATION)
-    return one_class + _ignored(descriptor, histogram, where, _VALIDATION)
+    return _meaningless(descriptor, histogram, split, _VALIDATION)
 
 
 def built(counts: np.ndarray, num_classes: int | None, ignore_label: int, split: str) -> list[str]:
@@ -147,11 +143,18 @@ def built(counts: np.ndarray, num_classes: int | None, ignore_label: int, split:
         return [ONE_CLASS]
     descriptor = DatasetDescriptor('', num_classes or 255, ignore_label)
     classes = np.where(np.arange(256) == ignore_label, 0, counts)[: descriptor.num_classes]
-    histogram, where = Counts(classes, int(counts[ignore_label])), f"split '{split}'"
-    if not classes.any():
-        return _nothing(descriptor, where, _BUILDING)
-    warnings = _one_class(descriptor, histogram, where, _BUILDING)
-    return warnings + _ignored(descriptor, histogram, where, _BUILDING)
+    return _meaningless(descriptor, Counts(classes, int(counts[ignore_label])), split, _BUILDING)
+
+
+def _meaningless(
+    descriptor: DatasetDescriptor, histogram: Histogram, split: str, consequences: _Consequences
+) -> list[str]:
+    """Returns warnings about masks that have no class, one class alone, or mostly ignored pixels."""
+    where = f"split '{split}'"
+    if not np.any(histogram.class_pixels):
+        return _nothing(descriptor, where, consequences)
+    one_class = _one_class(descriptor, histogram, where, consequences)
+    return one_class + _ignored(descriptor, histogram, where, consequences)
 
 
 def ignored_class(descriptor: DatasetDescriptor) -> list[str]:

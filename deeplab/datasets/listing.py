@@ -13,7 +13,6 @@ from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.datasets.record_index import RecordIndex
 from deeplab.errors import DataError, UserError
 from deeplab.files import storage
-from deeplab.registry.datasets import DATASETS
 from deeplab.wording import option
 
 UNCHANGED, CHANGED = 'unchanged', 'changed'
@@ -67,11 +66,6 @@ class FolderFacts:
     def is_complete(self) -> bool:
         """Whether the description and all splits can be read."""
         return self.problem is None and bool(self.splits) and all(split.problem is None for split in self.splits)
-
-
-def registered() -> list[DatasetDescriptor]:
-    """Returns the data sets that are known by name."""
-    return [descriptor_lib.load(name) for name in DATASETS.names()]
 
 
 def in_folder(directory: str) -> list[FolderFacts]:

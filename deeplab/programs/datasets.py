@@ -12,12 +12,13 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from deeplab.datasets import listing
+from deeplab.datasets import descriptor, listing
 from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.datasets.listing import FolderFacts, SplitFacts
 from deeplab.errors import DataError, OptionError
 from deeplab.names import aligned, byte_size, counted
 from deeplab.options import ListDatasetsOptions
+from deeplab.registry.datasets import DATASETS
 from deeplab.wording import option
 
 _NAMES_SHOWN = 8
@@ -48,7 +49,7 @@ def run(options: ListDatasetsOptions) -> DatasetsReport:
             raise OptionError(
                 f'{option("ListDatasetsOptions.index", True)} needs a folder of records. Give the folder.'
             )
-        datasets = listing.registered()
+        datasets = [descriptor.load(name) for name in DATASETS.names()]
         as_json = json.dumps([_as_json(dataset) for dataset in datasets], indent=1)
         return DatasetsReport(as_json if options.json else '\n'.join(_table(datasets)))
     written = listing.write_indexes(options.directory) if options.index else []

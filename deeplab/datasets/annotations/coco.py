@@ -24,7 +24,6 @@ from deeplab.datasets.annotations.shapes import (
 )
 from deeplab.errors import DataError
 
-NAME = 'COCO JSON'
 _BENEATH = -1  # order of crowd regions
 _SPLIT = re.compile(r'(?:^|[_-])(train|valid|val|validation|test)(\d{4})?$', re.IGNORECASE)
 _NO_PARENT = 'none'  # what Roboflow writes as the supercategory of its placeholder
@@ -34,7 +33,7 @@ def _recognizes(document: Document) -> bool:
     return document.has(images=list, categories=list) and isinstance(document.content.get('annotations', []), list)
 
 
-def _parse(document: Document) -> AnnotationSet:
+def _parse(document: Document, annotations: AnnotationSet) -> None:
     """Reads a file.
 
     Polygons are drawn by pycocotools. Annotations cover each other in the order of the list. Crowd regions lie
@@ -47,7 +46,6 @@ def _parse(document: Document) -> AnnotationSet:
     """
     content = document.content
     categories = _categories(content)
-    left_out: collections.Counter[str] = collections.Counter()
     sizes, shapes = {}, collections.defaultdict(list)
     for number, image in enumerate(content['images'], start=1):
         with reading.within(f'image {number}'):
@@ -62,14 +60,16 @@ def _parse(document: Document) -> AnnotationSet:
                 raise DataError(f'unknown category_id {category}')
             geometry = geometry_of(annotation.get('segmentation'), sizes[image_id])
             if geometry is None:
-                left_out['box or keypoints without an outline'] += 1
+                annotations.left_out['box or keypoints without an outline'] += 1
                 continue
             order = _BENEATH if _is_crowd(annotation) else 0
             shapes[image_id].append(Shape(categories[category], geometry, order))
-    if not shapes and left_out:
+    if content.get('annotations') and not shapes:
         raise DataError('its annotations are boxes or keypoints without an outline; export them with segmentation')
-    images = [_image(image, document, sizes[image['id']], shapes[image['id']]) for image in content['images']]
-    return AnnotationSet(NAME, images, _labels(content, categories, shapes), left_out)
+    annotations.images += [
+        _image(image, document, sizes[image['id']], shapes[image['id']]) for image in content['images']
+    ]
+    annotations.add_labels(_labels(content, categories, shapes))
 
 
 def _is_crowd(annotation: Mapping[str, Any]) -> bool:
@@ -167,4 +167,4 @@ def _image(
     return AnnotatedImage(document.path, f"image '{name}'", (name,), tuple(folders), size, tuple(shapes), split=split)
 
 
-FORMAT = Format(NAME, 'JSON files with "images", "annotations" and "categories"', _recognizes, _parse)
+FORMAT = Format('COCO JSON', 'JSON files with "images", "annotations" and "categories"', _recognizes, _parse)

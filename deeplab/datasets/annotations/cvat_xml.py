@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections
 import os
 from xml.etree import ElementTree
 
@@ -22,7 +21,6 @@ from deeplab.datasets.annotations.shapes import (
 )
 from deeplab.errors import DataError
 
-NAME = 'CVAT for images 1.1'
 _WITHOUT_AREA = ('polyline', 'points', 'cuboid', 'skeleton', 'tag')
 # Attributes of shapes that are numbers.
 _NUMBERS = {
@@ -37,7 +35,7 @@ def _recognizes(document: Document) -> bool:
     return isinstance(root, ElementTree.Element) and root.tag == 'annotations' and root.find('meta') is not None
 
 
-def _parse(document: Document) -> AnnotationSet:
+def _parse(document: Document, annotations: AnnotationSet) -> None:
     """Reads a file.
 
     Whole coordinates are corners of pixels. What has a higher z_order covers what has a lower one; among equals, what
@@ -50,31 +48,28 @@ def _parse(document: Document) -> AnnotationSet:
     root = document.content
     if root.find('image') is None and root.find('track') is not None:
         raise DataError("it is 'CVAT for video 1.1', which has tracks instead of images; export 'CVAT for images 1.1'")
-    left_out: collections.Counter[str] = collections.Counter()
-    images = []
     for element in root.iter('image'):
         name = element.get('name') or ''
         with reading.within(f"image '{name}'"):
-            images.append(_image(element, document, left_out))
-    labels = [
+            annotations.images.append(_image(element, document, annotations))
+    annotations.add_labels(
         Label(name.strip(), reading.color(label.findtext('color')))
         for label in root.iterfind('meta//labels/label')
         if (name := label.findtext('name')) and not label.findtext('parent')
         if label.findtext('type') not in _WITHOUT_AREA
-    ]
-    return AnnotationSet(NAME, images, labels, left_out)
+    )
 
 
-def _image(element: ElementTree.Element, document: Document, left_out: collections.Counter[str]) -> AnnotatedImage:
+def _image(element: ElementTree.Element, document: Document, annotations: AnnotationSet) -> AnnotatedImage:
     """Reads one image."""
     shapes = []
     for number, child in enumerate(element, start=1):
         if child.tag in _WITHOUT_AREA:
-            left_out[f'{child.tag} without an area'] += 1
+            annotations.left_out[f'{child.tag} without an area'] += 1
             continue
         with reading.within(f'{child.tag} {number}'):
             if (geometry := _geometry(child)) is None:
-                left_out[f'{child.tag} without an area'] += 1
+                annotations.left_out[f'{child.tag} without an area'] += 1
             else:
                 order = reading.number(child.get('z_order') or 0)
                 shapes.append(Shape(reading.text(child.get('label')), geometry, order))
@@ -122,4 +117,4 @@ def _mask(encoded: str, height: int, width: int) -> np.ndarray:
         return run_lengths.alternating([int(part) for part in encoded.split(',')], height, width)
 
 
-FORMAT = Format(NAME, 'XML files of <annotations> with <meta> and <image>', _recognizes, _parse)
+FORMAT = Format('CVAT for images 1.1', 'XML files of <annotations> with <meta> and <image>', _recognizes, _parse)

@@ -11,13 +11,12 @@ from absl import logging
 from deeplab.datasets import folders
 from deeplab.datasets.annotations import (
     coco,
-    cvat_masks,
     cvat_xml,
     hasty,
     label_studio,
     labelme,
+    mask_tables,
     reading,
-    roboflow_masks,
     superannotate,
     supervisely,
 )
@@ -31,17 +30,16 @@ from deeplab.wording import option
 FORMATS: tuple[Format, ...] = (
     labelme.FORMAT,
     cvat_xml.FORMAT,
-    cvat_masks.FORMAT,
+    mask_tables.CVAT,
     label_studio.FORMAT,
     coco.FORMAT,
     supervisely.FORMAT,
     superannotate.FORMAT,
     hasty.MASKS,
     hasty.JSON,
-    roboflow_masks.FORMAT,
+    mask_tables.ROBOFLOW,
 )
 _SUFFIXES = ('.json', '.xml')
-_TABLES = (cvat_masks.TABLE, roboflow_masks.TABLE)  # text files by which formats are recognized
 _ARCHIVES = ('.zip', '.tar', '.gz', '.tgz', '.7z', '.rar')
 _SHOWN = 3  # number of files that a message names
 
@@ -65,7 +63,7 @@ def read(path: str) -> AnnotationSet:
                 unknown.append(file)
                 continue
             with reading.within(f"'{shown(file)}' ({fitting.name})"):
-                by_format.setdefault(fitting.name, AnnotationSet(fitting.name)).add(fitting.parse(document))
+                fitting.parse(document, by_format.setdefault(fitting.name, AnnotationSet(fitting.name)))
         except DataError as error:
             broken.append(str(error))
     if broken:
@@ -105,7 +103,7 @@ def _files(path: str) -> Iterator[str]:
         raise DataError(f"The annotations '{shown(path)}' do not exist. Set {fix} to a file or folder.")
     for here, names in folders.walk(path):
         for name in names:
-            if name.lower().endswith(_SUFFIXES) or name in _TABLES:
+            if name.lower().endswith(_SUFFIXES) or name in mask_tables.TABLES:
                 yield os.path.join(here, name)
 
 

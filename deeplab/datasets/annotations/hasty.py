@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections
 import os
 import pathlib
 from collections.abc import Mapping
@@ -23,8 +22,6 @@ from deeplab.datasets.annotations.shapes import (
     Shape,
 )
 
-_JSON = 'Hasty JSON'
-_MASKS = 'Hasty semantic segmentation'
 _CLASSES = 'label_classes.json'  # beside the masks
 _NOT_LABELED = ('NEW', 'SKIPPED')  # values of image_status
 
@@ -39,20 +36,20 @@ def _recognizes_masks(document: Document) -> bool:
     )
 
 
-def _parse_masks(document: Document) -> AnnotationSet:
+def _parse_masks(document: Document, annotations: AnnotationSet) -> None:
     """Reads a data set: PNG files in a folder for each of Hasty's data sets, whose value 0 is not labeled.
 
     The folders hold no images; these are found by their names.
 
     Source: docs.cloudfactory.com, "Semantic Segmentation (png images)".
     """
-    annotations = AnnotationSet(_MASKS)
+    labels: list[Label] = []
     indices: dict[int, str | None] = {}
     for number, entry in enumerate(document.content, start=1):
         with reading.within(f'class {number}'):
-            label = _label(entry)
-            indices[reading.mask_value(entry['png_index'], indices)] = label.name
-            annotations.labels.append(label)
+            labels.append(_label(entry))
+            indices[reading.mask_value(entry['png_index'], indices)] = labels[-1].name
+    annotations.add_labels(labels)
     indices.setdefault(0, None)
     root = pathlib.Path(document.folder)
     for path in sorted(root.rglob('*.png')):
@@ -61,14 +58,13 @@ def _parse_masks(document: Document) -> AnnotationSet:
         names = (relative.as_posix(), path.stem)
         split = relative.parts[0] if len(relative.parts) > 1 else None
         annotations.images.append(AnnotatedImage(str(path), '', names, painted=mask, split=split))
-    return annotations
 
 
 def _recognizes_json(document: Document) -> bool:
     return document.has(label_classes=list, images=list)
 
 
-def _parse_json(document: Document) -> AnnotationSet:
+def _parse_json(document: Document, annotations: AnnotationSet) -> None:
     """Reads a file of version 1.0 or 1.1.
 
     Whole coordinates are corners of pixels, as in Hasty's COCO files. Labels of a higher z_index cover labels of a
@@ -76,27 +72,24 @@ def _parse_json(document: Document) -> AnnotationSet:
 
     Source: docs.cloudfactory.com, "Hasty JSON v1.1"; the run lengths of its package hasty (label_utils.py).
     """
-    left_out: collections.Counter[str] = collections.Counter()
     with reading.within('label_classes'):
-        labels = list(map(_label, reading.objects(document.content['label_classes'])))
-    images = []
+        annotations.add_labels(list(map(_label, reading.objects(document.content['label_classes']))))
     for number, image in enumerate(document.content['images'], start=1):
         with reading.within(f'image {number}'):
             status = image.get('image_status')
             if not image.get('labels') and status in _NOT_LABELED:
-                left_out[f'image of the status {status}'] += 1
+                annotations.left_out[f'image of the status {status}'] += 1
             else:
-                images.append(_image(image, document, left_out))
-    return AnnotationSet(_JSON, images, labels, left_out)
+                annotations.images.append(_image(image, document, annotations))
 
 
-def _image(image: Mapping[str, Any], document: Document, left_out: collections.Counter[str]) -> AnnotatedImage:
+def _image(image: Mapping[str, Any], document: Document, annotations: AnnotationSet) -> AnnotatedImage:
     """Reads one image."""
     shapes = []
     for number, label in enumerate(reading.objects(image.get('labels') or []), start=1):
         with reading.within(f'label {number}'):
             if (geometry := _geometry(label)) is None:
-                left_out['box without an outline'] += 1
+                annotations.left_out['box without an outline'] += 1
             else:
                 order = reading.number(label.get('z_index') or 0)
                 shapes.append(Shape(reading.text(label['class_name']), geometry, order))
@@ -137,5 +130,10 @@ def _label(entry: Mapping[str, Any]) -> Label:
     return Label(reading.text(entry['class_name']), reading.color(entry.get('color')))
 
 
-JSON = Format(_JSON, 'a JSON file with "label_classes" and "images"', _recognizes_json, _parse_json)
-MASKS = Format(_MASKS, f'{_CLASSES} with "png_index" beside folders of masks', _recognizes_masks, _parse_masks)
+JSON = Format('Hasty JSON', 'a JSON file with "label_classes" and "images"', _recognizes_json, _parse_json)
+MASKS = Format(
+    'Hasty semantic segmentation',
+    f'{_CLASSES} with "png_index" beside folders of masks',
+    _recognizes_masks,
+    _parse_masks,
+)

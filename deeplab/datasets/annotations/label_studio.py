@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import collections
 import os
 import re
 import urllib.parse
@@ -18,7 +17,6 @@ from deeplab.datasets.annotations.shapes import AnnotatedImage, AnnotationSet, B
 from deeplab.errors import DataError
 from deeplab.options import IMAGE_FORMATS
 
-NAME = 'Label Studio JSON'
 _AREAS = ('brush', 'bitmask', 'polygon', 'rectangle', 'ellipse')
 _DATA_URL = 'data:image/png;base64,'
 _NOT_SHAPES = ('labels', 'choices', 'textarea', 'relation', 'rating', 'taxonomy', 'number')
@@ -46,7 +44,7 @@ def _annotations(task: Mapping[str, Any]) -> list[Any] | None:
     return annotations if isinstance(annotations, list) else None
 
 
-def _parse(document: Document) -> AnnotationSet:
+def _parse(document: Document, annotations: AnnotationSet) -> None:
     """Reads a file.
 
     Coordinates are percentages of original_width and original_height. Later results cover earlier ones. Of several
@@ -55,18 +53,15 @@ def _parse(document: Document) -> AnnotationSet:
     Source: labelstud.io, "Label Studio JSON format of annotated tasks", and the tags BrushLabels, PolygonLabels,
       RectangleLabels, EllipseLabels and BitmaskLabels.
     """
-    images = []
-    left_out: collections.Counter[str] = collections.Counter()
     for number, task in enumerate(_tasks(document), start=1):
         with reading.within(f'task {task.get("id", number)}'):
             valid = [entry for entry in _annotations(task) or [] if not entry.get('was_cancelled')]
             if not valid:
-                left_out['task without an annotation'] += 1
+                annotations.left_out['task without an annotation'] += 1
                 continue
             if len(valid) > 1:
-                left_out['further annotation of a task'] += len(valid) - 1
-            images.append(_image(task, max(valid, key=_rank), document, left_out))
-    return AnnotationSet(NAME, images, left_out=left_out)
+                annotations.left_out['further annotation of a task'] += len(valid) - 1
+            annotations.images.append(_image(task, max(valid, key=_rank), document, annotations))
 
 
 def _rank(annotation: Mapping[str, Any]) -> tuple[bool, str]:
@@ -76,7 +71,7 @@ def _rank(annotation: Mapping[str, Any]) -> tuple[bool, str]:
 
 
 def _image(
-    task: Mapping[str, Any], annotation: Mapping[str, Any], document: Document, left_out: collections.Counter[str]
+    task: Mapping[str, Any], annotation: Mapping[str, Any], document: Document, annotations: AnnotationSet
 ) -> AnnotatedImage:
     """Reads one task."""
     results = annotation['result']
@@ -94,13 +89,13 @@ def _image(
         if result.get('type') in _NOT_SHAPES:
             continue
         if kind not in _AREAS:
-            left_out[f'{result.get("type")} without an area'] += 1
+            annotations.left_out[f'{result.get("type")} without an area'] += 1
             continue
         with reading.within(f'result {number}'):
             if (label := _label(result, labels.get(result.get('id')))) is None:
-                left_out[f'{kind} without a label'] += 1
+                annotations.left_out[f'{kind} without a label'] += 1
             elif (geometry := _geometry(kind, result, size)) is None:
-                left_out[f'{kind} without an area'] += 1
+                annotations.left_out[f'{kind} without an area'] += 1
             else:
                 shapes.append(Shape(label, geometry))
     names = tuple(dict.fromkeys(_names(task)))
@@ -195,4 +190,4 @@ def _is_image(text: str) -> bool:
     return os.path.splitext(_path(text))[1][1:].lower() in IMAGE_FORMATS
 
 
-FORMAT = Format(NAME, 'a JSON list of tasks with "data" and "annotations"', _recognizes, _parse)
+FORMAT = Format('Label Studio JSON', 'a JSON list of tasks with "data" and "annotations"', _recognizes, _parse)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import collections
 import math
 import os
 from collections.abc import Mapping
@@ -25,7 +24,6 @@ from deeplab.datasets.annotations.shapes import (
 )
 from deeplab.errors import DataError
 
-NAME = 'labelme JSON'
 _POLYGONS = (None, '', 'polygon', 'oriented_rectangle', 'rotation', 'quadrilateral')  # forks write the last two
 AREAS = (*_POLYGONS, 'rectangle', 'circle', 'mask')  # values of shape_type
 
@@ -34,7 +32,7 @@ def _recognizes(document: Document) -> bool:
     return document.has(shapes=list) and 'imagePath' in document.content
 
 
-def _parse(document: Document) -> AnnotationSet:
+def _parse(document: Document, annotations: AnnotationSet) -> None:
     """Reads a file.
 
     Whole coordinates are the centers of pixels, and areas are drawn with their border by Pillow's ImageDraw; later
@@ -43,28 +41,28 @@ def _parse(document: Document) -> AnnotationSet:
     Source: labelme's shape_to_mask and shapes_to_label (labelme/utils/shape.py), which its labelme2voc uses.
     """
     content = document.content
-    left_out: collections.Counter[str] = collections.Counter()
     shapes = []
     for number, shape in enumerate(content['shapes'], start=1):
         with reading.within(f'shape {number}'):
             geometry = _geometry(shape)
             if geometry is None:
-                left_out[f'{shape.get("shape_type") or "polygon"} without an area'] += 1
+                annotations.left_out[f'{shape.get("shape_type") or "polygon"} without an area'] += 1
             else:
                 shapes.append(Shape(reading.text(shape['label']), geometry))
     own_name = os.path.splitext(document.name)[0]
     stated = content['imagePath']
     names = (stated, own_name) if isinstance(stated, str) and stated else (own_name,)
-    image = AnnotatedImage(
-        document.path,
-        '',
-        names,
-        (document.folder,),
-        reading.size(content.get('imageHeight'), content.get('imageWidth')),
-        tuple(shapes),
-        embedded=document.path if content.get('imageData') else None,
+    annotations.images.append(
+        AnnotatedImage(
+            document.path,
+            '',
+            names,
+            (document.folder,),
+            reading.size(content.get('imageHeight'), content.get('imageWidth')),
+            tuple(shapes),
+            embedded=document.path if content.get('imageData') else None,
+        )
     )
-    return AnnotationSet(NAME, [image], left_out=left_out)
 
 
 def _geometry(shape: Mapping[str, Any]) -> Geometry | None:
@@ -104,4 +102,4 @@ def embedded_image(path: str) -> bytes:
         return base64.b64decode(content['imageData'], validate=True)
 
 
-FORMAT = Format(NAME, 'JSON files with "shapes" and "imagePath", one for each image', _recognizes, _parse)
+FORMAT = Format('labelme JSON', 'JSON files with "shapes" and "imagePath", one for each image', _recognizes, _parse)

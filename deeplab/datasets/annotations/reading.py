@@ -63,13 +63,13 @@ class Format:
       name: name of the format.
       looks_for: signs by which the format is recognized, for messages.
       recognizes: function that returns whether a file has this format.
-      parse: function that returns the annotations in such a file; it raises `DataError` if the file is broken.
+      parse: function that adds the annotations in such a file to a set; it raises `DataError` if the file is broken.
     """
 
     name: str
     looks_for: str
     recognizes: Callable[[Document], bool]
-    parse: Callable[[Document], AnnotationSet]
+    parse: Callable[[Document, AnnotationSet], None]
 
 
 def load(path: str) -> Document:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import enum
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 
@@ -182,10 +182,7 @@ class AnnotationSet:
     left_out: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)
     not_images: list[str] = dataclasses.field(default_factory=list)
 
-    def add(self, other: AnnotationSet) -> None:
-        """Adds the annotations of another file, and the classes that are not known yet."""
-        self.images += other.images
-        self.left_out += other.left_out
-        self.not_images += other.not_images
+    def add_labels(self, labels: Iterable[Label]) -> None:
+        """Adds the classes in a file that are not in other files."""
         names = {label.name for label in self.labels}
-        self.labels += [label for label in other.labels if label.name not in names]
+        self.labels += [label for label in labels if label.name not in names]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -21,7 +20,6 @@ from deeplab.datasets.annotations.shapes import (
 )
 from deeplab.errors import DataError
 
-NAME = 'SuperAnnotate JSON'
 _CLASSES = 'classes.json'
 _ENDS = ('___pixel.json', '___objects.json', '.json')  # the first two are of older exports
 _MASK_END = '___save.png'
@@ -42,7 +40,7 @@ def _recognizes(document: Document) -> bool:
     return _is_classes(document) or document.has(instances=list, metadata=dict)
 
 
-def _parse(document: Document) -> AnnotationSet:
+def _parse(document: Document, annotations: AnnotationSet) -> None:
     """Reads a file.
 
     In a pixel project, an instance has the colors of its parts in the mask IMAGE___save.png; other colors are not
@@ -50,16 +48,16 @@ def _parse(document: Document) -> AnnotationSet:
 
     Source: doc.superannotate.com, "Pixel Project - Export annotation format" and "Vector JSON".
     """
-    left_out: collections.Counter[str] = collections.Counter()
     if _is_classes(document):
         with reading.within('classes'):
-            labels = [
+            annotations.add_labels(
                 Label(reading.text(entry['name']), reading.color(entry['color']))
                 for entry in document.content
                 if entry.get('type', 'object') != 'tag'
-            ]
-        return AnnotationSet(NAME, labels=labels)
-    name = _image_name(document)
+            )
+        return
+    # The name of the image is the file's name without its end. No file states the folder of the image.
+    name = document.name.removesuffix(next((end for end in _ENDS if document.name.endswith(end)), ''))
     mask = os.path.join(document.folder, name + _MASK_END)
     instances = document.content['instances']
     painted, shapes = None, []
@@ -69,21 +67,14 @@ def _parse(document: Document) -> AnnotationSet:
         for number, instance in enumerate(instances, start=1):
             with reading.within(f'instance {number}'):
                 if (geometry := _geometry(instance)) is None:
-                    left_out[f'{instance.get("type")} without an area'] += 1
+                    annotations.left_out[f'{instance.get("type")} without an area'] += 1
                 else:
                     shapes.append(Shape(reading.text(instance['className']), geometry))
     metadata = document.content['metadata']
     size = reading.size(metadata.get('height'), metadata.get('width'))
     folders = (document.folder, os.path.join(document.folder, 'images'))
-    image = AnnotatedImage(document.path, '', (name,), folders, size, tuple(shapes), painted)
-    others = [os.path.join(document.folder, name + end) for end in (_MASK_END, _BLEND_END)]
-    return AnnotationSet(NAME, [image], left_out=left_out, not_images=others)
-
-
-def _image_name(document: Document) -> str:
-    """Returns the name of the image, the file's name without its end. No file states the folder of the image."""
-    end = next((end for end in _ENDS if document.name.endswith(end)), '')
-    return document.name.removesuffix(end)
+    annotations.images.append(AnnotatedImage(document.path, '', (name,), folders, size, tuple(shapes), painted))
+    annotations.not_images += [os.path.join(document.folder, name + end) for end in (_MASK_END, _BLEND_END)]
 
 
 def _part_colors(instances: Sequence[Mapping[str, Any]]) -> dict[int, str]:
@@ -120,5 +111,8 @@ def _geometry(instance: Mapping[str, Any]) -> Geometry | None:
 
 
 FORMAT = Format(
-    NAME, 'JSON files with "instances" and "metadata", one for each image, and classes.json', _recognizes, _parse
+    'SuperAnnotate JSON',
+    'JSON files with "instances" and "metadata", one for each image, and classes.json',
+    _recognizes,
+    _parse,
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import collections
 import math
 import os
 import zlib
@@ -26,7 +25,6 @@ from deeplab.datasets.annotations.shapes import (
 )
 from deeplab.errors import DataError
 
-NAME = 'Supervisely JSON'
 _META = 'meta.json'
 _LARGEST_PNG = 2**28  # bytes that a bitmap may unpack to
 
@@ -43,7 +41,7 @@ def _recognizes(document: Document) -> bool:
     return _is_meta(document) or document.has(objects=list, size=dict)
 
 
-def _parse(document: Document) -> AnnotationSet:
+def _parse(document: Document, annotations: AnnotationSet) -> None:
     """Reads a file.
 
     Whole coordinates are centers of pixels, and areas are drawn with their border; later objects cover earlier ones.
@@ -54,38 +52,34 @@ def _parse(document: Document) -> AnnotationSet:
       oriented boxes and the parts of multipolygons as such polygons (geometry/oriented_bbox.py, multipolygon.py).
     """
     content = document.content
-    left_out: collections.Counter[str] = collections.Counter()
     if _is_meta(document):
         with reading.within('classes'):
-            labels = [
+            annotations.add_labels(
                 Label(reading.text(entry['title']), reading.color(entry.get('color'))) for entry in content['classes']
-            ]
-        return AnnotationSet(NAME, labels=labels)
+            )
+        return
     shapes = []
     for number, entry in enumerate(content['objects'], start=1):
         with reading.within(f'object {number}'):
-            if not (geometries := _geometries(entry)):
-                left_out[f'{entry.get("geometryType")} without an area'] += 1
+            is_multipolygon = entry.get('geometryType') == 'multipolygon'
+            areas = map(_polygon, entry['parts']) if is_multipolygon else [_geometry(entry)]  # one for each part
+            geometries = [area for area in areas if area is not None]
+            if not geometries:
+                annotations.left_out[f'{entry.get("geometryType")} without an area'] += 1
             shapes += [Shape(reading.text(entry['classTitle']), geometry) for geometry in geometries]
     name = os.path.splitext(document.name)[0]
     folder = os.path.dirname(document.folder)
-    image = AnnotatedImage(
-        document.path,
-        '',
-        (name,),
-        (os.path.join(folder, 'img'),),
-        reading.size(content['size'].get('height'), content['size'].get('width')),
-        tuple(shapes),
-        split=os.path.basename(folder),
+    annotations.images.append(
+        AnnotatedImage(
+            document.path,
+            '',
+            (name,),
+            (os.path.join(folder, 'img'),),
+            reading.size(content['size'].get('height'), content['size'].get('width')),
+            tuple(shapes),
+            split=os.path.basename(folder),
+        )
     )
-    return AnnotationSet(NAME, [image], left_out=left_out)
-
-
-def _geometries(entry: Mapping[str, Any]) -> list[Geometry]:
-    """Returns the areas of an object: one for each part of a multipolygon; none if it has no area."""
-    is_multipolygon = entry.get('geometryType') == 'multipolygon'
-    areas = map(_polygon, entry['parts']) if is_multipolygon else [_geometry(entry)]
-    return [area for area in areas if area is not None]
 
 
 def _geometry(entry: Mapping[str, Any]) -> Geometry | None:
@@ -137,4 +131,6 @@ def _bitmap(encoded: str) -> np.ndarray:
         return reading.covered_in_png(content)
 
 
-FORMAT = Format(NAME, 'JSON files with "objects" and "size", one for each image, and meta.json', _recognizes, _parse)
+FORMAT = Format(
+    'Supervisely JSON', 'JSON files with "objects" and "size", one for each image, and meta.json', _recognizes, _parse
+)

@@ -1,10 +1,9 @@
 """Exports of every tool: recognized by their content, built to records, and read back as the pixels that went in.
 
 Covers datasets/annotations/formats.py, datasets/annotations/items.py, datasets/annotations/masks.py,
-datasets/annotations/labelme.py, datasets/annotations/cvat_xml.py, datasets/annotations/cvat_masks.py,
+datasets/annotations/labelme.py, datasets/annotations/cvat_xml.py, datasets/annotations/mask_tables.py,
 datasets/annotations/label_studio.py, datasets/annotations/coco.py, datasets/annotations/supervisely.py,
-datasets/annotations/superannotate.py, datasets/annotations/hasty.py and
-datasets/annotations/roboflow_masks.py.
+datasets/annotations/superannotate.py and datasets/annotations/hasty.py.
 """
 
 import io
