@@ -8,4 +8,4 @@ if __name__ == '__main__':
         sys.path[0] = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
     from deeplab import start
 
-    sys.exit(start.main(['datasets', *sys.argv[1:]]))
+    start.run_program('datasets')

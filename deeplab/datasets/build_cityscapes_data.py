@@ -10,10 +10,9 @@ if __name__ == '__main__':  # first, so that help and errors do not wait for Ten
         sys.path[0] = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
     from deeplab import start
 
-    sys.exit(start.main(['build_cityscapes_data', *sys.argv[1:]]))
+    start.run_program('build_cityscapes_data')
 
 import pathlib
-import sys
 from collections.abc import Mapping
 from typing import Any
 

@@ -10,12 +10,11 @@ if __name__ == '__main__':  # first, so that help and errors do not wait for Ten
         sys.path[0] = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
     from deeplab import start
 
-    sys.exit(start.main(['build_coco_data', *sys.argv[1:]]))
+    start.run_program('build_coco_data')
 
 import itertools
 import os
 import pathlib
-import sys
 from typing import Any
 
 from deeplab.datasets import build_data, coco_annotations, coco_folders, file_pairs, folders, pairs

@@ -21,7 +21,6 @@ import itertools
 import os
 import pathlib
 import shutil
-import sys
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from typing import IO, Any, TypeVar

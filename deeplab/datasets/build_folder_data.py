@@ -10,12 +10,11 @@ if __name__ == '__main__':  # first, so that help and errors do not wait for Ten
         sys.path[0] = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
     from deeplab import start
 
-    sys.exit(start.main(['build_folder_data', *sys.argv[1:]]))
+    start.run_program('build_folder_data')
 
 import contextlib
 import dataclasses
 import os
-import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -10,11 +10,10 @@ if __name__ == '__main__':  # first, so that help and errors do not wait for Ten
         sys.path[0] = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
     from deeplab import start
 
-    sys.exit(start.main(['build_mapillary_data', *sys.argv[1:]]))
+    start.run_program('build_mapillary_data')
 
 import os
 import pathlib
-import sys
 from typing import Any
 
 from absl import logging

@@ -10,13 +10,12 @@ if __name__ == '__main__':  # first, so that help and errors do not wait for Ten
         sys.path[0] = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
     from deeplab import start
 
-    sys.exit(start.main(['remove_gt_colormap', *sys.argv[1:]]))
+    start.run_program('remove_gt_colormap')
 
 import contextlib
 import functools
 import os
 import pathlib
-import sys
 import time
 from typing import Any
 
