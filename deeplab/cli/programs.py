@@ -93,372 +93,357 @@ TRAIN = Program(
         + _NETWORK_FLAGS
     ),
 )
-_PREVIEW = Program(
-    name='preview',
-    module='deeplab.programs.preview',
-    example='--dataset_dir=tfrecord --train_crop_size=513,513 --rotation_degrees=10 --jitter_brightness=0.2',
-    groups=(
-        Group(
-            'Preview; all flags of train are accepted, too',
-            (of(options.PreviewOptions),),
-        ),
-        *TRAIN.groups,
-    ),
-    to_options=preview_options,
-    required=('dataset_dir',),
-    prepare=TRAIN.prepare,
-    common=(
-        'preview_path preview_images preview_samples dataset train_split train_crop_size min_scale_factor '
-        'max_scale_factor rotation_degrees jitter_brightness jitter_contrast jitter_saturation jitter_hue '
-        'rare_class_sampling blur_probability cutout_count flip_probability train_batch_size seed train_logdir'
-    ),
-)
-_DATASETS = Program(
-    name='datasets',
-    module='deeplab.programs.datasets',
-    example='tfrecord',
-    groups=(Group('Data sets', (of(options.ListDatasetsOptions),)),),
-    to_options=plain_options(options.ListDatasetsOptions),
-    positional='directory',
-)
 _REPAIR = ('fix', 'ignore_other_ids')
-_DOCTOR = Program(
-    name='doctor',
-    module='deeplab.programs.doctor',
-    example='tfrecord --dataset=camvid',
-    groups=(
-        Group('Data', (of(options.DoctorOptions, without=_REPAIR),)),
-        Group('Repaired copy', (of(options.DoctorOptions, *_REPAIR),)),
-    ),
-    to_options=plain_options(options.DoctorOptions),
-    required=('data',),
-    positional='data',
-)
-_BENCHMARK = Program(
-    name='benchmark',
-    module='deeplab.programs.benchmark.benchmark',
-    example='--model_variant=mobilenet_v2 --train_crop_size=513,513 --train_batch_size=8',
-    groups=(
-        Group(
-            'Benchmark; all flags of train are accepted, too',
-            (
-                of(options.BenchmarkOptions),
-                of(options.EngineOptions, 'engine'),
-                flag_of(
-                    options.EngineOptions,
-                    'precision',
-                    name='inference_precision',
-                    meaning='Data type in which the network predicts.',
-                ),
-            ),
-        ),
-        *TRAIN.groups,
-    ),
-    to_options=benchmark_options,
-    begin=early.use_one_dnn,  # the processes that measure inherit it
-    prepare=TRAIN.prepare,
-    positional='exports',
-    common=(
-        'exports batch size output image_size checkpoint_dir batch_sizes engine inference_precision threads '
-        'training_batch_sizes budget_secs dataset_dir train_crop_size train_batch_size precision ' + _NETWORK_FLAGS
-    ),
-)
-_EVAL = Program(
-    name='eval',
-    module='deeplab.eval',
-    example='--dataset_dir=tfrecord --checkpoint_dir=logs/train --eval_logdir=logs/eval --max_number_of_evaluations=1',
-    groups=(
-        data_group('eval', 'val', of(options.EvalOptions, 'batch_size')),
-        EVAL_RESULTS,
-        METRIC_FLAGS,
-        PREDICTION,
-        WINDOWS,
-        NETWORK,
-        HEAD,
-        engine_group(of(options.EvalOptions, 'master')),
-        UNUSED_HERE,
-    ),
-    to_options=eval_options,
-    begin=early.prepare_inference,
-    required=('checkpoint_dir', 'eval_logdir', 'dataset_dir'),
-    aliases=('evaluate',),
-    common=(
-        'dataset eval_split eval_crop_size eval_batch_size all_checkpoints use_moving_average '
-        'max_number_of_evaluations timeout_secs metrics eval_scales add_flipped_images window engine ' + _NETWORK_FLAGS
-    ),
-)
-_VERIFY = Program(
-    name='verify',
-    module='deeplab.programs.verify',
-    example='--preset=mobilenetv2_coco_voc_trainaug --dataset_dir=tfrecord',
-    groups=(
-        Group(
-            'Checkpoint, published figures and results',
-            (
-                Flag(
-                    'published',
-                    'string',
-                    None,  # the options have the evaluations themselves
-                    'JSON file with published figures: a list of objects with output_stride, scales, flips, split, '
-                    'miou (in percent). Not set: the figures of --preset.',
-                    fields=('VerifyOptions.cases',),
-                    is_path=True,
-                ),
-                of(options.VerifyOptions, without=['batch_size']),
-                of(options.FetchOptions),
-            ),
-        ),
-        data_group('eval', 'val', of(options.VerifyOptions, 'batch_size')),
-        NETWORK,
-        HEAD,
-    ),
-    to_options=verify_options,
-    begin=early.use_one_dnn,
-    required=('dataset_dir',),
-    common='checkpoint_dir published tolerance verify_logdir dataset eval_split eval_crop_size ' + _NETWORK_FLAGS,
-)
-_VIS = Program(
-    name='vis',
-    module='deeplab.vis',
-    example='--dataset_dir=tfrecord --checkpoint_dir=logs/train --vis_logdir=logs/vis --max_number_of_iterations=1',
-    groups=(
-        data_group('vis', 'val', of(options.VisOptions, 'batch_size')),
-        VIS_RESULTS,
-        PREDICTION,
-        WINDOWS,
-        NETWORK,
-        HEAD,
-        engine_group(of(options.VisOptions, 'master')),
-        UNUSED_HERE,
-    ),
-    to_options=vis_options,
-    begin=early.prepare_inference,
-    required=('checkpoint_dir', 'vis_logdir', 'dataset_dir'),
-    aliases=('visualize', 'visualise'),
-    common=(
-        'dataset vis_split vis_crop_size vis_batch_size use_moving_average colormap_type also_save_raw_predictions '
-        'save submission max_number_of_iterations timeout_secs eval_scales add_flipped_images window engine '
-        + _NETWORK_FLAGS
-    ),
-)
-_PREDICT = Program(
-    name='predict',
-    module='deeplab.programs.predict',
-    example='photos --checkpoint_dir=logs/train --output_dir=predictions',
-    groups=(
-        PREDICT_FILES,
-        PREDICT_NETWORK,
-        PREDICT_SIZES,
-        PREDICTION,
-        engine_group(),
-        NETWORK,
-        HEAD,
-    ),
-    to_options=predict_options,
-    begin=early.use_one_dnn,
-    required=('inputs',),
-    positional='inputs',
-    common=(
-        'output_dir save classes overlay_alpha overwrite checkpoint_dir export_path dataset use_moving_average '
-        'eval_crop_size window eval_scales add_flipped_images engine ' + _NETWORK_FLAGS
-    ),
-)
-_EVAL_COCO_FORMAT = Program(
-    name='eval_coco_format',
-    module='deeplab.evaluation.eval_coco_format',
-    example='--gt_json_file=gt.json --gt_folder=gt --pred_json_file=predicted.json --pred_folder=predicted',
-    groups=(
-        Group(
-            'Files, metric and output',
-            (
-                of(options.CocoFormatOptions),
-                Flag(
-                    'intersection_offset',
-                    'integer',
-                    None,
-                    'Accepted for compatibility with old command lines; it has no effect. Not set: the same.',
-                ),
-            ),
-        ),
-    ),
-    to_options=plain_options(options.CocoFormatOptions),
-    required=('gt_json_file', 'gt_folder', 'pred_json_file', 'pred_folder'),
-)
-_REPORT = Program(
-    name='report',
-    module='deeplab.programs.report',
-    example='logs/train --dataset_dir=tfrecord --output=report.html',
-    groups=report_groups(
-        'Log folder of a training, checkpoint or export; several are compared with the first', 'report.html'
-    ),
-    to_options=report_options,
-    begin=early.prepare_report,
-    required=('run',),
-    positional='run',
-    common=_PAGE_FLAGS,
-)
-_COMPARE = Program(
-    name='compare',
-    module='deeplab.programs.compare',
-    example='logs/one logs/two --dataset_dir=tfrecord --output=compare.html',
-    groups=report_groups(
-        'Checkpoint, export, or log folder of a training; the others are compared with the first', 'compare.html'
-    ),
-    to_options=compare_options,
-    begin=early.prepare_report,
-    required=('run',),
-    positional='run',
-    common=_PAGE_FLAGS,
-)
-_PRESETS = Program(
-    name='presets',
-    module='deeplab.programs.presets',
-    example='mobilenetv2_coco_voc_trainaug',
-    groups=(Group('Presets', (of(options.PresetsOptions),)),),
-    to_options=plain_options(options.PresetsOptions),
-    aliases=('preset',),
-    positional='name',
-)
-_DOWNLOAD = Program(
-    name='download',
-    module='deeplab.programs.download',
-    example='mobilenetv2_coco_voc_trainaug',
-    groups=(Group('Download', (of(options.DownloadOptions), of(options.FetchOptions))),),
-    to_options=plain_options(options.DownloadOptions),
-    positional='name',
-)
-NETWORKS = Program(
-    name='networks',
-    module='deeplab.programs.networks',
-    example='--model_variant=xception_65 --atrous_rates=6,12,18 --decoder_output_stride=4',
-    groups=(
-        Group(
-            'Table',
-            (
-                flag_of(
-                    options.ModelOptions,
-                    'crop_size',
-                    default=DEFAULT_CROP,  # a network of unknown size, None in the options, has no cost
-                    meaning='Height and width, in pixels, of the input for which multiply-adds are counted.',
-                ),
-                of(options.NetworksOptions),
-            ),
-        ),
-        CLASSES,
-        PREDICTION,
-        NETWORK,
-        HEAD,
-    ),
-    to_options=networks_options,
-    common='crop_size json dataset num_classes ' + _NETWORK_FLAGS,
-)
-_CHECKPOINT = Program(
-    name='checkpoint',
-    module='deeplab.programs.checkpoint',
-    example='logs/train/model.ckpt-30000 --against --model_variant=mobilenet_v2 --num_classes=21',
-    groups=(
-        Group('Checkpoint', (of(options.CheckpointOptions, without=['initialize_last_layer']),)),
-        Group(
-            'Comparison with the network that the following flags describe',
-            (
-                Flag(
-                    'against',
-                    'boolean',
-                    False,  # the options have the network itself, or None
-                    'Show what the network would restore. Any network flag implies it; --against=NAME is short for '
-                    '--preset=NAME.',
-                    fields=('CheckpointOptions.against',),
-                ),
-                of(options.CheckpointOptions, 'initialize_last_layer'),
-                of(options.OptimizerOptions, 'last_layers_contain_logits_only'),
-                of(options.RestoreOptions, without=['ignore_missing_vars']),  # it always shows what is missing
-            ),
-        ),
-        dataclasses.replace(CLASSES, title='Classes; if not given, the classes of the checkpoint'),
-        NETWORK,
-        HEAD,
-    ),
-    to_options=checkpoint_options,
-    required=('file',),
-    positional='file',
-    prepare=spread_against,
-    common='variables json against dataset num_classes ' + _NETWORK_FLAGS,
-)
-_DEMO = Program(
-    name='demo',
-    module='deeplab.programs.demo.demo',
-    example='--workdir=deeplab_demo',
-    groups=(Group('Demo', (of(options.DemoOptions),)),),
-    to_options=plain_options(options.DemoOptions),
-    runs_others=True,
-)
-_EXPORT = Program(
-    name='export_model',
-    module='deeplab.export_model',
-    example='--checkpoint_path=logs/train/model.ckpt-30000 --export_path=frozen_inference_graph.pb --output_stride=16',
-    groups=(
-        EXPORT_FILES,
-        EXPORT_SIZES,
-        EXPORT_CONVERSION,
-        EXPORT_PROOF,
-        Group(
-            'Scales and flips',
-            (
-                flag_of(options.PredictionOptions, 'scales', name='inference_scales'),
-                of(options.PredictionOptions, without=['scales']),
-            ),
-        ),
-        Group('Network', (_network_of_export,)),
-        HEAD,
-        Group('Machine', (NUM_THREADS,)),
-        UNUSED_HERE,
-    ),
-    to_options=export_options,
-    begin=early.use_one_dnn,
-    required=('checkpoint_path', 'export_path'),
-    aliases=('export',),
-    common=(
-        'use_moving_average format crop_size num_classes input_type outputs resizable calibration_split '
-        'calibration_images dataset dataset_dir verify_split sample_images inference_scales ' + _NETWORK_FLAGS
-    ),
-)
-_CONVERT = Program(
-    name='convert_to_tflite',
-    module='deeplab.convert_to_tflite',
-    example='--quantized_graph_def_path=frozen_inference_graph.pb --output_tflite_path=model.tflite',
-    groups=(Group('Graph and model', (of(options.ConvertOptions),)),),
-    to_options=plain_options(options.ConvertOptions),
-    begin=early.use_one_dnn,
-    required=('quantized_graph_def_path', 'output_tflite_path'),
-)
-_SERVER = Program(
-    name='server',
-    module='deeplab.programs.server',
-    example='--job_name=ps --task=0 --ps_hosts=one:2222 --worker_hosts=one:2223,two:2223',
-    groups=(Group('Cluster', (of(options.ServerOptions),)),),
-    to_options=plain_options(options.ServerOptions),
-    required=('worker_hosts',),
-)
+# In the order of the help.
 program.register(
-    _DEMO,
+    Program(
+        name='demo',
+        module='deeplab.programs.demo.demo',
+        example='--workdir=deeplab_demo',
+        groups=(Group('Demo', (of(options.DemoOptions),)),),
+        to_options=plain_options(options.DemoOptions),
+        runs_others=True,
+    ),
     *BUILDERS,
-    _DOWNLOAD,
-    _DATASETS,
-    _DOCTOR,
-    _PREVIEW,
+    Program(
+        name='download',
+        module='deeplab.programs.download',
+        example='mobilenetv2_coco_voc_trainaug',
+        groups=(Group('Download', (of(options.DownloadOptions), of(options.FetchOptions))),),
+        to_options=plain_options(options.DownloadOptions),
+        positional='name',
+    ),
+    Program(
+        name='datasets',
+        module='deeplab.programs.datasets',
+        example='tfrecord',
+        groups=(Group('Data sets', (of(options.ListDatasetsOptions),)),),
+        to_options=plain_options(options.ListDatasetsOptions),
+        positional='directory',
+    ),
+    Program(
+        name='doctor',
+        module='deeplab.programs.doctor',
+        example='tfrecord --dataset=camvid',
+        groups=(
+            Group('Data', (of(options.DoctorOptions, without=_REPAIR),)),
+            Group('Repaired copy', (of(options.DoctorOptions, *_REPAIR),)),
+        ),
+        to_options=plain_options(options.DoctorOptions),
+        required=('data',),
+        positional='data',
+    ),
+    Program(
+        name='preview',
+        module='deeplab.programs.preview',
+        example='--dataset_dir=tfrecord --train_crop_size=513,513 --rotation_degrees=10 --jitter_brightness=0.2',
+        groups=(
+            Group(
+                'Preview; all flags of train are accepted, too',
+                (of(options.PreviewOptions),),
+            ),
+            *TRAIN.groups,
+        ),
+        to_options=preview_options,
+        required=('dataset_dir',),
+        prepare=TRAIN.prepare,
+        common=(
+            'preview_path preview_images preview_samples dataset train_split train_crop_size min_scale_factor '
+            'max_scale_factor rotation_degrees jitter_brightness jitter_contrast jitter_saturation jitter_hue '
+            'rare_class_sampling blur_probability cutout_count flip_probability train_batch_size seed train_logdir'
+        ),
+    ),
     TRAIN,
-    _EVAL,
-    _VERIFY,
-    _REPORT,
-    _COMPARE,
-    NETWORKS,
-    _PRESETS,
-    _CHECKPOINT,
-    _SERVER,
-    _PREDICT,
-    _VIS,
-    _EVAL_COCO_FORMAT,
-    _EXPORT,
-    _CONVERT,
-    _BENCHMARK,
+    Program(
+        name='eval',
+        module='deeplab.eval',
+        example='--dataset_dir=tfrecord --checkpoint_dir=logs/train --eval_logdir=logs/eval '
+        '--max_number_of_evaluations=1',
+        groups=(
+            data_group('eval', 'val', of(options.EvalOptions, 'batch_size')),
+            EVAL_RESULTS,
+            METRIC_FLAGS,
+            PREDICTION,
+            WINDOWS,
+            NETWORK,
+            HEAD,
+            engine_group(of(options.EvalOptions, 'master')),
+            UNUSED_HERE,
+        ),
+        to_options=eval_options,
+        begin=early.prepare_inference,
+        required=('checkpoint_dir', 'eval_logdir', 'dataset_dir'),
+        aliases=('evaluate',),
+        common=(
+            'dataset eval_split eval_crop_size eval_batch_size all_checkpoints use_moving_average '
+            'max_number_of_evaluations timeout_secs metrics eval_scales add_flipped_images window engine '
+            + _NETWORK_FLAGS
+        ),
+    ),
+    Program(
+        name='verify',
+        module='deeplab.programs.verify',
+        example='--preset=mobilenetv2_coco_voc_trainaug --dataset_dir=tfrecord',
+        groups=(
+            Group(
+                'Checkpoint, published figures and results',
+                (
+                    Flag(
+                        'published',
+                        'string',
+                        None,  # the options have the evaluations themselves
+                        'JSON file with published figures: a list of objects with output_stride, scales, flips, split, '
+                        'miou (in percent). Not set: the figures of --preset.',
+                        fields=('VerifyOptions.cases',),
+                        is_path=True,
+                    ),
+                    of(options.VerifyOptions, without=['batch_size']),
+                    of(options.FetchOptions),
+                ),
+            ),
+            data_group('eval', 'val', of(options.VerifyOptions, 'batch_size')),
+            NETWORK,
+            HEAD,
+        ),
+        to_options=verify_options,
+        begin=early.use_one_dnn,
+        required=('dataset_dir',),
+        common='checkpoint_dir published tolerance verify_logdir dataset eval_split eval_crop_size ' + _NETWORK_FLAGS,
+    ),
+    Program(
+        name='report',
+        module='deeplab.programs.report',
+        example='logs/train --dataset_dir=tfrecord --output=report.html',
+        groups=report_groups(
+            'Log folder of a training, checkpoint or export; several are compared with the first', 'report.html'
+        ),
+        to_options=report_options,
+        begin=early.prepare_report,
+        required=('run',),
+        positional='run',
+        common=_PAGE_FLAGS,
+    ),
+    Program(
+        name='compare',
+        module='deeplab.programs.compare',
+        example='logs/one logs/two --dataset_dir=tfrecord --output=compare.html',
+        groups=report_groups(
+            'Checkpoint, export, or log folder of a training; the others are compared with the first', 'compare.html'
+        ),
+        to_options=compare_options,
+        begin=early.prepare_report,
+        required=('run',),
+        positional='run',
+        common=_PAGE_FLAGS,
+    ),
+    Program(
+        name='networks',
+        module='deeplab.programs.networks',
+        example='--model_variant=xception_65 --atrous_rates=6,12,18 --decoder_output_stride=4',
+        groups=(
+            Group(
+                'Table',
+                (
+                    flag_of(
+                        options.ModelOptions,
+                        'crop_size',
+                        default=DEFAULT_CROP,  # a network of unknown size, None in the options, has no cost
+                        meaning='Height and width, in pixels, of the input for which multiply-adds are counted.',
+                    ),
+                    of(options.NetworksOptions),
+                ),
+            ),
+            CLASSES,
+            PREDICTION,
+            NETWORK,
+            HEAD,
+        ),
+        to_options=networks_options,
+        common='crop_size json dataset num_classes ' + _NETWORK_FLAGS,
+    ),
+    Program(
+        name='presets',
+        module='deeplab.programs.presets',
+        example='mobilenetv2_coco_voc_trainaug',
+        groups=(Group('Presets', (of(options.PresetsOptions),)),),
+        to_options=plain_options(options.PresetsOptions),
+        aliases=('preset',),
+        positional='name',
+    ),
+    Program(
+        name='checkpoint',
+        module='deeplab.programs.checkpoint',
+        example='logs/train/model.ckpt-30000 --against --model_variant=mobilenet_v2 --num_classes=21',
+        groups=(
+            Group('Checkpoint', (of(options.CheckpointOptions, without=['initialize_last_layer']),)),
+            Group(
+                'Comparison with the network that the following flags describe',
+                (
+                    Flag(
+                        'against',
+                        'boolean',
+                        False,  # the options have the network itself, or None
+                        'Show what the network would restore. Any network flag implies it; --against=NAME is short for '
+                        '--preset=NAME.',
+                        fields=('CheckpointOptions.against',),
+                    ),
+                    of(options.CheckpointOptions, 'initialize_last_layer'),
+                    of(options.OptimizerOptions, 'last_layers_contain_logits_only'),
+                    of(options.RestoreOptions, without=['ignore_missing_vars']),  # it always shows what is missing
+                ),
+            ),
+            dataclasses.replace(CLASSES, title='Classes; if not given, the classes of the checkpoint'),
+            NETWORK,
+            HEAD,
+        ),
+        to_options=checkpoint_options,
+        required=('file',),
+        positional='file',
+        prepare=spread_against,
+        common='variables json against dataset num_classes ' + _NETWORK_FLAGS,
+    ),
+    Program(
+        name='server',
+        module='deeplab.programs.server',
+        example='--job_name=ps --task=0 --ps_hosts=one:2222 --worker_hosts=one:2223,two:2223',
+        groups=(Group('Cluster', (of(options.ServerOptions),)),),
+        to_options=plain_options(options.ServerOptions),
+        required=('worker_hosts',),
+    ),
+    Program(
+        name='predict',
+        module='deeplab.programs.predict',
+        example='photos --checkpoint_dir=logs/train --output_dir=predictions',
+        groups=(
+            PREDICT_FILES,
+            PREDICT_NETWORK,
+            PREDICT_SIZES,
+            PREDICTION,
+            engine_group(),
+            NETWORK,
+            HEAD,
+        ),
+        to_options=predict_options,
+        begin=early.use_one_dnn,
+        required=('inputs',),
+        positional='inputs',
+        common=(
+            'output_dir save classes overlay_alpha overwrite checkpoint_dir export_path dataset use_moving_average '
+            'eval_crop_size window eval_scales add_flipped_images engine ' + _NETWORK_FLAGS
+        ),
+    ),
+    Program(
+        name='vis',
+        module='deeplab.vis',
+        example='--dataset_dir=tfrecord --checkpoint_dir=logs/train --vis_logdir=logs/vis --max_number_of_iterations=1',
+        groups=(
+            data_group('vis', 'val', of(options.VisOptions, 'batch_size')),
+            VIS_RESULTS,
+            PREDICTION,
+            WINDOWS,
+            NETWORK,
+            HEAD,
+            engine_group(of(options.VisOptions, 'master')),
+            UNUSED_HERE,
+        ),
+        to_options=vis_options,
+        begin=early.prepare_inference,
+        required=('checkpoint_dir', 'vis_logdir', 'dataset_dir'),
+        aliases=('visualize', 'visualise'),
+        common=(
+            'dataset vis_split vis_crop_size vis_batch_size use_moving_average colormap_type also_save_raw_predictions '
+            'save submission max_number_of_iterations timeout_secs eval_scales add_flipped_images window engine '
+            + _NETWORK_FLAGS
+        ),
+    ),
+    Program(
+        name='eval_coco_format',
+        module='deeplab.evaluation.eval_coco_format',
+        example='--gt_json_file=gt.json --gt_folder=gt --pred_json_file=predicted.json --pred_folder=predicted',
+        groups=(
+            Group(
+                'Files, metric and output',
+                (
+                    of(options.CocoFormatOptions),
+                    Flag(
+                        'intersection_offset',
+                        'integer',
+                        None,
+                        'Accepted for compatibility with old command lines; it has no effect. Not set: the same.',
+                    ),
+                ),
+            ),
+        ),
+        to_options=plain_options(options.CocoFormatOptions),
+        required=('gt_json_file', 'gt_folder', 'pred_json_file', 'pred_folder'),
+    ),
+    Program(
+        name='export_model',
+        module='deeplab.export_model',
+        example='--checkpoint_path=logs/train/model.ckpt-30000 --export_path=frozen_inference_graph.pb '
+        '--output_stride=16',
+        groups=(
+            EXPORT_FILES,
+            EXPORT_SIZES,
+            EXPORT_CONVERSION,
+            EXPORT_PROOF,
+            Group(
+                'Scales and flips',
+                (
+                    flag_of(options.PredictionOptions, 'scales', name='inference_scales'),
+                    of(options.PredictionOptions, without=['scales']),
+                ),
+            ),
+            Group('Network', (_network_of_export,)),
+            HEAD,
+            Group('Machine', (NUM_THREADS,)),
+            UNUSED_HERE,
+        ),
+        to_options=export_options,
+        begin=early.use_one_dnn,
+        required=('checkpoint_path', 'export_path'),
+        aliases=('export',),
+        common=(
+            'use_moving_average format crop_size num_classes input_type outputs resizable calibration_split '
+            'calibration_images dataset dataset_dir verify_split sample_images inference_scales ' + _NETWORK_FLAGS
+        ),
+    ),
+    Program(
+        name='convert_to_tflite',
+        module='deeplab.convert_to_tflite',
+        example='--quantized_graph_def_path=frozen_inference_graph.pb --output_tflite_path=model.tflite',
+        groups=(Group('Graph and model', (of(options.ConvertOptions),)),),
+        to_options=plain_options(options.ConvertOptions),
+        begin=early.use_one_dnn,
+        required=('quantized_graph_def_path', 'output_tflite_path'),
+    ),
+    Program(
+        name='benchmark',
+        module='deeplab.programs.benchmark.benchmark',
+        example='--model_variant=mobilenet_v2 --train_crop_size=513,513 --train_batch_size=8',
+        groups=(
+            Group(
+                'Benchmark; all flags of train are accepted, too',
+                (
+                    of(options.BenchmarkOptions),
+                    of(options.EngineOptions, 'engine'),
+                    flag_of(
+                        options.EngineOptions,
+                        'precision',
+                        name='inference_precision',
+                        meaning='Data type in which the network predicts.',
+                    ),
+                ),
+            ),
+            *TRAIN.groups,
+        ),
+        to_options=benchmark_options,
+        begin=early.use_one_dnn,  # the processes that measure inherit it
+        prepare=TRAIN.prepare,
+        positional='exports',
+        common=(
+            'exports batch size output image_size checkpoint_dir batch_sizes engine inference_precision threads '
+            'training_batch_sizes budget_secs dataset_dir train_crop_size train_batch_size precision ' + _NETWORK_FLAGS
+        ),
+    ),
 )

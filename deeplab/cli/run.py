@@ -121,17 +121,13 @@ def _require_known_schemes(values: Values) -> None:
 
     Programs would wait for checkpoints there, or find no file.
     """
-    paths = [path for name, flag in values.known.items() if flag.is_path for path in _texts(values[name])]
+    given = [values[name] or () for name, flag in values.known.items() if flag.is_path]
+    paths = [path for value in given for path in ([value] if isinstance(value, str) else value)]
     remote = [path for path in paths if storage.is_remote(path)]
     if remote:
         with without_import_chatter(), first_import.shortened():
             for path in remote:
                 storage.require_known_scheme(path)
-
-
-def _texts(value: Any) -> Sequence[str]:
-    """Returns the texts in the value of a flag."""
-    return [value] if isinstance(value, str) else list(value or ())
 
 
 def _help(program: Program, words: Sequence[str], is_full: bool) -> int:
@@ -197,12 +193,9 @@ def _drop_output() -> None:
 
 def _fail(who: str, message: Any, status: int) -> int:
     """Prints an error on standard error; returns `status`."""
+    text = str(message)
+    if isinstance(message, Exception) and text and not text.endswith(('.', '?', '!', ':')):
+        text += '.'  # other messages with this text continue the sentence
     with contextlib.suppress(OSError):  # the status reports it if standard error cannot be written either
-        text = _sentence(str(message)) if isinstance(message, Exception) else message
         print(escapes.cleaned(f'{who}: error: {text}'), file=sys.stderr, flush=True)
     return status
-
-
-def _sentence(text: str) -> str:
-    """Returns the message of an error with a full stop at its end; some continue a sentence elsewhere."""
-    return text if text.endswith(('.', '?', '!', ':')) or not text else f'{text}.'

@@ -82,9 +82,8 @@ class Flag:
         return parse_number(text, {'integer': int, 'float': float}[self.kind]) if self.kind in _NUMBERS else text
 
     def expected(self, value: str) -> str:
-        """Returns the values that the flag accepts, for the message that it does not accept `value`."""
+        """Returns the values that the flag accepts, for the message that it does not accept `value`; not for texts."""
         kinds = {
-            'string': 'it must be a string',
             'integer': 'it must be a whole number, such as 8',
             'float': 'it must be a number, such as 0.5',
             'boolean': 'it must be true or false',
@@ -92,7 +91,6 @@ class Flag:
             'list': 'it must be comma-separated whole numbers, such as 513,513',
             'repeated integer': f'give one whole number at a time, such as --{self.name}=6 --{self.name}=12',
             'repeated float': f'give one number at a time, such as --{self.name}=0.5 --{self.name}=1.0',
-            'repeated string': 'it must be a string',
         }
         return kinds[self.kind] + (f', or --{self.name}={self.word}' if self.word else '')
 
@@ -115,10 +113,7 @@ class Group:
     @property
     def flags(self) -> tuple[Flag, ...]:
         """The flags, in order."""
-        found: list[Flag] = []
-        for entry in self.entries:
-            found.extend([entry] if isinstance(entry, Flag) else entry())
-        return tuple(found)
+        return tuple(each for entry in self.entries for each in ([entry] if isinstance(entry, Flag) else entry()))
 
 
 def parse_number(text: Any, number: type) -> Any:

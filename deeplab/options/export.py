@@ -8,7 +8,7 @@ from typing import NamedTuple
 from deeplab.errors import OptionError
 from deeplab.options.data import IMAGE_BITS, ResizeOptions
 from deeplab.options.fields import Options, declared
-from deeplab.options.inference import USE_MOVING_AVERAGE, PredictionOptions
+from deeplab.options.inference import NAMED_CLASSES, USE_MOVING_AVERAGE, PredictionOptions
 from deeplab.options.network import ModelOptions
 from deeplab.options.parameters import OptionsWithSettings, Settings, require_applicable
 from deeplab.options.rules import require, require_choice
@@ -87,11 +87,7 @@ class ConversionOptions(Options):
 class ProofOptions(Options):
     """How an export is compared with its checkpoint before it is put in place."""
 
-    dataset: str | None = declared(
-        None,
-        'Data set with the names and colors of the classes. Not set: the data set of the training, if it is known.',
-        is_path=True,
-    )
+    dataset: str | None = declared(None, NAMED_CLASSES, is_path=True)
     dataset_dir: str | None = declared(
         None,
         'Folder of the records, for samples, calibration and verification. Not set: samples are generated.',

@@ -23,6 +23,13 @@ USE_MOVING_AVERAGE = (
     'Use the exponential moving averages (EMA) of the weights, which training with '
     '{TrainOptions.moving_average_decay} keeps. Not set: yes if the run.json of the training names a decay.'
 )
+_CHECKPOINT_DIR = (
+    'Folder of the checkpoints, which is the {TrainOptions.train_logdir} of training; or one checkpoint, or an export. '
+    'Repeat the flag to compare several, each evaluated once.'
+)
+NAMED_CLASSES = (
+    'Data set with the names and colors of the classes. Not set: the data set of the training, if it is known.'
+)
 OVERLAY_ALPHA = 'Opacity of the colors of overlays, 0 to 1. If given, overlays are written.'
 AUTO_ENGINE = 'auto'  # the fastest of the installed engines
 
@@ -171,11 +178,7 @@ class EvalOptions(OptionsWithSettings, registries=(METRICS,)):
 
     model: ModelOptions
     dataset: DatasetOptions
-    checkpoint_dir: str = declared(
-        meaning='Folder of the checkpoints, which is the {TrainOptions.train_logdir} of training; or one checkpoint, '
-        'or an export. Repeat the flag to compare several, each evaluated once.',
-        is_path=True,
-    )
+    checkpoint_dir: str = declared(meaning=_CHECKPOINT_DIR, is_path=True)
     eval_logdir: str = declared(
         meaning='Folder for the metrics: metrics-STEP.json and TensorBoard summaries.',
         is_path=True,
@@ -236,11 +239,7 @@ class VisOptions(Options):
 
     model: ModelOptions
     dataset: DatasetOptions
-    checkpoint_dir: str = declared(
-        meaning='Folder of the checkpoints, which is the {TrainOptions.train_logdir} of training; or one checkpoint, '
-        'or an export. Repeat the flag to compare several, each evaluated once.',
-        is_path=True,
-    )
+    checkpoint_dir: str = declared(meaning=_CHECKPOINT_DIR, is_path=True)
     vis_logdir: str = declared(meaning='Folder for the images.', is_path=True)
     resize: ResizeOptions = ResizeOptions()
     prediction: PredictionOptions = PredictionOptions()

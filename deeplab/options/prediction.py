@@ -10,6 +10,7 @@ from deeplab.errors import OptionError
 from deeplab.options.data import ResizeOptions
 from deeplab.options.fields import Options, declared
 from deeplab.options.inference import (
+    NAMED_CLASSES,
     OVERLAY_ALPHA,
     USE_MOVING_AVERAGE,
     EngineOptions,
@@ -37,11 +38,7 @@ class PredictorOptions(Options):
       resize: resizing of images before the network; None to resize as in the training.
     """
 
-    dataset: str | None = declared(
-        None,
-        'Data set with the names and colors of the classes. Not set: the data set of the training, if it is known.',
-        is_path=True,
-    )
+    dataset: str | None = declared(None, NAMED_CLASSES, is_path=True)
     classes: tuple[str, ...] = declared(
         (),
         'Comma-separated names or numbers of the classes to keep; pixels of others get the id 255. Not set: all.',

@@ -36,11 +36,8 @@ def check_allowed(value: Any, field: str, whole: Any, numbers: str = '', choices
       numbers: the allowed numbers, such as '[0, 1)'; empty for all.
       choices: the allowed strings; empty for all.
     """
-    allowed = ''
-    if numbers and not interval.parse(numbers).has(value):
-        allowed = interval.parse(numbers).allowed()
-    if allowed:
-        raise OptionError(f'{option(field, whole)} is not allowed: it must be {allowed}.')
+    if numbers and not (bounds := interval.parse(numbers)).has(value):
+        raise OptionError(f'{option(field, whole)} is not allowed: it must be {bounds.allowed()}.')
     if choices and value not in choices:
         raise OptionError(f'{option(field, whole)} is not allowed: {one_of(value, choices)}.')
 
@@ -73,7 +70,10 @@ class Parameter:
                 'with an underscore.'
             )
         if self.type not in _TYPES or (self.is_list and self.type not in (int, float)):
-            raise ValueError(f'The default of {self.name} is {self.default!r}; it must be a {_listed(_TYPES)}.')
+            raise ValueError(
+                f'The default of {self.name} is {self.default!r}; it must be a bool, int, float, str, or a tuple of '
+                'int or float.'
+            )
         self.checked(self.default, self.name)
 
     @property
@@ -102,12 +102,11 @@ class Parameter:
         Raises:
           OptionError: it has another type, or is out of range.
         """
-        if self.is_list:
-            values = value if isinstance(value, Sequence) and not isinstance(value, str) else None
-            if values is None:
-                raise OptionError(f'{option(field, value)} is not allowed: it must be a sequence of numbers.')
-            return tuple(self._checked_number(number, field, value) for number in values)
-        return self._checked_number(value, field, value)
+        if not self.is_list:
+            return self._checked_number(value, field, value)
+        if isinstance(value, str) or not isinstance(value, Sequence):
+            raise OptionError(f'{option(field, value)} is not allowed: it must be a sequence of numbers.')
+        return tuple(self._checked_number(number, field, value) for number in value)
 
     def _checked_number(self, value: Any, field: str, whole: Any) -> Any:
         """Returns one value in its type; raises `OptionError`, which shows the whole value."""
@@ -155,13 +154,10 @@ class Registry(Generic[R]):
     """
 
     def __init__(self, kind: str, field: str, package: str) -> None:
-        """Creates a registry.
+        """Creates a registry; see the attributes.
 
-        Args:
-          kind: see the attribute.
-          field: see the attribute.
-          package: package whose modules register records when they are imported, which is when the first one is asked
-            for; modules whose name begins with an underscore are not imported.
+        The modules of `package` register records when they are imported, which is when the first one is asked for;
+        modules whose name begins with an underscore are not imported.
         """
         self.kind = kind
         self.field = field
@@ -305,7 +301,3 @@ class Registry(Generic[R]):
 
 def _parameters(records: Any) -> dict[str, Parameter]:
     return {parameter.name: parameter for record in records for parameter in record.parameters}
-
-
-def _listed(types: Mapping[type, str]) -> str:
-    return ', '.join(kind.__name__ for kind in types) + ', or a tuple of int or float'
