@@ -112,7 +112,7 @@ def _with_flag_of() -> dict[str, list[str]]:
 def filled(kind: type[T], values: Values, **given: Any) -> T:
     """Returns an options object of a class, with its fields copied from the flags that are linked to them.
 
-    Options in it are filled as well.
+    Options in it are filled as well; they stay None, if that is allowed, unless a flag changes them.
 
     Args:
       kind: the options class.
@@ -133,8 +133,9 @@ def filled(kind: type[T], values: Values, **given: Any) -> T:
             continue
         if flag is not None:
             given[name] = _converted(values, flag, type_, declarations(plain).get(name))
-        elif isinstance(type_, type) and issubclass(type_, Options):
-            given[name] = filled(type_, values)
+        elif isinstance(nested := without_none(type_), type) and issubclass(nested, Options):
+            inner = filled(nested, values)
+            given[name] = None if nested is not type_ and inner == nested() else inner
     return kind(**given)
 
 

@@ -11,7 +11,6 @@ from typing import Any
 
 from deeplab import common, names, options
 from deeplab.cli import plugin_flags
-from deeplab.cli.data_flags import RESIZE_FLAGS
 from deeplab.cli.links import filled
 from deeplab.cli.network_flags import CLASSES, HEAD, NETWORK
 from deeplab.cli.parse import given_fields, parse_flags
@@ -44,16 +43,9 @@ def _model_options(values: Values, num_classes: int, **given: Any) -> options.Mo
         options.ModelOptions,
         values,
         outputs_to_num_classes={common.OUTPUT_TYPE: num_classes},
-        dense_prediction_cell_json=values.path('dense_prediction_cell_json'),
         decoder=decoder,
         **given,
     )
-
-
-def _window_options(values: Values) -> options.WindowOptions | None:
-    """Returns the windows of large images; None if no flag of them is given."""
-    windows = filled(options.WindowOptions, values)
-    return None if windows == options.WindowOptions() else windows
 
 
 def _engine_options(values: Values) -> options.EngineOptions:
@@ -109,7 +101,6 @@ def eval_options(values: Values) -> options.EvalOptions:
         )[:-1],
         fits_crop_size=not values.given('eval_crop_size'),
         engine=_engine_options(values),
-        windows=_window_options(values),
     )
 
 
@@ -126,14 +117,14 @@ def folder_options(values: Values) -> options.BuildFolderOptions:
 
 def vis_options(values: Values) -> options.VisOptions:
     """Returns the options of vis."""
-    (dataset, model), windows = dataset_and_model(values), _window_options(values)
-    if windows is not None and not values.given('vis_crop_size'):
+    dataset, model = dataset_and_model(values)
+    has_windows = filled(options.WindowOptions, values) != options.WindowOptions()
+    if has_windows and not values.given('vis_crop_size'):
         model = dataclasses.replace(model, crop_size=None)  # images then keep their sizes
     return filled(
         options.VisOptions,
         values,
         model=model,
-        windows=windows,
         dataset=dataset,
         engine=_engine_options(values),
         save=_saved(values),
@@ -160,7 +151,6 @@ def export_options(values: Values) -> options.ExportOptions:
         values,
         model=_model_options(values, values['num_classes']),
         formats=tuple(part.strip() for text in values.texts('format') for part in text.split(',') if part.strip()),
-        proof=filled(options.ProofOptions, values, dataset=values.path('dataset')),
     )
 
 
@@ -180,11 +170,7 @@ def preview_options(values: Values) -> options.PreviewOptions:
 
 def benchmark_options(values: Values) -> options.BenchmarkOptions:
     """Returns the options of benchmark."""
-    return filled(
-        options.BenchmarkOptions,
-        values,
-        train=train_options(values),
-    )
+    return filled(options.BenchmarkOptions, values, train=train_options(values))
 
 
 def _model_of_classes(values: Values) -> options.ModelOptions:
@@ -229,20 +215,9 @@ def given_network(values: Values) -> dict[str, Any]:
 
 def predict_options(values: Values) -> options.PredictOptions:
     """Returns the options of predict."""
-    resizes = any(values.given(flag) for flag in RESIZE_FLAGS)
-    predictor = filled(
-        options.PredictorOptions,
-        values,
-        resize=filled(options.ResizeOptions, values) if resizes else None,
-        execution=_engine_options(values),
-        dataset=values.path('dataset'),
-    )
+    predictor = filled(options.PredictorOptions, values, execution=_engine_options(values))
     return filled(
-        options.PredictOptions,
-        values,
-        predictor=predictor,
-        network=given_network(values),
-        save=_saved(values),
+        options.PredictOptions, values, predictor=predictor, network=given_network(values), save=_saved(values)
     )
 
 
