@@ -34,6 +34,7 @@ from deeplab.export import destinations, portable, tensor_names
 from deeplab.export.formats import frozen_graph
 from deeplab.files import output_files
 from deeplab.inference import export_metadata, opening
+from deeplab.inference.runtimes import tensorflow
 from deeplab.inference.runtimes import tflite as engine
 from deeplab.options import ConvertOptions
 from deeplab.registry import EXPORT_FORMATS, Execution, FrozenGraph
@@ -122,12 +123,8 @@ def _source(options: ConvertOptions) -> tuple[FrozenGraph, dict[str, Any]]:
             )
         ends = _ends(own, image)
         _, height, width, _ = shape.as_list()
-    with tf.Graph().as_default() as own:
-        images = tf.compat.v1.placeholder(tf.float32, shape, name=portable.IMAGES)
-        output = _tensor(options.output_tensor_name)
-        (labels,) = tf.graph_util.import_graph_def(graph_def, {image: images}, [output], name='network')
-        labels = tf.identity(labels, name='labels')
-        graph = FrozenGraph(own.as_graph_def(), images.name, labels.name, None, tuple(shape.as_list()), 0)
+    output = _tensor(options.output_tensor_name)
+    graph = portable.beginning_at(FrozenGraph(graph_def, image, output, None, tuple(shape.as_list()), 0), image)
     variant = INT8 if portable.is_trained_in_8_bits(graph) else FLOAT32
     stored = export_metadata.loaded(frozen_graph.metadata_of(graph_def)) | {'format': 'tflite', 'variant': variant}
     return graph, stored | export_metadata.of_normalized((height, width), *ends)
@@ -229,10 +226,7 @@ def _agreement(graph: FrozenGraph, metadata: Mapping[str, Any], path: str, image
     pixels = np.asarray(image.resize((width, height), Image.Resampling.BILINEAR))
     pixels = pixels.reshape(1, height, width, -1)
     images = export_metadata.normalized(pixels, metadata)
-    with tf.Graph().as_default() as own, sessions.open_session(own) as running:
-        tf.graph_util.import_graph_def(graph.graph_def, name='')
-        expected = running.run(graph.labels, {graph.image: images})
-    with engine.load(path, Execution()) as exported:
-        share = float(np.mean(exported(pixels).labels == expected))
+    with tensorflow.opened(graph, Execution()) as predict, engine.load(path, Execution()) as exported:
+        share = float(np.mean(exported(pixels).labels == predict(images).labels))
     logging.info('%.2f %% of the labels are equal.', 100 * share)
     return share

@@ -20,10 +20,10 @@ PREFIX = 'network/'  # of the names of layers, if the type of the images was cha
 
 def with_input_type(graph: FrozenGraph, kind: str) -> FrozenGraph:
     """Returns the network with images of another type, which it converts to float32 first."""
-    return graph if kind == 'float32' else _from(graph, kind, graph.image)
+    return graph if kind == 'float32' else beginning_at(graph, graph.image, kind)
 
 
-def _from(graph: FrozenGraph, kind: str, tensor: str) -> FrozenGraph:
+def beginning_at(graph: FrozenGraph, tensor: str, kind: str = 'float32') -> FrozenGraph:
     """Returns the part of a network that begins with a tensor of float32, with images of some type in its place."""
     with tf.Graph().as_default() as own:
         images = tf.compat.v1.placeholder(tf.as_dtype(kind), graph.shape, name=IMAGES)
@@ -61,7 +61,7 @@ def from_normalized(graph: FrozenGraph) -> FrozenGraph | None:
     names = normalized_images(graph.graph_def)
     if len(names) != 1 or None in graph.shape:
         return None
-    return _from(graph, 'float32', f'{names[0]}:0')
+    return beginning_at(graph, f'{names[0]}:0')
 
 
 def full_range(network: PortableNetwork) -> Iterator[np.ndarray]:

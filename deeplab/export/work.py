@@ -21,7 +21,7 @@ from deeplab.core import checkpoints, moving_average
 from deeplab.datasets import descriptor
 from deeplab.datasets.descriptor import Classes
 from deeplab.errors import OptionError
-from deeplab.export import destinations, export_graph, plain, proof, results, samples, speed
+from deeplab.export import destinations, export_graph, plain, proof, results, speed
 from deeplab.export.destinations import Destination
 from deeplab.export.speed import ExportRequest
 from deeplab.files import output_files, run_manifests
@@ -112,7 +112,7 @@ class CheckpointExports:
         if split is None:
             field, split = 'ConversionOptions.calibration_split', options.conversion.calibration_split
         number = options.proof.sample_images
-        images = list(samples.of_split(options, self._required_dataset(), split, number, field))
+        images = list(proof.images_of(options, self._required_dataset(), split, number, field))
         height, width = export_graph.crop_size_of(options)
         return [np.ascontiguousarray(image[:height, :width]) for image in images]
 
@@ -169,7 +169,7 @@ class CheckpointExports:
             variant,
             options.conversion.input_type,
             facts,
-            lambda: samples.calibration(options, self._required_dataset(), self._reference.mean_pixel),
+            lambda: proof.calibration_images(options, self._required_dataset(), self._reference.mean_pixel),
             self._conversions,
         )
 

@@ -1,14 +1,21 @@
-"""Exports of any registered format: recognized, and opened. Importing this module does not load TensorFlow."""
+"""Exports of any registered format: recognized, opened, and described in one form that all runtimes share.
+
+Importing this module does not load TensorFlow.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+import numpy as np
 
 from deeplab import names
 from deeplab.errors import CheckpointError, UserError
-from deeplab.registry import EXPORT_FORMATS, Exported, ExportFormat
+from deeplab.registry import EXPORT_FORMATS, Engine, Execution, Exported, ExportFormat, Outputs
 from deeplab.system import packages, processors
 
 _LONGEST_REASON = 200  # characters
@@ -65,3 +72,70 @@ def _limit() -> int | None:
     """Returns the number of threads to which --num_threads or the user limits TensorFlow; None for no limit."""
     text = os.environ.get('TF_NUM_INTRAOP_THREADS', '')
     return int(text) or None if text.isdecimal() else None
+
+
+def of_model(
+    run: Callable[[np.ndarray, bool], Sequence[np.ndarray]],
+    shape: Sequence[int | None],
+    num_outputs: int,
+    num_classes: int | None,
+    metadata: Mapping[str, Any],
+) -> Exported:
+    """Returns a model as an open network, which predicts as many images at a time as the model takes.
+
+    Args:
+      run: predicts images [n, h, w, channels]; takes them, and whether probabilities are wanted; returns labels, then
+        probabilities.
+      shape: shape of its input, (n, h, w, channels); None for a side that is known only when it runs.
+      num_outputs: 1 for labels, 2 for labels and probabilities.
+      num_classes: last side of the probabilities; None if it is unknown.
+      metadata: metadata of the export; empty for none.
+    """
+    batch, height, width, channels = shape
+    assert channels is not None
+
+    def predict(images: np.ndarray, with_probabilities: bool) -> Outputs:
+        labels, scores = in_batches(lambda part: run(part, with_probabilities), images, batch)
+        return Outputs(
+            labels.astype(np.int32, copy=False), None if scores is None else scores.astype(np.float32, copy=False)
+        )
+
+    return Exported(
+        predict=predict,
+        size=None if height is None or width is None else (height, width),
+        takes_smaller=False,
+        channels=channels,
+        num_classes=len(metadata['class_names']) if metadata.get('class_names') else num_classes,
+        has_probabilities=num_outputs > 1,
+        bits=int(metadata.get('image_bits', 8)),
+        metadata=metadata,
+    )
+
+
+def in_batches(
+    run: Callable[[np.ndarray], Sequence[np.ndarray | None]], images: np.ndarray, batch_size: int | None
+) -> Outputs:
+    """Predicts images [n, h, w, channels] in batches, and returns the outputs as one batch.
+
+    Args:
+      run: returns labels and probabilities (or labels alone) of a batch.
+      images: the images.
+      batch_size: images at a time; None for all.
+    """
+    step = batch_size or max(len(images), 1)
+    parts = [run(images[i : i + step]) for i in range(0, len(images), step)]
+    given = [[array for array in part if array is not None] for part in parts]
+    return Outputs(*(given[0] if len(given) == 1 else map(np.concatenate, zip(*given, strict=True))))
+
+
+def opener(engine: Engine) -> Callable[[str, int | None], AbstractContextManager[Exported]]:
+    """Returns the function with which a format opens its exports in an engine, see `ExportFormat.open`."""
+    load: Any = engine.load
+    return lambda path, threads: load(path, Execution(threads=threads or processors.available_cores()))
+
+
+def in_type(images: np.ndarray, kind: type) -> np.ndarray:
+    """Returns images, 0 to 255, in the type of an input: rounded if it is uint8, 0 to 65535 if it is uint16."""
+    if kind == np.uint16:
+        images = images.astype(np.float32) * 257
+    return (np.rint(images) if images.dtype.kind == 'f' and kind != np.float32 else images).astype(kind, copy=False)

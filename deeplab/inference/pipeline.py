@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import itertools
 import time
 from collections.abc import Callable, Generator, Sequence
@@ -46,8 +45,12 @@ class _Sample(NamedTuple):
 
     item: InputFile
     number: int | None
-    image: np.ndarray | None
-    error: DataError | None = None
+    image: np.ndarray | DataError
+
+    @property
+    def shape(self) -> tuple[int, ...] | None:
+        """Shape of the image; None for an error."""
+        return None if isinstance(self.image, DataError) else self.image.shape
 
 
 def run(
@@ -72,7 +75,7 @@ def run(
     bar = tqdm.tqdm(total=total, desc='predict', unit='image', disable=None)
     writing = overlap.Background(write, _threads(), 2 * _threads(), _bytes_of, _MOST_BYTES)
     with bar, writing as writer, contextlib.closing(_samples(predictor, items)) as samples:
-        for batch in batches(samples, batch_size, _shape_of):
+        for batch in batches(samples, batch_size, lambda sample: sample.shape):
             bar.update(len(batch))
             failed = _predict(predictor, batch, writer, with_confidence)
             failures += failed
@@ -85,39 +88,39 @@ def _bytes_of(item: InputFile, number: int | None, prediction: Prediction) -> in
     return prediction.image.nbytes + prediction.labels.nbytes
 
 
-def _shape_of(sample: _Sample) -> tuple[int, ...] | None:
-    return None if sample.image is None else sample.image.shape
-
-
 def _predict(predictor: Predictor, batch: Sequence[_Sample], writer: _Writer, with_confidence: bool) -> list[Failure]:
     """Predicts samples of the same shape and adds them to the writer; returns those that failed."""
-    failures = [Failure(sample.item.path, str(sample.error)) for sample in batch if sample.error]
-    good = [sample for sample in batch if sample.image is not None]
-    if not good:
-        return failures
+    pixels = [sample.image for sample in batch if not isinstance(sample.image, DataError)]
+    if not pixels:  # none could be read
+        return [Failure(sample.item.path, str(sample.image)) for sample in batch]
     try:
-        predictions = predictor.predict([s.image for s in good if s.image is not None], with_confidence)
+        predictions = predictor.predict(pixels, with_confidence)
     except DataError as error:
-        return [*failures, *(Failure(sample.item.path, str(error)) for sample in good)]
-    for sample, prediction in zip(good, predictions, strict=True):
+        return [Failure(sample.item.path, str(error)) for sample in batch]
+    for sample, prediction in zip(batch, predictions, strict=True):
         writer.add(sample.item, sample.number, prediction)
-    return failures
+    return []
 
 
 def _samples(predictor: Predictor, items: Sequence[InputFile]) -> Generator[_Sample, None, None]:
     """Yields the images of all files in order; the next ones are read in threads."""
 
+    def read(item: InputFile) -> _Sample:
+        try:
+            return _Sample(item, None, predictor.read_file(item.path))
+        except DataError as error:
+            return _Sample(item, None, error)
+
     def size_of(item: InputFile) -> int:
         return predictor.bytes_of_file(item.path)
 
-    read, threads = functools.partial(_read, predictor), _threads()
     for is_video, group in itertools.groupby(items, lambda item: item.is_video):
         if is_video:
             for item in group:
                 with contextlib.closing(overlap.read_ahead(_frames(predictor, item), _FRAMES_AHEAD)) as frames:
                     yield from frames
         else:
-            images = overlap.map_in_order(read, group, threads, threads, size_of, _MOST_BYTES)
+            images = overlap.map_in_order(read, group, _threads(), _threads(), size_of, _MOST_BYTES)
             with contextlib.closing(images):
                 yield from images
 
@@ -127,18 +130,10 @@ def _threads() -> int:
     return min(processors.available_cores(), 4)
 
 
-def _read(predictor: Predictor, item: InputFile) -> _Sample:
-    """Reads an image file."""
-    try:
-        return _Sample(item, None, predictor.read_file(item.path))
-    except DataError as error:
-        return _Sample(item, None, None, error)
-
-
 def _frames(predictor: Predictor, item: InputFile) -> Generator[_Sample, None, None]:
     """Yields the frames of a video."""
     try:
         for number, frame in enumerate(videos.frames(item.path)):
             yield _Sample(item, number, predictor.read(frame))
     except DataError as error:
-        yield _Sample(item, None, None, error)
+        yield _Sample(item, None, error)

@@ -200,12 +200,12 @@ class Predictor:
             )
         runner = ExportRunner(path, options.execution.threads)
         try:
-            stored = _classes_in(runner.metadata) if options.dataset is None else None
-            classes = stored or classes_of(options.dataset, runner.shown_classes, True)
+            stored = _classes_in(runner.exported.metadata) if options.dataset is None else None
+            classes = stored or classes_of(options.dataset, runner.exported.num_classes, True)
         except BaseException:
             runner.close()
             raise
-        return cls(path, runner, dataclasses.replace(classes, image_bits=runner.image_bits), options)
+        return cls(path, runner, dataclasses.replace(classes, image_bits=runner.exported.bits), options)
 
     def __call__(self, images: Source | Iterable[Source]) -> Prediction | list[Prediction]:
         """Predicts one image, or several.

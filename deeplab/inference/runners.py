@@ -14,7 +14,6 @@ from absl import logging
 
 from deeplab.errors import OptionError
 from deeplab.inference import exports, image_files, opening
-from deeplab.inference.loaded_model import joined
 from deeplab.inference.network import InferenceNetwork
 from deeplab.inference.thread_bound import ThreadBound
 from deeplab.options import AUTO_ENGINE, DEFAULT_ENGINE, EngineOptions, ModelOptions, PredictionOptions, crop_sizes
@@ -87,9 +86,7 @@ class ExportRunner(Runner):
     """Runs an exported network of any format.
 
     Attributes:
-      metadata: metadata of the export; empty for one without.
-      image_bits: bits of the images that it takes, 8 or 16.
-      shown_classes: number of classes; None if no output shows it, as without probabilities.
+      exported: the open export.
     """
 
     def __init__(self, path: str, threads: int | None = None, record: ExportFormat | None = None) -> None:
@@ -105,20 +102,18 @@ class ExportRunner(Runner):
         """
         self._path = path
         self._held = ThreadBound(lambda: exports.opened(path, threads, record))
-        exported = self._held.value
-        self.metadata = exported.metadata
-        if 'model_variant' in self.metadata and 'output_stride' in self.metadata:
-            self.network = f'{self.metadata["model_variant"]} at output stride {self.metadata["output_stride"]}'
-        self.image_bits = exported.bits
+        self.exported = exported = self._held.value
+        metadata = exported.metadata
+        if 'model_variant' in metadata and 'output_stride' in metadata:
+            self.network = f'{metadata["model_variant"]} at output stride {metadata["output_stride"]}'
         self.has_probabilities = exported.has_probabilities
         self.channels = exported.channels
-        self.shown_classes = exported.num_classes
         self.num_classes = exported.num_classes or MOST_CLASSES
         self.fixed_size = exported.size
         self.pads = not exported.takes_smaller
-        self.mean_pixel = np.array(self.metadata.get('mean_pixel', 127.5), np.float32)
+        self.mean_pixel = np.array(metadata.get('mean_pixel', 127.5), np.float32)
         if self.pads and exported.size is None:
-            self.alignment = int(self.metadata.get('output_stride', 1))
+            self.alignment = int(metadata.get('output_stride', 1))
 
     def run(self, images: np.ndarray, with_probabilities: bool) -> Outputs:
         """See `Runner.run`; raises `DataError` for images whose channels the network does not take."""
@@ -130,7 +125,7 @@ class ExportRunner(Runner):
                 f"'{self._path}' has no output of probabilities, which confidences need. Export the "
                 f'network again, with {option("ConversionOptions.outputs", "probabilities")}'
             )
-        outputs: Outputs = self._held.call(self._held.value.predict, images, with_probabilities)
+        outputs: Outputs = self._held.call(self.exported.predict, images, with_probabilities)
         return outputs
 
     def close(self) -> None:
@@ -205,8 +200,8 @@ class CheckpointRunner(Runner):
         with self._lock:
             key = self._key(images.shape[1:3], with_probabilities)
             network = self._network(key)
-            step = len(images) if key.execution.engine == DEFAULT_ENGINE else 1
-            return joined([network.call(network.value, images[i : i + step]) for i in range(0, len(images), step)])
+            batch_size = None if key.execution.engine == DEFAULT_ENGINE else 1
+            return exports.in_batches(lambda batch: network.call(network.value, batch), images, batch_size)
 
     def close(self) -> None:
         """See `Runner.close`."""

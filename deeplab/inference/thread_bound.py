@@ -19,6 +19,7 @@ from typing import Any, Generic, TypeVar
 
 T = TypeVar('T')
 Future = concurrent.futures.Future[Any]
+Jobs = queue.SimpleQueue[tuple[Future, Callable[[], Any]] | None]
 
 
 class ThreadBound(Generic[T]):
@@ -30,15 +31,18 @@ class ThreadBound(Generic[T]):
 
     def __init__(self, manager: Callable[[], AbstractContextManager[T]]) -> None:
         """Makes and enters a context manager in a new thread; raises what that raises."""
-        self._thread = _Thread()
+        self._jobs: Jobs = queue.SimpleQueue()
+        threading.Thread(
+            target=_work, args=(self._jobs,), daemon=True
+        ).start()  # which does not keep Python from ending
         stack = contextlib.ExitStack()
         try:
-            self.value: T = self._thread.submit(lambda: stack.enter_context(manager())).result()
+            self.value: T = _submitted(self._jobs, lambda: stack.enter_context(manager())).result()
         except BaseException:
-            self._thread.end()
+            self._jobs.put(None)
             raise
         # Otherwise the context manager would be left in the thread in which Python happens to collect garbage.
-        self._leave = weakref.finalize(self, _leave, self._thread, stack)
+        self._leave = weakref.finalize(self, _leave, self._jobs, stack)
         self._leave.atexit = False  # `close` waits until it is left
         _open_objects().add(self)
 
@@ -46,7 +50,7 @@ class ThreadBound(Generic[T]):
         """Returns `function(*arguments)`, called in the thread; one call at a time."""
         if not self._leave.alive:
             raise ValueError('it is closed')
-        return self._thread.submit(function, *arguments).result()
+        return _submitted(self._jobs, functools.partial(function, *arguments)).result()
 
     def close(self) -> None:
         """Leaves the context manager; may be called twice."""
@@ -55,25 +59,14 @@ class ThreadBound(Generic[T]):
             leaving.result()
 
 
-class _Thread:
-    """A thread that calls functions, one at a time, and does not keep Python from ending."""
-
-    def __init__(self) -> None:
-        self._jobs: queue.SimpleQueue[tuple[Future, Callable[[], Any]] | None] = queue.SimpleQueue()
-        threading.Thread(target=_work, args=(self._jobs,), daemon=True).start()
-
-    def submit(self, function: Callable[..., Any], *arguments: Any) -> Future:
-        """Calls a function in the thread."""
-        future: Future = concurrent.futures.Future()
-        self._jobs.put((future, functools.partial(function, *arguments)))
-        return future
-
-    def end(self) -> None:
-        """Ends the thread after all calls."""
-        self._jobs.put(None)
+def _submitted(jobs: Jobs, function: Callable[[], Any]) -> Future:
+    """Lets the thread call a function after all earlier ones."""
+    future: Future = concurrent.futures.Future()
+    jobs.put((future, function))
+    return future
 
 
-def _work(jobs: queue.SimpleQueue[tuple[Future, Callable[[], Any]] | None]) -> None:
+def _work(jobs: Jobs) -> None:
     """Calls functions until there is None instead of one."""
     while (job := jobs.get()) is not None:
         future, function = job
@@ -84,10 +77,10 @@ def _work(jobs: queue.SimpleQueue[tuple[Future, Callable[[], Any]] | None]) -> N
         del job, future, function  # which may hold the object whose end they wait for
 
 
-def _leave(thread: _Thread, stack: contextlib.ExitStack) -> Future:
+def _leave(jobs: Jobs, stack: contextlib.ExitStack) -> Future:
     """Leaves a context manager in its thread, and ends the thread."""
-    leaving = thread.submit(stack.close)
-    thread.end()
+    leaving = _submitted(jobs, stack.close)
+    jobs.put(None)
     return leaving
 
 

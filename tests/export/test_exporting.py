@@ -3,7 +3,7 @@
 The network is the tiny one of the tests of prediction, with a made data set.
 
 Covers export/destinations.py, export/proof.py, export/results.py,
-export/samples.py, export/work.py, inference/export_metadata.py, export/portable.py,
+export/work.py, inference/export_metadata.py, export/portable.py,
 export/formats/tflite.py, export/formats/onnx.py, export/formats/openvino.py, inference/exports.py,
 inference/network_source.py, export/speed.py,
 programs/benchmark/side_by_side.py and system/processors.py.

@@ -12,8 +12,7 @@ import numpy as np
 from deeplab.core.lazy import tf
 from deeplab.errors import CheckpointError, DataError, OptionError, reason_of
 from deeplab.export import tensor_names
-from deeplab.inference import export_metadata
-from deeplab.inference.loaded_model import joined
+from deeplab.inference import export_metadata, exports
 from deeplab.registry import Exported, Outputs
 
 
@@ -68,13 +67,12 @@ def _exported(path: str, session: Any, tensors: Tensors) -> Exported:
         if with_probabilities and probabilities is None:
             raise OptionError(f"'{path}' has no output of probabilities. Export the network again")
         fetches = [labels, probabilities][: 1 + with_probabilities]
-        parts = []
         try:
-            for each in images:
-                parts.append(session.run(fetches, {image: _in_type(each, kind)[np.newaxis]}))
+            return exports.in_batches(
+                lambda batch: session.run(fetches, {image: exports.in_type(batch, kind)}), images, 1
+            )
         except tf.errors.InvalidArgumentError as error:
             raise DataError(f'the exported network cannot predict it ({reason_of(error)})') from None
-        return joined(parts)
 
     return Exported(
         predict=predict,
@@ -94,13 +92,6 @@ def not_ours(path: str) -> CheckpointError:
         f"'{path}' is not an export of DeepLab: it lacks the tensors {tensor_names.IMAGE} and "
         f'{tensor_names.PREDICTIONS}, or a signature with image and predictions. Give what deeplab export_model writes'
     )
-
-
-def _in_type(image: np.ndarray, kind: Any) -> np.ndarray:
-    """Returns an image, 0 to 255, in the type of the network's input."""
-    if kind == np.uint16:
-        return np.rint(image.astype(np.float32) * 257).astype(np.uint16)
-    return np.rint(image).astype(kind) if image.dtype.kind == 'f' else image.astype(kind, copy=False)
 
 
 def tensor(graph: Any, name: str) -> Any:

@@ -12,7 +12,7 @@ import numpy as np
 
 from deeplab.export import portable
 from deeplab.files import writing
-from deeplab.inference import export_metadata, loaded_model
+from deeplab.inference import export_metadata, exports
 from deeplab.inference.runtimes import onnxruntime as engine
 from deeplab.registry import ExportFormat, Parameter, PortableNetwork, register
 from deeplab.system import processors
@@ -140,7 +140,7 @@ def activations(path: str, images: np.ndarray) -> dict[str, np.ndarray]:
     model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names if name not in outputs)
     session = engine.session_of(model.SerializeToString(), processors.available_cores())
     image, *_ = session.get_inputs()
-    values = session.run(names, {image.name: loaded_model.in_type(images, engine.type_of(image))})
+    values = session.run(names, {image.name: exports.in_type(images, engine.type_of(image))})
     arrays: dict[str, np.ndarray] = {}
     for name, value in zip(names, values, strict=True):
         if np.issubdtype(value.dtype, np.floating):
@@ -164,7 +164,7 @@ register(
         summary='One file for ONNX Runtime and other runtimes.',
         noun='an ONNX model',
         convert=convert,
-        open=loaded_model.opener(engine.ENGINE),
+        open=exports.opener(engine.ENGINE),
         activations=activations,
         recognizes=recognizes,
         variants=('float32', 'float16', 'int8'),

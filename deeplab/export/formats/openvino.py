@@ -6,7 +6,7 @@ import os
 from typing import Any
 
 from deeplab.export import portable
-from deeplab.inference import export_metadata, loaded_model
+from deeplab.inference import export_metadata, exports
 from deeplab.inference.runtimes import openvino as engine
 from deeplab.registry import ExportFormat, PortableNetwork, register
 
@@ -65,7 +65,7 @@ register(
         summary='A folder with a model of OpenVINO.',
         noun='an OpenVINO model',
         convert=convert,
-        open=loaded_model.opener(engine.ENGINE),
+        open=exports.opener(engine.ENGINE),
         recognizes=recognizes,
         variants=('float32', 'float16', 'int8'),
         is_own=is_own,

@@ -13,7 +13,7 @@ import numpy as np
 from deeplab.core.lazy import tf
 from deeplab.errors import OptionError
 from deeplab.export import portable
-from deeplab.inference import loaded_model
+from deeplab.inference import exports
 from deeplab.inference.runtimes import tflite as engine
 from deeplab.registry import ExportFormat, FrozenGraph, PortableNetwork, register
 from deeplab.system import processors
@@ -137,7 +137,7 @@ register(
         summary='One file for TensorFlow Lite on phones and boards.',
         noun='a TensorFlow Lite model',
         convert=convert,
-        open=loaded_model.opener(engine.ENGINE),
+        open=exports.opener(engine.ENGINE),
         activations=activations,
         recognizes=engine.is_model,
         variants=('float32', 'float16', 'dynamic_int8', 'int8'),

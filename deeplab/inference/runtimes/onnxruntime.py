@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from deeplab.inference import export_metadata, loaded_model
+from deeplab.inference import export_metadata, exports
 from deeplab.registry import Engine, Execution, Exported, FrozenGraph, register
 
 _MODEL = 'model.onnx'
@@ -98,13 +98,13 @@ def load(path: str, execution: Execution) -> Iterator[Exported]:
 
     def run(images: np.ndarray, with_probabilities: bool) -> Sequence[np.ndarray]:
         arrays: list[np.ndarray] = session.run(
-            names[: 1 + with_probabilities], {image.name: loaded_model.in_type(images, kind)}
+            names[: 1 + with_probabilities], {image.name: exports.in_type(images, kind)}
         )
         return arrays
 
     shape = [_fixed(side) for side in image.shape]
     classes = _fixed(outputs[1].shape[-1]) if len(outputs) > 1 else None
-    yield loaded_model.exported(run, shape, len(outputs), classes, metadata)
+    yield exports.of_model(run, shape, len(outputs), classes, metadata)
 
 
 def _fixed(side: Any) -> int | None:

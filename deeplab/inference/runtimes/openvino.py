@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from deeplab.inference import export_metadata, loaded_model
+from deeplab.inference import export_metadata, exports
 from deeplab.registry import Engine, Execution, Exported, FrozenGraph, register
 
 MODEL = 'model.xml'  # the weights lie beside it, in model.bin
@@ -85,13 +85,13 @@ def load(path: str, execution: Execution) -> Iterator[Exported]:
     kind = image.element_type.to_dtype().type
 
     def run(images: np.ndarray, with_probabilities: bool) -> list[np.ndarray]:
-        request.infer([np.ascontiguousarray(loaded_model.in_type(images, kind))], share_inputs=True)
+        request.infer([np.ascontiguousarray(exports.in_type(images, kind))], share_inputs=True)
         # The next call writes to the same memory.
         return [request.get_tensor(output).data.copy() for output in outputs[: 1 + with_probabilities]]
 
     shape = [_fixed(side) for side in image.partial_shape]
     classes = _fixed(outputs[1].partial_shape[3]) if len(outputs) > 1 else None
-    yield loaded_model.exported(run, shape, len(outputs), classes, metadata)
+    yield exports.of_model(run, shape, len(outputs), classes, metadata)
 
 
 def ranked(model: Any) -> list[Any]:

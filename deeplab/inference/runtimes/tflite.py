@@ -21,7 +21,7 @@ from absl import logging
 from deeplab import names
 from deeplab.core.lazy import tf
 from deeplab.errors import CheckpointError
-from deeplab.inference import export_metadata, loaded_model
+from deeplab.inference import export_metadata, exports
 from deeplab.registry import Engine, Execution, Exported, FrozenGraph, register
 from deeplab.system import packages, standard_error
 from deeplab.wording import option
@@ -138,7 +138,7 @@ def load(path: str, execution: Execution) -> Iterator[Exported]:
     batch, *sides = (int(side) if side > 0 else None for side in image.get('shape_signature', image['shape']))
     classes = int(outputs[1]['shape'][-1]) if len(outputs) > 1 else None
     # One image at a time if any number is allowed: the interpreter plans its memory anew for another number.
-    yield loaded_model.exported(run, (batch or 1, *sides), len(outputs), classes, metadata)
+    yield exports.of_model(run, (batch or 1, *sides), len(outputs), classes, metadata)
 
 
 def _require_whole(path: str, metadata: Mapping[str, Any]) -> None:

@@ -1,7 +1,7 @@
 """The inference engines: parity with TensorFlow, and what they report.
 
 Covers inference/runtimes/openvino.py, inference/runtimes/onnxruntime.py, inference/runtimes/tflite.py,
-inference/runtimes/tensorflow.py, inference/loaded_model.py and registry/engines.py.
+inference/runtimes/tensorflow.py, inference/exports.py and registry/engines.py.
 """
 
 import logging
