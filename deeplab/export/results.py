@@ -78,31 +78,14 @@ def _earlier(path: str) -> dict[str, Any]:
 
 def table(proofs: Sequence[Proof]) -> list[str]:
     """Returns the lines of a table with one row for each export."""
-    columns = ('export', 'size', 'load', 'first', 'image', 'peak memory', 'equal labels', 'probabilities', 'mIoU')
-    return list(names.aligned([columns, *map(_row, proofs)]))
-
-
-def _row(proof: Proof) -> Sequence[str]:
-    """Returns the cells of an export."""
-    figures, compared = proof.figures, proof.comparison
-    most = '-' if compared.difference is None else f'{compared.difference:.1g}'
-    return (
-        f'{proof.format}:{proof.variant}',
-        names.byte_size(figures.bytes),
-        f'{figures.load_seconds:.2f} s',
-        f'{1000 * figures.first_seconds:.0f} ms',
-        f'{1000 * figures.seconds:.0f} ms',
-        names.byte_size(figures.peak_bytes),
-        f'{compared.agreement:.3%}',
-        most,
-        _miou(proof.verified),
-    )
-
-
-def _miou(verified: Verified | None) -> str:
-    """Returns the mean IoU with its difference from the checkpoint's."""
-    if verified is None:
-        return '-'
-    value, low, high = verified.difference
-    interval = '' if low is None else f', 95 %: {low:+.4f} to {high:+.4f}'
-    return f'{verified.miou:.4f} ({value:+.4f}{interval})'
+    rows = [['export', 'size', 'load', 'first', 'image', 'peak memory', 'equal labels', 'probabilities', 'mIoU']]
+    for proof in proofs:
+        compared, miou = proof.comparison, '-'
+        if proof.verified is not None:
+            value, low, high = proof.verified.difference
+            interval = '' if low is None else f', 95 %: {low:+.4f} to {high:+.4f}'
+            miou = f'{proof.verified.miou:.4f} ({value:+.4f}{interval})'
+        most = '-' if compared.difference is None else f'{compared.difference:.1g}'
+        export = f'{proof.format}:{proof.variant}'
+        rows.append([export, *proof.figures.cells, f'{compared.agreement:.3%}', most, miou])
+    return list(names.aligned(rows))

@@ -13,6 +13,7 @@ from collections.abc import Callable
 import numpy as np
 
 import deeplab
+from deeplab import names
 from deeplab.errors import OptionError
 from deeplab.files import writing
 from deeplab.inference import exports
@@ -76,6 +77,12 @@ class ExportFigures:
     def images_per_second(self) -> float:
         """Images per second of later batches."""
         return self.batch_size / self.seconds
+
+    @property
+    def cells(self) -> list[str]:
+        """Size, time to load, time of the first batch, time of a later batch and peak memory, for a table."""
+        times = (f'{1000 * seconds:.0f} ms' for seconds in (self.first_seconds, self.seconds))
+        return [names.byte_size(self.bytes), f'{self.load_seconds:.2f} s', *times, names.byte_size(self.peak_bytes)]
 
 
 def measured(request: ExportRequest, plugins: tuple[str, ...] = ()) -> ExportFigures:

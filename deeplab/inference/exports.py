@@ -27,6 +27,16 @@ def format_of(path: str) -> ExportFormat | None:
     return formats[0] if formats else None
 
 
+def required_format(path: str) -> ExportFormat:
+    """Returns the format of the export at a path; raises `CheckpointError` if it is none."""
+    record = format_of(path)
+    if record is None:
+        nouns = [each.noun for each in EXPORT_FORMATS.records() if each.open is not None]
+        state = 'is no export that can be run' if os.path.exists(path) else 'cannot be loaded (it does not exist)'
+        raise CheckpointError(f"The export '{names.shown(path)}' {state}. Give {', '.join(nouns[:-1])} or {nouns[-1]}")
+    return record
+
+
 @contextlib.contextmanager
 def opened(path: str, threads: int | None = None, record: ExportFormat | None = None) -> Iterator[Exported]:
     """Opens an export of any format.
@@ -40,9 +50,7 @@ def opened(path: str, threads: int | None = None, record: ExportFormat | None = 
       CheckpointError: it cannot be opened.
       OptionError: a package that runs its format is not installed.
     """
-    record = record or format_of(path)
-    if record is None:
-        raise CheckpointError(not_recognized(path))
+    record = record or required_format(path)
     assert record.open is not None
     packages.require(record.runs_with, f"The export '{path}' ({record.name})", record.install)
     with contextlib.ExitStack() as stack:
@@ -54,13 +62,6 @@ def opened(path: str, threads: int | None = None, record: ExportFormat | None = 
             text = ' '.join(str(error).split())[:_LONGEST_REASON] or type(error).__name__
             raise CheckpointError(f"The export '{names.shown(path)}' cannot be loaded ({text})") from None
         yield exported
-
-
-def not_recognized(path: str) -> str:
-    """Returns the message about a path that is no export."""
-    nouns = [each.noun for each in EXPORT_FORMATS.records() if each.open is not None]
-    state = 'is no export that can be run' if os.path.exists(path) else 'cannot be loaded (it does not exist)'
-    return f"The export '{names.shown(path)}' {state}. Give {', '.join(nouns[:-1])} or {nouns[-1]}"
 
 
 def default_threads() -> int:

@@ -62,29 +62,37 @@ def find(inputs: Sequence[str], output_dir: str) -> tuple[list[InputFile], list[
     Returns:
       The files, and the inputs of which there is no file.
     """
-    places: list[_RootedFile] = []
-    failures: list[Failure] = []
-    for text in inputs:
-        if os.path.realpath(text) == os.path.realpath(output_dir):
-            other = f'set another {option("PredictOptions.output_dir")}'
-            failures.append(Failure(text, f'it is the folder of the results, which is not predicted; {other}'))
-        elif os.path.isdir(text):
-            inside = list(_in_folder(text, output_dir))
-            places += inside
-            failures += [] if inside else [Failure(text, 'there is no image or video in this folder')]
-        elif os.path.lexists(text):
-            if text.lower().endswith(LIST_SUFFIXES):
-                _add_listed(text, places, failures)
-            else:
-                places.append(_RootedFile(text, os.path.dirname(text)))
-        elif _MAGIC.search(text):
-            _add_matching(text, output_dir, places, failures)
-        else:
-            failures.append(Failure(text, 'it does not exist'))
+    results = [result for text in inputs for result in _of_input(text, output_dir)]
+    failures = [result for result in results if isinstance(result, Failure)]
+    places = [result for result in results if isinstance(result, _RootedFile)]
     unique = {os.path.abspath(place.path): place for place in reversed(places)}
     chosen = list(reversed(unique.values()))
     named = zip(chosen, _names(chosen), strict=True)
     return [InputFile(place.path, name, _is_video(place.path)) for place, name in named], failures
+
+
+def _of_input(text: str, output_dir: str) -> Iterator[_RootedFile | Failure]:
+    """Yields the files of one input, and what is wrong with it."""
+    if os.path.realpath(text) == os.path.realpath(output_dir):
+        other = f'set another {option("PredictOptions.output_dir")}'
+        yield Failure(text, f'it is the folder of the results, which is not predicted; {other}')
+    elif os.path.isdir(text):
+        inside: list[_RootedFile | Failure] = [*_in_folder(text, output_dir)]
+        yield from inside or [Failure(text, 'there is no image or video in this folder')]
+    elif os.path.lexists(text):
+        if text.lower().endswith(LIST_SUFFIXES):
+            yield from _listed(text)
+        else:
+            yield _RootedFile(text, os.path.dirname(text))
+    elif _MAGIC.search(text):
+        try:
+            matching: list[_RootedFile | Failure] = [*_matching(text, output_dir)]
+        except ValueError:  # of `Path.glob`
+            yield Failure(text, 'it is not a pattern: ** stands for folders, as in photos/**/*.jpg')
+        else:
+            yield from matching or [Failure(text, 'no file matches this pattern')]
+    else:
+        yield Failure(text, 'it does not exist')
 
 
 def _is_video(path: str) -> bool:
@@ -104,17 +112,6 @@ def _in_folder(folder: str, output_dir: str) -> Iterator[_RootedFile]:
                 yield _RootedFile(os.path.join(parent, name), folder)
 
 
-def _add_matching(pattern: str, output_dir: str, places: list[_RootedFile], failures: list[Failure]) -> None:
-    """Adds the files that match a pattern."""
-    try:
-        matching = list(_matching(pattern, output_dir))
-    except ValueError:  # of `Path.glob`
-        failures.append(Failure(pattern, 'it is not a pattern: ** stands for folders, as in photos/**/*.jpg'))
-        return
-    places += matching
-    failures += [] if matching else [Failure(pattern, 'no file matches this pattern')]
-
-
 def _matching(pattern: str, output_dir: str) -> Iterator[_RootedFile]:
     """Yields the files that match a pattern."""
     parts = pathlib.Path(pattern).parts
@@ -127,29 +124,28 @@ def _matching(pattern: str, output_dir: str) -> Iterator[_RootedFile]:
             yield _RootedFile(str(path), str(root))
 
 
-def _add_listed(path: str, places: list[_RootedFile], failures: list[Failure]) -> None:
-    """Adds the files in a list."""
+def _listed(path: str) -> Iterator[_RootedFile | Failure]:
+    """Yields the files in a list, and the lines of which there is no file."""
     try:
-        lines = pathlib.Path(path).read_text('utf-8-sig').splitlines()
+        lines = [line.strip() for line in pathlib.Path(path).read_text('utf-8-sig').splitlines()]
     except OSError as error:
-        failures.append(Failure(path, f'it cannot be read ({error.strerror})'))
+        yield Failure(path, f'it cannot be read ({error.strerror})')
         return
     except UnicodeDecodeError:
-        failures.append(Failure(path, 'it is not a list: it is not text in UTF-8'))
+        yield Failure(path, 'it is not a list: it is not text in UTF-8')
         return
-    beside = os.path.dirname(path)
+    if not any(lines):
+        yield Failure(path, 'the list is empty')
     paths = []
-    for line in filter(None, map(str.strip, lines)):
-        candidates = [os.path.join(beside, line), line]
+    for line in filter(None, lines):
+        candidates = [os.path.join(os.path.dirname(path), line), line]
         existing = next((each for each in candidates if os.path.isfile(each)), None)
         if existing is None:
-            failures.append(Failure(line, f'it does not exist (listed in {path})'))
+            yield Failure(line, f'it does not exist (listed in {path})')
         else:
             paths.append(existing)
-    if not any(map(str.strip, lines)):
-        failures.append(Failure(path, 'the list is empty'))
     root = _common([os.path.dirname(each) for each in paths])
-    places += [_RootedFile(each, root) for each in paths]
+    yield from (_RootedFile(each, root) for each in paths)
 
 
 def _common(folders: Iterable[str]) -> str:

@@ -80,7 +80,8 @@ def run(options: BenchmarkOptions) -> NetworkBenchmark | side_by_side.ExportBenc
         tempfile.TemporaryFile(dir=os.path.dirname(path) or '.').close()
     if options.exports:
         compared = side_by_side.measured(options, path)
-        _write(path, side_by_side.as_json(compared), compared.report)
+        figures = [dataclasses.asdict(each) for each in compared.exports]
+        _write(path, {'machine': processors.facts(), 'exports': figures}, compared.report)
         return compared
     deadline = time.time() + options.budget_secs
     with tempfile.TemporaryDirectory() as folder:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
-from typing import Any
 
 from absl import logging
 
 from deeplab import names
-from deeplab.errors import CheckpointError
 from deeplab.export import speed
 from deeplab.export.speed import ExportFigures, ExportRequest
 from deeplab.inference import exports as formats
@@ -57,12 +55,8 @@ def measured(options: BenchmarkOptions, path: str) -> ExportBenchmark:
     Raises:
       UserError: something is no export, or cannot be run.
     """
-    formats_by_path = {}
-    for each in options.exports:  # before any of them is measured
-        record = formats.format_of(each)
-        if record is None:
-            raise CheckpointError(formats.not_recognized(each))
-        formats_by_path[each] = record.name
+    # All are recognized before any of them is measured.
+    formats_by_path = {each: formats.required_format(each).name for each in options.exports}
     exports = []
     for each, name in formats_by_path.items():
         for threads in options.threads or (None,):
@@ -74,32 +68,14 @@ def measured(options: BenchmarkOptions, path: str) -> ExportBenchmark:
     return dataclasses.replace(result, report='\n'.join(_report(result)))
 
 
-def as_json(result: ExportBenchmark) -> dict[str, Any]:
-    """Returns the result as JSON values."""
-    return {
-        'machine': processors.facts(),
-        'exports': [dataclasses.asdict(each) for each in result.exports],
-    }
-
-
 def _report(result: ExportBenchmark) -> Iterator[str]:
     """Yields the lines of the report."""
-    rows = [('export', 'threads', 'batch', 'size', 'load', 'first', 'batch time', 'images/s', 'peak memory')]
+    rows = [['export', 'threads', 'batch', 'size', 'load', 'first', 'batch time', 'images/s', 'peak memory']]
     for each in result.exports:
         figures = each.figures
-        rows.append(
-            (
-                names.shown(each.path),
-                str(figures.threads),
-                str(figures.batch_size),
-                names.byte_size(figures.bytes),
-                f'{figures.load_seconds:.2f} s',
-                f'{1000 * figures.first_seconds:.0f} ms',
-                f'{1000 * figures.seconds:.0f} ms',
-                f'{figures.images_per_second:.1f}',
-                names.byte_size(figures.peak_bytes),
-            )
-        )
+        *cells, peak = figures.cells
+        counts = (str(figures.threads), str(figures.batch_size))
+        rows.append([names.shown(each.path), *counts, *cells, f'{figures.images_per_second:.1f}', peak])
     yield f'On {processors.name()}:'
     yield from names.aligned(rows)
     yield f'Written to {result.path}.'
