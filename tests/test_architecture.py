@@ -132,6 +132,14 @@ def _imports_of_ours(path):
     return [name for name in _imports(_tree(path)) if name.partition('.')[0] == 'deeplab']
 
 
+def test_no_module_gives_a_constant_two_values():
+    """The second value would silently replace the first, as when two modules with equal names are merged."""
+    for path in SOURCES:
+        targets = [target for node in _tree(path).body if isinstance(node, ast.Assign) for target in node.targets]
+        names = [ast.unparse(name) for target in targets for name in getattr(target, 'elts', [target])]
+        assert len(names) == len(set(names)), path
+
+
 def test_imports_go_down_the_layers():
     wrong = []
     for path in SOURCES:

@@ -102,15 +102,18 @@ def cost_of(options: ModelOptions, prediction: PredictionOptions | None = None) 
 
 def as_json(entries: Sequence[Entry], options: NetworksOptions) -> list[dict[str, Any]]:
     """Returns the networks as JSON values; multiply-adds are integers."""
-    return [
-        {
+    networks = []
+    for entry in entries:
+        backbone = BACKBONES.get(entry.variant)
+        normalization = backbone.normalization
+        network = {
             'variant': entry.variant,
             'scope': backbone.scope,
             'input': {
-                'formula': input_formula(backbone.normalization),
-                'scale': backbone.normalization.scale,
-                'offset': backbone.normalization.offset,
-                'mean_pixel': backbone.normalization.mean_pixel,
+                'formula': input_formula(normalization),
+                'scale': normalization.scale,
+                'offset': normalization.offset,
+                'mean_pixel': normalization.mean_pixel,
             },
             'output_strides': backbone.output_strides,
             'decoder_strides': sorted(backbone.decoder_end_points),
@@ -120,9 +123,8 @@ def as_json(entries: Sequence[Entry], options: NetworksOptions) -> list[dict[str
             'costs': {str(stride): costs and costs._asdict() for stride, costs in entry.costs.items()},
             'problem': entry.problem,
         }
-        for entry in entries
-        for backbone in (BACKBONES.get(entry.variant),)
-    ]
+        networks.append(network)
+    return networks
 
 
 def input_formula(normalization: Normalization) -> str:
