@@ -11,19 +11,12 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 _PR_SET_PDEATHSIG = 1
 
 
-class _Begun(NamedTuple):
-    """A child process at work: its id, and the end of the pipe for its result."""
-
-    process: int
-    pipe: int
-
-
-_begun: dict[str, _Begun] = {}
+_begun: dict[str, tuple[int, int]] = {}  # by name of the work: id of the process, end of the pipe for the result
 
 
 def die_with(parent: int) -> None:
@@ -36,7 +29,7 @@ def die_with(parent: int) -> None:
         os._exit(128 + signal.SIGKILL)
 
 
-def begin(name: str, work: Callable[[], Any]) -> bool:
+def begin(name: str, work: Callable[[], Any]) -> None:
     """Begins work in a child process, if this one may be forked and there is a processor for it.
 
     The import of TensorFlow takes seconds and one processor. After it, this process has threads and must not be forked.
@@ -44,12 +37,9 @@ def begin(name: str, work: Callable[[], Any]) -> bool:
     Args:
       name: under which `result` gives the result.
       work: returns something that can be pickled, without TensorFlow. What it raises means that there is no result.
-
-    Returns:
-      Whether it has begun.
     """
     if not _may_fork() or name in _begun:
-        return False
+        return
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:
             stream.flush()  # buffered output would be written twice
@@ -60,30 +50,29 @@ def begin(name: str, work: Callable[[], Any]) -> bool:
     except OSError:  # no more processes are allowed
         os.close(readable)
         os.close(writable)
-        return False
+        return
     if process == 0:
         os.close(readable)
         _do(work, writable, parent)
     os.close(writable)
-    _begun[name] = _Begun(process, readable)
-    return True
+    _begun[name] = process, readable
 
 
 def result(name: str) -> Any:
     """Waits for the result of work that has begun under a name; None if there is none. It is given once."""
-    begun = _begun.pop(name, None)
-    if begun is None:
+    if name not in _begun:
         return None
+    process, readable = _begun.pop(name)
     try:
-        with os.fdopen(begun.pipe, 'rb') as pipe:
+        with os.fdopen(readable, 'rb') as pipe:
             content = pipe.read()
     except BaseException:  # such as Ctrl-C
         with contextlib.suppress(ProcessLookupError):
-            os.kill(begun.process, signal.SIGKILL)
+            os.kill(process, signal.SIGKILL)
         raise
     finally:
         with contextlib.suppress(ChildProcessError):
-            os.waitpid(begun.process, 0)
+            os.waitpid(process, 0)
     return pickle.loads(content) if content else None
 
 
