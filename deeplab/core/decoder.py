@@ -55,11 +55,7 @@ def _stage_size(skip: tf.Tensor, image_size: Size, stride: int, options: ModelOp
 
 
 def build(
-    features: tf.Tensor,
-    end_points: Mapping[str, tf.Tensor],
-    options: ModelOptions,
-    *,
-    image_size: Size,
+    features: tf.Tensor, end_points: Mapping[str, tf.Tensor], options: ModelOptions, *, image_size: Size
 ) -> tf.Tensor:
     """Refines features with skips of the backbone, one stage for each of the decoder's strides.
 

@@ -29,7 +29,10 @@ def frozen(
       outputs: names of operations.
       values: weights by the names of their placeholders; emptied.
     """
-    _fold_batch_norms(graph_def, values)
+    graph = _Graph(graph_def, values)
+    for node in graph.nodes.values():
+        if node.op == _BATCH_NORM and 'is_training' in node.attr and not node.attr['is_training'].b:
+            _fold(graph, node)
     smaller = tf.compat.v1.GraphDef(versions=graph_def.versions, library=graph_def.library)
     needed = _needed(graph_def, outputs)
     for name in values.keys() - needed:
@@ -81,32 +84,8 @@ def _needed(graph_def: tf.compat.v1.GraphDef, outputs: Iterable[str]) -> set[str
     return needed
 
 
-def _fold_batch_norms(graph_def: tf.compat.v1.GraphDef, values: dict[str, np.ndarray]) -> None:
-    """Folds batch norms into the convolutions before them.
-
-    A batch norm with constant statistics is a factor and an offset for each channel:
-
-      factor = gamma / sqrt(variance + epsilon),  offset = beta - mean * factor
-
-    The factor becomes part of the kernel, and the batch norm a BiasAdd of the same name. TensorFlow itself multiplies
-    and adds whole feature maps if the convolution is depthwise. A batch norm stays if another operation reads the
-    convolution's result.
-
-    Args:
-      graph_def: graph with placeholders for its weights; changed.
-      values: weights by the names of their placeholders. Folded kernels and offsets are added, each with a placeholder.
-        Placeholders that are no longer read stay in the graph, without a value.
-
-    Source: arXiv:1712.05877, section 3.2.
-    """
-    graph = _Graph(graph_def, values)
-    for node in graph.nodes.values():
-        if node.op == _BATCH_NORM and 'is_training' in node.attr and not node.attr['is_training'].b:
-            _fold(graph, node)
-
-
 class _Graph:
-    """The nodes of a graph by name, and the values of its weights."""
+    """The nodes of a graph by name, and the values of its weights by the names of their placeholders."""
 
     def __init__(self, graph_def: tf.compat.v1.GraphDef, values: dict[str, np.ndarray]) -> None:
         self._graph_def = graph_def
@@ -142,7 +121,18 @@ def _producer(name: str) -> str:
 
 
 def _fold(graph: _Graph, batch_norm: tf.compat.v1.NodeDef) -> None:
-    """Folds one batch norm into the convolution before it, if no other operation reads that convolution."""
+    """Folds one batch norm into the convolution before it, if no other operation reads that convolution.
+
+    A batch norm with constant statistics is a factor and an offset for each channel:
+
+      factor = gamma / sqrt(variance + epsilon),  offset = beta - mean * factor
+
+    The factor becomes part of the kernel, and the batch norm a BiasAdd of the same name. TensorFlow itself multiplies
+    and adds whole feature maps if the convolution is depthwise. Placeholders that are no longer read stay in the graph,
+    without a value.
+
+    Source: arXiv:1712.05877, section 3.2.
+    """
     convolution = _convolution_before(graph, batch_norm)
     if convolution is None or len(batch_norm.input) != 5:
         return

@@ -69,19 +69,14 @@ class MovingAverages:
         self._decay = decay
         self._global_step = global_step
         # Variables are not used as initial values because initializers run in no particular order.
-        self._pairs = [
-            (
-                variable,
-                tf.compat.v1.get_variable(
-                    average_name(variable.op.name),
-                    variable.shape,
-                    variable.dtype.base_dtype,
-                    tf.compat.v1.zeros_initializer(),
-                    trainable=False,
-                ),
+        zeros = tf.compat.v1.zeros_initializer()
+        averages = [
+            tf.compat.v1.get_variable(
+                average_name(variable.op.name), variable.shape, variable.dtype.base_dtype, zeros, trainable=False
             )
             for variable in variables
         ]
+        self._pairs = list(zip(variables, averages, strict=True))
         starts = [average.assign(variable, read_value=False) for variable, average in self._pairs]
         self.start = tf.group(*starts, name='start_moving_averages')  # sets each average to its variable's value
 

@@ -80,10 +80,11 @@ def rare_class_window(
         )
         return row, column
 
-    def anywhere() -> tuple[tf.Tensor, tf.Tensor]:
-        return preprocess_utils.random_window(size[0], size[1], window, seed)
-
-    corner: tuple[tf.Tensor, tf.Tensor] = tf.cond(tf.reduce_sum(weights) > 0.0, around_a_pixel, anywhere)
+    corner: tuple[tf.Tensor, tf.Tensor] = tf.cond(
+        tf.reduce_sum(weights) > 0.0,
+        around_a_pixel,
+        lambda: preprocess_utils.random_window(size[0], size[1], window, seed),
+    )
     return corner
 
 

@@ -34,7 +34,9 @@ def lovasz(probabilities: tf.Tensor, truth: tf.Tensor) -> tf.Tensor:
 
     Source: arXiv:1705.08790, sections 2 and 3 (whole batch, classes that are present).
     """
-    with _not_compiled():
+    # XLA compiles known shapes only, and there may be as many rows as classes occur.
+    is_eager = tf.executing_eagerly()
+    with contextlib.nullcontext() if is_eager else tf.xla.experimental.jit_scope(compile_ops=False):
         if int(truth.shape[0]) <= MOST_CLASSES:
             return _losses(probabilities, truth)
         labeled = tf.reduce_sum(truth, axis=1)  # [classes]
@@ -53,14 +55,6 @@ def _losses(probabilities: tf.Tensor, truth: tf.Tensor) -> tf.Tensor:
 
     result: tf.Tensor = tf.custom_gradient(losses)(probabilities)
     return result
-
-
-def _not_compiled() -> contextlib.AbstractContextManager[None]:
-    """A scope that XLA leaves alone: there may be as many rows as classes occur, and it compiles known shapes only."""
-    if tf.executing_eagerly():
-        return contextlib.nullcontext()
-    scope: contextlib.AbstractContextManager[None] = tf.xla.experimental.jit_scope(compile_ops=False)
-    return scope
 
 
 def _places(probabilities: tf.Tensor, truth: tf.Tensor) -> tf.Tensor:

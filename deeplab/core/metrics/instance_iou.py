@@ -49,12 +49,11 @@ class InstanceIou:
             )
         self._files = _instance_files(os.path.expanduser(instance_dir))
         self._folder = instance_dir
-        self._context = context
         ids = context.eval_ids or range(context.num_classes)
-        self._class_of = np.full(max(ids) + 1, -1)  # by id in the instance images
-        self._class_of[list(ids)] = np.arange(context.num_classes)
-        sizes = [_CITYSCAPES_SIZES.get(name, np.nan) for name in context.class_names]
-        self._average = np.array(sizes)  # [classes]
+        self._average = np.array([_CITYSCAPES_SIZES.get(name, np.nan) for name in context.class_names])  # [classes]
+        # By id in the instance images; -1 for ids of no class, and of classes without an average size.
+        self._class_of = np.full(max(ids) + 1, -1)
+        self._class_of[list(ids)] = np.where(np.isnan(self._average), -1, np.arange(context.num_classes))
         # Classes, and categories, that predictions are compared by.
         self._groups = [_image_counts.Groups(context.class_names, np.arange(context.num_classes))]
         if context.categories is not None:
@@ -66,13 +65,7 @@ class InstanceIou:
         self._counts = np.zeros((classes, classes), np.int64)
 
     def update(
-        self,
-        labels: Ids,
-        predictions: Ids,
-        *,
-        matrices: _image_counts.Counts,
-        names: Sequence[str],
-        sizes: Ids,
+        self, labels: Ids, predictions: Ids, *, matrices: _image_counts.Counts, names: Sequence[str], sizes: Ids
     ) -> None:
         """Adds a batch of images, see `deeplab.registry.metrics.Accumulator`.
 
@@ -87,9 +80,7 @@ class InstanceIou:
     def _add(self, instances: Ids, predictions: Ids) -> None:
         classes = instances // _FIRST
         is_counted = (instances > _FIRST) & (classes < len(self._class_of))
-        is_counted[is_counted] = ~np.isnan(self._average[self._class_of[classes[is_counted]]]) & (
-            self._class_of[classes[is_counted]] >= 0
-        )
+        is_counted[is_counted] = self._class_of[classes[is_counted]] >= 0
         numbers, places, pixels = np.unique(instances[is_counted], return_inverse=True, return_counts=True)
         class_of = self._class_of[numbers // _FIRST]
         for number, group in enumerate(self._groups):

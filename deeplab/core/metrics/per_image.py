@@ -53,13 +53,7 @@ class PerImage:
         self._sizes: list[tuple[int, int]] = []
 
     def update(
-        self,
-        labels: Ids,
-        predictions: Ids,
-        *,
-        matrices: _image_counts.Counts,
-        names: Sequence[str],
-        sizes: Ids,
+        self, labels: Ids, predictions: Ids, *, matrices: _image_counts.Counts, names: Sequence[str], sizes: Ids
     ) -> None:
         """Adds a batch of images, see `deeplab.registry.metrics.Accumulator`."""
         self._counts.add(_image_counts.of_matrices(matrices))
