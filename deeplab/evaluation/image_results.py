@@ -37,9 +37,6 @@ class IdsFile(contextlib.AbstractContextManager['IdsFile']):
     def __exit__(self, *_: object) -> None:
         self._file.close()
 
-    def __len__(self) -> int:
-        return len(self._places)
-
     def add(self, ids: np.ndarray) -> None:
         """Adds an array [h, w] of ids, 0 to 255.
 

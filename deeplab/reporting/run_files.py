@@ -23,13 +23,11 @@ class RunFiles:
 
     Attributes:
       points: lines of metrics.jsonl with a loss: at most `MOST_POINTS`, the first and the last included.
-      lines: number of such lines in the file.
       manifest: newest run of run.json; empty if there is none.
     """
 
     folder: str
     points: Sequence[Mapping[str, Any]]
-    lines: int
     curve: evaluation_files.Curve
     manifest: Mapping[str, Any]
 
@@ -45,7 +43,7 @@ def read(folder: str, further: Sequence[str] = ()) -> RunFiles:
     points = [{key: number(line.get(key)) for key in ('step', *CURVES)} for line in _thinned(lines)]
     folders = (folder, os.path.join(folder, validation.EVAL_FOLDER), *further)
     manifest = run_manifests.newest_in(folder) or {}
-    return RunFiles(folder, points, len(lines), evaluation_files.read(folders), manifest)
+    return RunFiles(folder, points, evaluation_files.read(folders), manifest)
 
 
 def _thinned(lines: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

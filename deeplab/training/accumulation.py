@@ -53,8 +53,13 @@ class MicroBatches:
         for update in step.moving_updates:
             tensors.append(update.batch_value)
             shapes.append(update.variable.shape)
+        # Local variables are in no checkpoint. The first micro-batch assigns them, so no initial value is needed.
+        zeros = tf.compat.v1.zeros_initializer()
         with tf.compat.v1.variable_scope(_SCOPE):
-            sums = [_local_variable(f'sum_{i}', tensors[i].dtype, shape) for i, shape in enumerate(shapes)]
+            sums = [
+                tf.compat.v1.get_local_variable(f'sum_{i}', shape, tensors[i].dtype, zeros)
+                for i, shape in enumerate(shapes)
+            ]
             pairs = list(zip(sums, tensors, strict=True))
             first = tf.group(*(total.assign(value, read_value=False) for total, value in pairs), name='first')
             more = tf.group(*(total.assign_add(value, read_value=False) for total, value in pairs), name='more')
@@ -68,15 +73,3 @@ class MicroBatches:
             [(mean, variable) for mean, (_, variable) in zip(gradients, step.gradients, strict=True)],
             [update._replace(batch_value=mean) for mean, update in zip(statistics, step.moving_updates, strict=True)],
         )
-
-
-def _local_variable(name: str, dtype: tf.DType, shape: tf.TensorShape) -> tf.Variable:
-    """Creates a variable that is in no checkpoint; it needs no initial value, as the first micro-batch assigns it."""
-    return tf.compat.v1.get_variable(
-        name,
-        shape,
-        dtype,
-        tf.compat.v1.zeros_initializer(),
-        trainable=False,
-        collections=[tf.compat.v1.GraphKeys.LOCAL_VARIABLES],
-    )

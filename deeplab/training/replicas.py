@@ -69,14 +69,8 @@ class StartSign:
     def __init__(self) -> None:
         """Creates the variable; it is in no checkpoint."""
         with tf.device('/job:ps/task:0/device:CPU:0'):
-            self._sign = tf.compat.v1.get_variable(
-                READY,
-                [],
-                tf.string,
-                tf.compat.v1.constant_initializer(''),
-                trainable=False,
-                collections=[tf.compat.v1.GraphKeys.LOCAL_VARIABLES],
-            )
+            first_value = tf.compat.v1.constant_initializer('')
+            self._sign = tf.compat.v1.get_local_variable(READY, [], tf.string, first_value)
             self._value = self._sign.read_value()
             self._text = tf.compat.v1.placeholder(tf.string, [], f'{READY}/text')
             self._give = self._sign.assign(self._text, read_value=False)

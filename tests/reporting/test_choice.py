@@ -65,7 +65,8 @@ def test_a_full_disk_for_temporary_files_is_named(monkeypatch):
     monkeypatch.setattr(image_results.tempfile, 'TemporaryFile', Full)
     with image_results.IdsFile() as ids, pytest.raises(OutputError, match='No space left.*TMPDIR'):
         ids.add(np.zeros((2, 2), np.uint8))
-    assert len(ids) == 0
+    with pytest.raises(IndexError):
+        ids.shape(0)
 
 
 def test_a_network_does_not_differ_from_itself(results):

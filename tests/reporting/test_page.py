@@ -120,7 +120,7 @@ def test_files_of_a_run(tmp_path):
     write_run(tmp_path)
     found = run_files.read(str(tmp_path))
     steps = [point['step'] for point in found.points]
-    assert (found.lines, len(steps), steps[0], steps[-1]) == (4001, run_files.MOST_POINTS, 1, 4001)
+    assert (len(steps), steps[0], steps[-1]) == (run_files.MOST_POINTS, 1, 4001)
     assert found.points[-1]['loss'] is None
     assert [(each.step, each.split) for each in found.curve.evaluations] == [(30, 'val'), (200, 'val')]
     facts = dict(run_files.facts(found))
