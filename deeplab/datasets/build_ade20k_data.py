@@ -64,8 +64,9 @@ def _items(split: str, image_folder: str, label_folder: str, options: BuildAde20
     def label_of(path: str) -> pathlib.Path:
         return search.find(pathlib.Path(label_folder) / f'{pathlib.Path(path).stem}.{options.label_format}')
 
+    visible = [path for path in pathlib.Path(image_folder).iterdir() if not path.name.startswith('.')]
     others = build_data.other_formats(options.image_format, image_folder, label_folder)
-    paths = [str(path) for path in folders.of_extensions(_visible(image_folder), options.image_format, others)]
+    paths = [str(path) for path in folders.of_extensions(visible, options.image_format, others)]
     ending = f'.{options.image_format}'.lower()
     if any(path.lower().endswith(ending) for path in paths):  # others without a mask are no images of the data set
         paths = [path for path in paths if path.lower().endswith(ending) or label_of(path).is_file()]
@@ -84,10 +85,6 @@ def _items(split: str, image_folder: str, label_folder: str, options: BuildAde20
         str(pathlib.Path(label_folder) / f'NAME.{options.label_format}'),
     )
     return [pairs.SourceFiles(path, str(label), path) for path, label in zip(paths, labels, strict=True)]
-
-
-def _visible(folder: str) -> list[pathlib.Path]:
-    return [path for path in pathlib.Path(folder).iterdir() if not path.name.startswith('.')]
 
 
 def find_release_items(options: BuildAde20kOptions) -> dict[str, list[pairs.SourceFiles]]:

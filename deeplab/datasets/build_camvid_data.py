@@ -165,9 +165,12 @@ def _source(options: BuildCamvidOptions, dataset: descriptor.DatasetDescriptor, 
         content = mask_sources.contents(first)
         mask = images.read_mask(content)
     counts = mask.counts
-    if counts is None or (mask.is_palette and (_has_colors_of_classes(content) or not _are_indices(counts))):
+    can_be_ids = counts is not None and set(np.flatnonzero(counts)) <= {*range(_VOID_INDEX + 1), _IGNORED}
+    if counts is None or (mask.is_palette and (_has_colors_of_classes(content) or not can_be_ids)):
         logging.info('The masks have colors, which are converted to ids.')
-        return _color_table(ids)
+        return color_tables.ColorTable(
+            [color_tables.Entry(ids[_plain(name)], color, name) for name, color, _ in classes()]
+        )
     if options.classes != '11':
         raise DataError(
             f"The masks in '{options.camvid_root}' hold the ids of 11 classes ('{first}'). Set "
@@ -204,11 +207,6 @@ def _plain(name: str) -> str:
     return ''.join(sign for sign in name.lower() if sign.isalnum())
 
 
-def _color_table(ids: Mapping[str, int]) -> color_tables.ColorTable:
-    """Returns the table that converts masks of colors; `ids` is the result of `_new_ids`."""
-    return color_tables.ColorTable([color_tables.Entry(ids[_plain(name)], color, name) for name, color, _ in classes()])
-
-
 def _id_table(codes: list[str], ids: Mapping[str, int]) -> mask_sources.IdTable:
     """Returns the table that converts masks of indices into a list of names.
 
@@ -231,9 +229,3 @@ def _has_colors_of_classes(content: bytes) -> bool:
         colors = image.convert('RGB').getcolors(maxcolors=256) or []
     class_colors = {color for _, color, _ in classes()}
     return all(color in class_colors for _, color in colors)
-
-
-def _are_indices(counts: np.ndarray) -> bool:
-    """Returns whether the ids of a mask can be ids of 11 classes."""
-    ids = np.flatnonzero(counts)
-    return bool(((ids <= _VOID_INDEX) | (ids == _IGNORED)).all())

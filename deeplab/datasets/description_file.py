@@ -118,10 +118,10 @@ def write(directory: str, description: DatasetDescriptor | None, splits: Mapping
       DataError: It cannot be written.
     """
     path = os.path.join(directory, FILE_NAME)
-    if description is None:
-        return _update(directory, path, splits)
-    content = _content(description)
     try:
+        if description is None:
+            return _update(directory, path, splits)
+        content = _content(description)
         for older in (os.path.join(directory, name) for name in _FILE_NAMES):
             if _differs(older, content):
                 os.replace(older, f'{older}.old')
@@ -129,6 +129,8 @@ def write(directory: str, description: DatasetDescriptor | None, splits: Mapping
             elif older != path and os.path.exists(older):
                 os.replace(older, f'{older}.old')  # of an earlier version, and of the same content
         _write(path, content, {**_kept(path, directory), **splits})
+    except documents.DocumentError as error:
+        raise DataError(f"'{path}' {error}. Fix or remove it.") from None
     except OSError as error:
         raise DataError(f"Cannot write '{path}': {error.strerror}.") from None
     return path
@@ -150,19 +152,14 @@ def write_folders(directory: str, description: DatasetDescriptor, folders: Mappi
 
 def _update(directory: str, path: str, splits: Mapping[str, SplitFacts]) -> str:
     """Updates the facts about splits, unless a user wrote the description; returns the path of the file."""
-    try:
-        if (there := beside(directory)) not in (None, path):
-            return str(there)
-        content = {}
-        if os.path.exists(path):
-            if not storage.read(path).startswith(_REMARK.encode()):
-                return path
-            content = documents.load(path)
-        _write(path, content, {**_kept(path, directory), **splits})
-    except documents.DocumentError as error:
-        raise DataError(f"'{path}' {error}. Fix or remove it.") from None
-    except OSError as error:
-        raise DataError(f"Cannot write '{path}': {error.strerror}.") from None
+    if (there := beside(directory)) not in (None, path):
+        return str(there)
+    content = {}
+    if os.path.exists(path):
+        if not storage.read(path).startswith(_REMARK.encode()):
+            return path
+        content = documents.load(path)
+    _write(path, content, {**_kept(path, directory), **splits})
     return path
 
 

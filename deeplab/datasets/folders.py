@@ -22,11 +22,7 @@ def of_extension(paths: Iterable[pathlib.Path], extension: str) -> list[pathlib.
     ending = f'.{extension}'
     files = sorted(path for path in paths if path.name.lower().endswith(ending.lower()))
     exact = {path for path in files if path.name.endswith(ending)}
-    return [path for path in files if path in exact or _ending_in(path, ending) not in exact]
-
-
-def _ending_in(path: pathlib.Path, ending: str) -> pathlib.Path:
-    return path.with_name(path.name[: -len(ending)] + ending)
+    return [path for path in files if path in exact or path.with_name(path.name[: -len(ending)] + ending) not in exact]
 
 
 def of_extensions(paths: Iterable[pathlib.Path], extension: str, others: Iterable[str]) -> list[pathlib.Path]:

@@ -102,7 +102,8 @@ def labels(descriptor: DatasetDescriptor, check_result: Split, split: str, loss:
     # `_one_class` may have said already that background is ignored.
     if descriptor.ignore_label != 0 or not any('id 0 is ignored' in line for line in warnings):
         warnings += ignored_class(descriptor)
-    if not _evens_classes_out(loss):
+    compensates = loss.label_weights or loss.auto_label_weights or loss.formula != LossOptions().formula
+    if not compensates:
         warnings += _uneven(descriptor, pixels, where)
     return warnings
 
@@ -184,11 +185,6 @@ def ignored_class_of_builder(num_classes: int | None, ignore_label: int) -> list
 def _example_of_another(num_classes: int) -> str:
     """Returns 255 as an example of an ignore label, unless it is one of the classes."""
     return ', such as 255,' if num_classes <= 255 else ''
-
-
-def _evens_classes_out(loss: LossOptions) -> bool:
-    """Returns whether the loss already compensates for class imbalance."""
-    return bool(loss.label_weights) or loss.auto_label_weights or loss.formula != LossOptions().formula
 
 
 def _nothing(descriptor: DatasetDescriptor, where: str, consequences: _Consequences) -> list[str]:
