@@ -14,7 +14,7 @@ from absl import logging
 
 from deeplab import common, input_preprocess, names
 from deeplab.core import metrics, sessions
-from deeplab.datasets import segmentation_dataset
+from deeplab.datasets.segmentation_dataset import DataSource
 from deeplab.errors import DataError
 from deeplab.evaluation import differences, runner, split_images
 from deeplab.evaluation.image_results import ImageResults
@@ -61,7 +61,7 @@ class Verified:
     difference: tuple[float, float | None, float | None]
 
 
-def calibration_images(options: ExportOptions, dataset: str, mean_pixel: np.ndarray) -> Iterator[np.ndarray]:
+def calibration_images(options: ExportOptions, source: DataSource, mean_pixel: np.ndarray) -> Iterator[np.ndarray]:
     """Yields images of the calibration split, padded or cut to the crop: [1, h, w, channels] float32, 0 to 255.
 
     Raises:
@@ -69,16 +69,16 @@ def calibration_images(options: ExportOptions, dataset: str, mean_pixel: np.ndar
     """
     split, number = options.conversion.calibration_split, options.conversion.calibration_images
     crop_size = export_graph.crop_size_of(options)
-    for image in images_of(options, dataset, split, number, 'ConversionOptions.calibration_split'):
+    for image in images_of(options, source, split, number, 'ConversionOptions.calibration_split'):
         yield padded(image[np.newaxis, : crop_size[0], : crop_size[1]], crop_size, mean_pixel)
 
 
-def images_of(options: ExportOptions, dataset: str, split: str, number: int, field: str) -> Iterator[np.ndarray]:
+def images_of(options: ExportOptions, source: DataSource, split: str, number: int, field: str) -> Iterator[np.ndarray]:
     """Yields images of a split, evenly spaced over it: [h, w, channels] float32, 0 to 255.
 
     Args:
-      options: the folder of the records, and the channels of the network.
-      dataset: name or file of the data set.
+      options: the channels of the network.
+      source: the data set.
       split: name of the split.
       number: the most images that are needed.
       field: option that names the split, for messages.
@@ -86,14 +86,13 @@ def images_of(options: ExportOptions, dataset: str, split: str, number: int, fie
     Raises:
       DataError: the split does not exist, has no image, or images of other channels.
     """
-    directory = options.proof.dataset_dir
-    assert directory is not None  # the options have checked it
-    data = segmentation_dataset.get_dataset(dataset, split, directory)
+    data = source.split(split)
     index = data.open_records()
     count = len(index)
     if not count:
         raise DataError(
-            f"{option(field, split)}: the split has no image in '{directory}'. Give another split, or build its records"
+            f"{option(field, split)}: the split has no image in '{data.directory}'. Give another split, or build its "
+            'records'
         )
     descriptor = data.descriptor
     if descriptor.image_channels != options.model.input_channels:
@@ -135,16 +134,15 @@ def compared(predictions: Iterable[tuple[Outputs, Outputs]]) -> Comparison:
 class Verification:
     """Evaluates exports on a split, and the checkpoint once."""
 
-    def __init__(self, options: ExportOptions, dataset: str, network: Runner) -> None:
+    def __init__(self, options: ExportOptions, source: DataSource, network: Runner) -> None:
         """Opens the split.
 
         Raises:
           UserError: it does not exist, is damaged, has other classes or none, or an image that is larger than the crop.
         """
-        assert options.proof.verify_split is not None and options.proof.dataset_dir is not None
+        assert options.proof.verify_split is not None
         self._split_name = options.proof.verify_split
-        data = segmentation_dataset.get_dataset(dataset, self._split_name, options.proof.dataset_dir)
-        self._split = runner.open_split(data, options.model, options.resize, True, None)
+        self._split = runner.open_split(source.split(self._split_name), options.model, options.resize, True, None)
         if not self._split.check_result.class_pixels.any():
             raise DataError(
                 f'{option("ProofOptions.verify_split", self._split_name)}: no pixel of its masks has a class, so that '

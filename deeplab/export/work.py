@@ -20,6 +20,7 @@ from deeplab.checks import checkpoint_network
 from deeplab.core import checkpoints, moving_average
 from deeplab.datasets import descriptor
 from deeplab.datasets.descriptor import Classes
+from deeplab.datasets.segmentation_dataset import DataSource
 from deeplab.errors import OptionError
 from deeplab.export import destinations, export_graph, plain, proof, results, speed
 from deeplab.export.destinations import Destination
@@ -29,7 +30,7 @@ from deeplab.inference import export_metadata, opening
 from deeplab.inference.network import InferenceNetwork
 from deeplab.inference.opening import Weights
 from deeplab.inference.runners import CheckpointRunner, ExportRunner, padded
-from deeplab.options import EngineOptions, ExportOptions, ResizeOptions, Target
+from deeplab.options import DatasetOptions, EngineOptions, ExportOptions, ResizeOptions, Target
 from deeplab.pictures.sample_image import sample_image
 from deeplab.registry import BACKBONES, EXPORT_FORMATS, FrozenGraph, PortableNetwork
 from deeplab.wording import option
@@ -64,14 +65,17 @@ class CheckpointExports:
         trained_on = descriptor.trusted_name_in_run(*beside) if beside is not None else None
         return self._options.proof.dataset or trained_on
 
-    def _required_dataset(self) -> str:
-        """Returns the data set; raises `OptionError` if it is not known."""
+    @functools.cached_property
+    def _source(self) -> DataSource:
+        """The data set, which is loaded once; raises `OptionError` if it is not known."""
+        directory = self._options.proof.dataset_dir
+        assert directory is not None  # the options have checked it
         if self._dataset is None:
             raise OptionError(
-                f'The data set of {option("ProofOptions.dataset_dir", self._options.proof.dataset_dir)} is not known: '
-                f'there is no run.json of its training beside the checkpoint. Set {option("ProofOptions.dataset")}'
+                f'The data set of {option("ProofOptions.dataset_dir", directory)} is not known: there is no run.json '
+                f'of its training beside the checkpoint. Set {option("ProofOptions.dataset")}'
             )
-        return self._dataset
+        return DataSource(DatasetOptions('', directory, self._dataset))
 
     @functools.cached_property
     def _portable(self) -> FrozenGraph:
@@ -102,7 +106,7 @@ class CheckpointExports:
             else:
                 self._images = self._sampled()
             if options.proof.verify_split is not None:
-                self._verification = proof.Verification(options, self._required_dataset(), self._reference)
+                self._verification = proof.Verification(options, self._source, self._reference)
             yield
 
     def _sampled(self) -> list[np.ndarray]:
@@ -112,7 +116,7 @@ class CheckpointExports:
         if split is None:
             field, split = 'ConversionOptions.calibration_split', options.conversion.calibration_split
         number = options.proof.sample_images
-        images = list(proof.images_of(options, self._required_dataset(), split, number, field))
+        images = list(proof.images_of(options, self._source, split, number, field))
         height, width = export_graph.crop_size_of(options)
         return [np.ascontiguousarray(image[:height, :width]) for image in images]
 
@@ -169,7 +173,7 @@ class CheckpointExports:
             variant,
             options.conversion.input_type,
             facts,
-            lambda: proof.calibration_images(options, self._required_dataset(), self._reference.mean_pixel),
+            lambda: proof.calibration_images(options, self._source, self._reference.mean_pixel),
             self._conversions,
         )
 

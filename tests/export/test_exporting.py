@@ -25,6 +25,7 @@ from deeplab import eval as evaluation
 from deeplab import vis as visualization
 from deeplab.checks.checkpoint_network import network_shapes
 from deeplab.datasets import wire
+from deeplab.datasets.segmentation_dataset import DataSource
 from deeplab.errors import CheckpointError, DataError, OptionError, UserError
 from deeplab.export import proof, results, work
 from deeplab.export import speed as export_figures
@@ -174,7 +175,7 @@ def test_a_split_without_a_labeled_pixel_verifies_nothing(training, tmp_path):
     proof_options = ProofOptions(dataset_dir=str(tmp_path), verify_split='val')
     options = _options(training, tmp_path, 'frozen_graph', proof_options=proof_options)
     with pytest.raises(DataError, match="verify_split='val': no pixel of its masks has a class"):
-        proof.Verification(options, str(tmp_path / 'four.json'), None)
+        proof.Verification(options, DataSource(DatasetOptions('val', str(tmp_path), str(tmp_path / 'four.json'))), None)
 
 
 @pytest.mark.parametrize('input_type', [pytest.param('float32', marks=pytest.mark.slow), 'uint8'])
