@@ -73,7 +73,11 @@ def run(
     images = 0
     total = None if any(item.is_video for item in items) else len(items)
     bar = tqdm.tqdm(total=total, desc='predict', unit='image', disable=None)
-    writing = overlap.Background(write, _threads(), 2 * _threads(), _bytes_of, _MOST_BYTES)
+
+    def bytes_of(item: InputFile, number: int | None, prediction: Prediction) -> int:
+        return prediction.image.nbytes + prediction.labels.nbytes
+
+    writing = overlap.Background(write, _threads(), 2 * _threads(), bytes_of, _MOST_BYTES)
     with bar, writing as writer, contextlib.closing(_samples(predictor, items)) as samples:
         for batch in batches(samples, batch_size, lambda sample: sample.shape):
             bar.update(len(batch))
@@ -82,10 +86,6 @@ def run(
             images += len(batch) - len(failed)
             batch.clear()  # an image may be large, and the next one is read now
     return PredictionSummary(images, tuple(failures), time.monotonic() - started)
-
-
-def _bytes_of(item: InputFile, number: int | None, prediction: Prediction) -> int:
-    return prediction.image.nbytes + prediction.labels.nbytes
 
 
 def _predict(predictor: Predictor, batch: Sequence[_Sample], writer: _Writer, with_confidence: bool) -> list[Failure]:

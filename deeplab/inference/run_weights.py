@@ -46,9 +46,10 @@ class WeightsChoice:
     def _of(self, checkpoint: str) -> bool:
         """Chooses for one checkpoint."""
         beside = run_manifests.beside(checkpoint)
-        decay = None if beside is None else decay_of(beside[1])
+        decay = None if beside is None else run_manifests.option_of(beside[1], 'moving_average_decay')
         has_averages = bool(moving_average.held_by(checkpoint))
-        if beside is not None and decay is not None:
+        keeps_averages = isinstance(decay, float)
+        if beside is not None and keeps_averages:
             used = (
                 f'the moving averages (EMA) of the weights are used. {option(self._field, False)} selects the weights'
             )
@@ -61,16 +62,10 @@ class WeightsChoice:
                 f"'{checkpoint}' also holds moving averages of the weights (EMA), which are not used: no run.json "
                 f'beside it names their decay. Set {option(self._field, True)} to use them.',
             )
-        return decay is not None and has_averages
+        return keeps_averages and has_averages
 
     def _say(self, level: int, text: str) -> None:
         """Logs a text, unless it was the last one: several checkpoints of a folder have the same text."""
         if text != self._said:
             logging.log(level, '%s', text)
         self._said = text
-
-
-def decay_of(run: run_manifests.Run) -> float | None:
-    """Returns the decay of the moving averages that a run of a run.json keeps; None for no averages."""
-    decay = run_manifests.option_of(run, 'moving_average_decay')
-    return decay if isinstance(decay, float) else None

@@ -110,13 +110,9 @@ def activations(path: str, images: np.ndarray) -> dict[str, np.ndarray]:
             scale, zero = details['quantization']
             if np.issubdtype(values.dtype, np.floating) or scale:
                 values = values.astype(np.float32)
-                arrays[_layer(details['name'])] = (values - zero) * scale if scale else values
+                layer, *_ = details['name'].split(';')  # of operations that were merged to one: 'a;b;c'
+                arrays[layer] = (values - zero) * scale if scale else values
     return arrays
-
-
-def _layer(name: str) -> str:
-    """Returns the layer name within a fused tensor's name ('a;b;c')."""
-    return name.partition(';')[0]
 
 
 _EXAMPLE = """\

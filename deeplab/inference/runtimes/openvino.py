@@ -78,7 +78,12 @@ def load(path: str, execution: Execution) -> Iterator[Exported]:
     metadata = {}
     if model.has_rt_info(METADATA):
         metadata = export_metadata.loaded(str(model.get_rt_info(METADATA).astype(str)))
-    compiled = core.compile_model(model, 'CPU', _settings(execution))
+    settings = {
+        'INFERENCE_NUM_THREADS': execution.threads,
+        'PERFORMANCE_HINT': 'LATENCY',
+        'INFERENCE_PRECISION_HINT': _HINTS[execution.precision],
+    }
+    compiled = core.compile_model(model, 'CPU', settings)
     image = compiled.inputs[0]
     outputs = ranked(compiled)
     request = compiled.create_infer_request()
@@ -102,15 +107,6 @@ def ranked(model: Any) -> list[Any]:
 def _fixed(side: Any) -> int | None:
     """Returns a side of a tensor; None if it is known only when the model runs."""
     return None if side.is_dynamic else int(side.get_length())
-
-
-def _settings(execution: Execution) -> dict[str, Any]:
-    """Returns how the CPU computes."""
-    return {
-        'INFERENCE_NUM_THREADS': execution.threads,
-        'PERFORMANCE_HINT': 'LATENCY',
-        'INFERENCE_PRECISION_HINT': _HINTS[execution.precision],
-    }
 
 
 def precisions() -> tuple[str, ...]:
