@@ -13,7 +13,7 @@ from deeplab.errors import DataError
 from deeplab.registry import FrozenGraph, PortableNetwork
 
 IMAGES = 'images'
-_OUTPUTS = ('labels', 'probabilities')
+OUTPUTS = ('labels', 'probabilities')
 _NORMALIZED = re.compile(r'(\w+)/\1/input')  # name of the normalized image
 PREFIX = 'network/'  # of the names of layers, if the type of the images was changed
 
@@ -31,7 +31,7 @@ def beginning_at(graph: FrozenGraph, tensor: str, kind: str = 'float32') -> Froz
         tensors = tf.graph_util.import_graph_def(
             graph.graph_def, {tensor: numbers}, graph.outputs, name=PREFIX.rstrip('/')
         )
-        outputs = [tf.identity(each, name=name).name for each, name in zip(tensors, _OUTPUTS, strict=False)]
+        outputs = [tf.identity(each, name=name).name for each, name in zip(tensors, OUTPUTS, strict=False)]
     labels, *probabilities = outputs
     return graph._replace(
         graph_def=own.as_graph_def(),

@@ -52,7 +52,8 @@ class CheckpointExports:
         self._options, self._checkpoint = options, checkpoint
         self._step = checkpoints.step_of(checkpoint)
         weights = Weights(checkpoint, bool(options.use_moving_average))
-        self._reference = CheckpointRunner(options.model, weights, options.prediction, EngineOptions())
+        network = InferenceNetwork(options.model, options.prediction)
+        self._reference = CheckpointRunner(network, weights, EngineOptions())
         self._images: list[np.ndarray] = []
         self._parameters = 0
         self._conversions: dict[str, Any] = {}

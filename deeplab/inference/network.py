@@ -60,7 +60,7 @@ class InferenceNetwork:
 
     options: ModelOptions
     prediction: PredictionOptions
-    batch_size: int | None
+    batch_size: int | None = None
     with_probabilities: bool = False
     of_labels_only: bool = False
     chosen_engines: dict[EngineOptions, EngineOptions] = dataclasses.field(default_factory=dict)

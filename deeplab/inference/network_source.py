@@ -127,8 +127,7 @@ class NetworkSource:
           engine: the engine, and how it computes.
           cache_dirs: see `CheckpointRunner`.
         """
-        weights = Weights(self.path, use_moving_average)
-        return CheckpointRunner(network.options, weights, network.prediction, engine, cache_dirs)
+        return CheckpointRunner(network, Weights(self.path, use_moving_average), engine, cache_dirs)
 
     def settings(self, options: EvalOptions) -> list[tuple[str, str]]:
         """Returns how it predicts images in a report, as pairs of a label and a text."""

@@ -27,6 +27,7 @@ from deeplab.datasets.descriptor import Classes, classes_of
 from deeplab.errors import DataError, OptionError
 from deeplab.inference import any_size, image_files, model_source, opening
 from deeplab.inference.any_size import Scores
+from deeplab.inference.network import InferenceNetwork
 from deeplab.inference.network_source import unused_fields
 from deeplab.inference.prediction import Prediction
 from deeplab.inference.run_weights import WeightsChoice
@@ -166,10 +167,10 @@ class Predictor:
         network = model_source.find(path, changes, options.dataset, description)
         choice = WeightsChoice(options.use_moving_average, 'PredictorOptions.use_moving_average')
         resize = options.resize or (description.resize if description is not None else None)
+        model = dataclasses.replace(network.options, crop_size=options.crop_size)
         runner = CheckpointRunner(
-            dataclasses.replace(network.options, crop_size=options.crop_size),
+            InferenceNetwork(model, options.prediction),
             opening.Weights(network.checkpoint, choice.takes_averages(network.checkpoint)),
-            options.prediction,
             options.execution,
             [os.path.join(cache.folder(), 'engines')],
         )

@@ -16,9 +16,9 @@ from deeplab.errors import OptionError
 from deeplab.inference import exports, image_files, opening
 from deeplab.inference.network import InferenceNetwork
 from deeplab.inference.thread_bound import ThreadBound
-from deeplab.options import AUTO_ENGINE, DEFAULT_ENGINE, EngineOptions, ModelOptions, PredictionOptions, crop_sizes
+from deeplab.options import AUTO_ENGINE, DEFAULT_ENGINE, EngineOptions, crop_sizes
 from deeplab.options.rules import MOST_CLASSES
-from deeplab.registry import BACKBONES, ExportFormat, Outputs, Predict
+from deeplab.registry import ExportFormat, Outputs, Predict
 from deeplab.wording import option
 
 # Networks for images of one size each that stay open at a time; the one that was used longest ago is closed first.
@@ -162,18 +162,16 @@ class CheckpointRunner(Runner):
 
     def __init__(
         self,
-        options: ModelOptions,
+        network: InferenceNetwork,
         weights: opening.Weights,
-        prediction: PredictionOptions,
         execution: EngineOptions,
         cache_dirs: Sequence[str] = (),
     ) -> None:
         """Creates the runner; networks are built when they are first needed.
 
         Args:
-          options: the network; its crop size is that to which all images are padded, None for none.
+          network: the network; its crop size is the size to which all images are padded, None for none.
           weights: its weights.
-          prediction: scales and flips that are averaged.
           execution: the engine, and how it computes.
           cache_dirs: folders for converted networks, if they cannot be kept beside the checkpoint.
 
@@ -181,13 +179,12 @@ class CheckpointRunner(Runner):
           OptionError: The engine is not installed.
         """
         opening.check(execution)
+        options = network.options
         self.network = f'{options.model_variant} at output stride {options.output_stride}'
         self.channels, self.num_classes = options.input_channels, options.num_classes
         self.alignment, self.fixed_size = options.output_stride, options.crop_size
-        self._options, self._prediction = options, prediction
-        self._weights = weights
-        mean_pixel = BACKBONES.get(options.model_variant).normalization.mean_pixel_of(self.channels)
-        self.mean_pixel = np.array(mean_pixel, np.float32)
+        self.mean_pixel = np.array(network.mean_pixel, np.float32)
+        self._described, self._weights = network, weights
         if options.image_pooling_crop_size is not None:
             self.smallest_window = options.image_pooling_crop_size
         self._execution = execution
@@ -213,7 +210,7 @@ class CheckpointRunner(Runner):
         """Returns which network takes images of a size."""
         size = int(shape[0]), int(shape[1])
         if self._execution.engine == AUTO_ENGINE:
-            network = self._described(_Key(size, with_probabilities, self._execution), 1)
+            network = self._of_size(_Key(size, with_probabilities, self._execution), 1)
             self._execution = opening.fastest(network, self._weights, self._execution, self._cache_dirs)
         if self._execution.engine != DEFAULT_ENGINE:
             if size in self._sizes or len(self._sizes) < MOST_SIZES:
@@ -227,7 +224,7 @@ class CheckpointRunner(Runner):
                 MOST_SIZES,
                 option('ModelOptions.crop_size'),
             )
-        takes_any_size = self.fixed_size is None and self._options.image_pooling_crop_size is None
+        takes_any_size = self.fixed_size is None and self._described.options.image_pooling_crop_size is None
         return _Key(None if takes_any_size else size, with_probabilities, EngineOptions())
 
     def _network(self, key: _Key) -> ThreadBound[Predict]:
@@ -241,17 +238,17 @@ class CheckpointRunner(Runner):
                     1,
                     option('ModelOptions.crop_size'),
                 )
-            network = self._described(key, None if key.execution.engine == DEFAULT_ENGINE else 1)
+            network = self._of_size(key, None if key.execution.engine == DEFAULT_ENGINE else 1)
             # Without a reference to the runner, which could otherwise not be collected, nor the network closed with it.
             opened = opening.opened(network, self._weights, key.execution, self._cache_dirs)
             self._open[key] = ThreadBound(lambda: opened)
         self._open.move_to_end(key)
         return self._open[key]
 
-    def _described(self, key: _Key, batch_size: int | None) -> InferenceNetwork:
+    def _of_size(self, key: _Key, batch_size: int | None) -> InferenceNetwork:
         """Returns the network for images of a size."""
-        options = dataclasses.replace(self._options, crop_size=key.size)
-        return InferenceNetwork(options, self._prediction, batch_size, key.with_probabilities)
+        options = dataclasses.replace(self._described.options, crop_size=key.size)
+        return InferenceNetwork(options, self._described.prediction, batch_size, key.with_probabilities)
 
 
 def aligned_size(size: Sequence[int], alignment: int) -> Size:

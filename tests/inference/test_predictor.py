@@ -158,7 +158,7 @@ def test_a_runner_that_nobody_refers_to_releases_its_networks(monkeypatch):
 
     monkeypatch.setattr(opening, 'opened', opened)
     lost = runners.CheckpointRunner(
-        predictor_setup.MODEL, opening.Weights('none'), PredictionOptions(), EngineOptions()
+        InferenceNetwork(predictor_setup.MODEL, PredictionOptions()), opening.Weights('none'), EngineOptions()
     )
     lost.run(np.zeros((1, 33, 33, 3)), False)
     assert not released.is_set()

@@ -18,7 +18,6 @@ from deeplab.registry import ExportFormat, Parameter, PortableNetwork, register
 from deeplab.system import processors
 
 _START = re.compile(rb'\x08[\x03-\x7f]\x12[\x01-\x7f][\w.]')  # version of the format, tag and length of the producer
-_NAMES = ('labels', 'probabilities')
 _QUANTIZED = ('Conv', 'MatMul', 'Gemm', 'Add', 'Mul', 'Concat', 'Clip', 'Relu', 'GlobalAveragePool', 'ReduceMean')
 
 
@@ -50,7 +49,7 @@ def convert(network: PortableNetwork, path: str, onnx_opset: int) -> None:
 
 def _rename(model: Any, outputs: tuple[str, ...]) -> None:
     """Names input and outputs without the suffix of tensors of TensorFlow."""
-    names = dict(zip(outputs, _NAMES, strict=False)) | {model.graph.input[0].name: portable.IMAGES}
+    names = dict(zip(outputs, portable.OUTPUTS, strict=False)) | {model.graph.input[0].name: portable.IMAGES}
     for value in (*model.graph.input, *model.graph.output):
         value.name = names.get(value.name, value.name)
     for node in model.graph.node:
@@ -171,7 +170,7 @@ register(
         is_own=is_own,
         example_path='model.onnx',
         suffixes=('.onnx',),
-        tensors=('images', 'labels', 'probabilities'),
+        tensors=(portable.IMAGES, *portable.OUTPUTS),
         example=_EXAMPLE,
         parameters=(Parameter('onnx_opset', 18, 'Version of the operations of onnx.', range='[13, 23]'),),
         requires=engine.ENGINE.requires,

@@ -11,7 +11,6 @@ from deeplab.inference.runtimes import openvino as engine
 from deeplab.registry import ExportFormat, PortableNetwork, register
 
 WEIGHTS = 'model.bin'
-_NAMES = ('labels', 'probabilities')
 
 
 def convert(network: PortableNetwork, folder: str) -> None:
@@ -19,7 +18,7 @@ def convert(network: PortableNetwork, folder: str) -> None:
     os.makedirs(folder)
     model = engine.converted(portable.with_input_type(network.graph, network.input_type), folder)
     model.inputs[0].get_tensor().set_names({portable.IMAGES})
-    for output, name in zip(engine.ranked(model), _NAMES, strict=False):
+    for output, name in zip(engine.ranked(model), portable.OUTPUTS, strict=False):
         output.get_tensor().set_names({name})
     if network.variant == 'int8':
         model = _in_int8(model, network)
@@ -71,7 +70,7 @@ register(
         is_own=is_own,
         example_path='openvino',
         suffixes=('.xml',),
-        tensors=('images', 'labels', 'probabilities'),
+        tensors=(portable.IMAGES, *portable.OUTPUTS),
         example=_EXAMPLE,
         contents=(engine.MODEL, WEIGHTS),
         requires=engine.ENGINE.requires,

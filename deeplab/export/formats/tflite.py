@@ -140,7 +140,7 @@ register(
         is_own=is_own,
         example_path='model.tflite',
         suffixes=('.tflite',),
-        tensors=('images', 'labels', 'probabilities'),
+        tensors=(portable.IMAGES, *portable.OUTPUTS),
         example=_EXAMPLE,
         install=engine.ENGINE.install,
     )
