@@ -177,7 +177,7 @@ def build(
     return net, end_points
 
 
-def scaled_channels(channels: int, options: ModelOptions) -> int:
+def v2_channels(channels: int, options: ModelOptions) -> int:
     """Returns channels of MobileNetV2's table scaled by the depth multiplier.
 
     The full network keeps multiples of 8; a scaled one rounds to the nearest integer, as the published checkpoints
@@ -308,7 +308,7 @@ _register(
     'arXiv:1801.04381, table 2',
     V2,
     (4, 7, 14),
-    scaled_channels,
+    v2_channels,
     ('depth_multiplier', 'divisible_by'),
 )
 for _size, _network, _skip_layers in (('large', V3_LARGE, (4, 7, 13)), ('small', V3_SMALL, (2, 4, 9))):

@@ -69,7 +69,7 @@ def test_channels_stay_multiples_of_eight(network, variant, depth_multiplier, ex
 )
 def test_mobilenet_v2_rounds_to_integers_under_a_multiplier(depth_multiplier, divisible_by, expected):
     model_options = options('mobilenet_v2', depth_multiplier=depth_multiplier, divisible_by=divisible_by)
-    assert [mobilenets.scaled_channels(wide, model_options) for wide in (32, 16, 24)] == expected
+    assert [mobilenets.v2_channels(wide, model_options) for wide in (32, 16, 24)] == expected
 
 
 def test_divisible_by_is_for_mobilenet_v2(network):

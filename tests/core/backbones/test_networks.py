@@ -154,7 +154,7 @@ def test_predicts_batches_and_sizes_unknown_when_it_was_built(name):
 )
 def test_channels_under_a_depth_multiplier(channels, multiplier, expected):
     options = ModelOptions({'semantic': 3}, depth_multiplier=multiplier)
-    assert mobilenets.scaled_channels(channels, options) == expected
+    assert mobilenets.v2_channels(channels, options) == expected
 
 
 def _build_tiny_xception(**arguments):
