@@ -94,7 +94,9 @@ class Diagnosis:
           written: paths of the files that have been written.
         """
         data, findings, table, suggested = self.data, self.findings, self.table, self.suggestion
-        yield from split_lines(data)
+        kind = 'records' if data.source.is_records else 'files'
+        for name, facts in data.splits.items():
+            yield f'Split {name}: {counted(len(facts.images), "image")} in {kind}, {_sizes(facts)}'
         if data.is_assumed and not any(facts.counts.any() for facts in data.splits.values()):
             yield 'Classes: unknown, because no mask of ids can be read.'
         elif data.is_assumed:
@@ -127,13 +129,6 @@ class Diagnosis:
             result = 'No errors found'
         paths = f' Written to {" and ".join(written)}' if written else ''
         yield f'{result}{where} ({severity_counts(last)}).{paths}'
-
-
-def split_lines(data: Data) -> Iterator[str]:
-    """Yields a line about each split: number and sizes of its images."""
-    kind = 'records' if data.source.is_records else 'files'
-    for name, facts in data.splits.items():
-        yield f'Split {name}: {counted(len(facts.images), "image")} in {kind}, {_sizes(facts)}'
 
 
 def _facts(facts: Facts) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import numpy as np
 from PIL import Image
 
 from deeplab.checks.data_rules import HARMFUL, RULES
-from deeplab.checks.diagnosis import Diagnosis, split_lines
+from deeplab.checks.diagnosis import Diagnosis
 from deeplab.checks.findings import Data, has, severity_counts
 from deeplab.checks.inspection import ids_of, picture
 from deeplab.checks.label_rules import LABEL_WEIGHTS
@@ -42,11 +42,10 @@ def render(diagnosis: Diagnosis) -> str:
     ]
     is_relative = os.path.basename(os.path.normpath(diagnosis.name)) in ('.', '..')
     title = f'Data set {os.path.basename(os.path.abspath(diagnosis.name)) if is_relative else diagnosis.name}'
-    splits = ' '.join(f'{line}.' for line in split_lines(diagnosis.data))
     parts = {
         'head': html_page.head('doctor', title, (_FOLDER / 'style.css').read_text('utf-8')),
         'title': text(title),
-        'result': text(f'{severity_counts(diagnosis.findings)}. {splits}'),
+        'result': text(' '.join([f'{severity_counts(diagnosis.findings)}.', *_splits(diagnosis.data)])),
         'sections': ''.join(f'<li><a href="#{key}">{title}</a></li>' for key, title, body in sections if body),
         'content': ''.join(
             f'<section id="{key}" aria-labelledby="{key}-title"><h2 id="{key}-title">{title}</h2>{body}</section>\n'
@@ -55,6 +54,18 @@ def render(diagnosis: Diagnosis) -> str:
         ),
     }
     return html_page.filled((_FOLDER / 'template.html').read_text('utf-8'), parts)
+
+
+def _splits(data: Data) -> Iterator[str]:
+    """Yields a sentence about each split."""
+    for name, facts in data.splits.items():
+        sizes = [f'{height} x {width}' for (height, width), _ in facts.image_sizes.most_common()]
+        more = f' and {len(sizes) - 3} more sizes' if len(sizes) > 3 else ''
+        if sizes:
+            images = counted(len(facts.images), 'image')
+            yield f'Split {name}: {images} of {", ".join(sizes[:3])}{more} pixels (height x width).'
+        else:
+            yield f'Split {name}: no image that can be read.'
 
 
 def _findings(diagnosis: Diagnosis) -> Iterator[str]:

@@ -136,7 +136,11 @@ def repair(sample: Sample, plan: RepairPlan) -> Repaired:
     has_table = plan.table is not None and 'color_mask' in done
     ids = _with_ids(ids, plan, {} if has_table else plan.ids, done)
     _require_content(image, ids, plan)
-    return Repaired(image, mask if ids is stored else images.encode_png(ids), done)
+    if ids is not stored:
+        # An orientation that image and mask share stays; others have been applied.
+        is_shared = header.orientation == mask_header.orientation
+        mask = _png(Image.fromarray(ids), mask_header.orientation if is_shared else orientation.UPRIGHT)
+    return Repaired(image, mask, done)
 
 
 def _image(sample: Sample, done: list[str]) -> tuple[bytes, images.Header]:
@@ -162,14 +166,19 @@ def _image(sample: Sample, done: list[str]) -> tuple[bytes, images.Header]:
 def _as_png(content: bytes) -> bytes:
     """Returns an image of another format as PNG, of its own mode where PNG has that, with its EXIF orientation."""
     with Image.open(io.BytesIO(content)) as image:
-        stream = io.BytesIO()
         image.load()  # which turns a TIFF
-        metadata, turn = Image.Exif(), orientation.of_picture(image)
-        if turn != orientation.UPRIGHT:
-            metadata[ExifTags.Base.Orientation] = turn
+        turn = orientation.of_picture(image)
         kept = image if image.mode in ('1', 'L', 'P', 'RGB', 'I;16') else image.convert('RGB')
         kept.info = {key: value for key, value in kept.info.items() if key == 'transparency'}
-        kept.save(stream, 'PNG', exif=metadata)
+        return _png(kept, turn)
+
+
+def _png(image: Image.Image, turn: int) -> bytes:
+    """Returns an image as PNG, with an EXIF orientation unless it is upright."""
+    stream, metadata = io.BytesIO(), Image.Exif()
+    if turn != orientation.UPRIGHT:
+        metadata[ExifTags.Base.Orientation] = turn
+    image.save(stream, 'PNG', exif=metadata)
     return stream.getvalue()
 
 

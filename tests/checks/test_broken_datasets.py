@@ -17,7 +17,7 @@ from PIL import Image, ImageOps
 
 from deeplab.checks import edges, repaired_copy, sources, suggestion
 from deeplab.checks.data_rules import RULES
-from deeplab.datasets import example, segmentation_dataset
+from deeplab.datasets import example, orientation, segmentation_dataset
 from deeplab.errors import OptionError, OutputError
 from deeplab.files import folder_lock, writing
 from deeplab.options import DoctorOptions
@@ -262,6 +262,20 @@ def test_a_copy_keeps_the_orientation_of_images_of_other_formats(tmp_path, kind,
     upright = ImageOps.exif_transpose(copy)
     assert upright.size == mask.size and np.array_equal(mask, sample.ids)
     assert np.abs(np.asarray(upright).astype(int) - np.asarray(shown)).mean() < 9
+
+
+def test_a_copy_keeps_an_orientation_that_image_and_mask_share(tmp_path):
+    """Also if ids of the mask change, so that the mask is encoded again."""
+    made = broken_datasets.Zoo()
+    made.relabel(lambda ids: np.where(ids == 255, 255, ids + 1).astype(np.uint8))
+    sample, exif = made['train'][1], broken_datasets.dataset_files.exif(3)
+    sample.image = broken_datasets.dataset_files.with_exif(sample.image, exif)
+    mask = broken_datasets.dataset_files.png(sample.ids)
+    sample.mask = broken_datasets.dataset_files.with_exif(mask, exif)
+    result = run(made.write(tmp_path / 'data', 'files'), fix=str(tmp_path / 'copy'))
+    assert serious(result.findings) == {'ids'} and not serious(result.remaining)
+    for kind, name in (('images', 'train_1.jpg'), ('masks', 'train_1.png')):
+        assert orientation.read((tmp_path / 'copy' / kind / name).read_bytes()) == 3
 
 
 def test_names_in_records_stay_in_the_copy(tmp_path):
