@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 from deeplab.cli.links import flag_of, of
@@ -69,7 +70,7 @@ def builder_groups(kind: type, has_formats: bool) -> tuple[Group, ...]:
       has_formats: whether its files have one format that users choose, and any classes; otherwise the classes are known
         and the files may have any format.
     """
-    shared = [name for name in vars(BuilderOptions)['__dataclass_fields__'] if name != 'output_dir']
+    shared = [field.name for field in dataclasses.fields(BuilderOptions) if field.name != 'output_dir']
     files = of(kind, without=shared)
     if has_formats:
         return Group('Files', (files, _FORMATS)), _RECORDS

@@ -179,10 +179,10 @@ def _apply_description(values: Values, is_given: bool) -> None:
     if not is_given and (only_starts_from_preset or not values.given('dataset')):
         values.assume('dataset', path)
         values.notes.append(f'Flag from the folder of the records, as it is not given: --dataset={path}')
-    elif values.path('dataset') != path and (found := _differences(path, values.path('dataset'))):
+    elif values.path('dataset') != path and (differences := _differences(path, values.path('dataset'))):
         values.warnings.append(
             f'--dataset={values["dataset"]} contradicts the description beside the records, {path}: there, '
-            f'{"; ".join(found)}. --dataset is used.'
+            f'{"; ".join(differences)}. --dataset is used.'
         )
 
 

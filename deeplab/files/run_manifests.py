@@ -38,7 +38,8 @@ def _is_run(value: Any) -> bool:
         and 'command' in value
         and isinstance(value.get('first_step', 0), int)
         and isinstance(value.get('given'), dict | None)
-        and isinstance(value.get('plugins', []), list)
+        and isinstance(plugins := value.get('plugins', []), list)
+        and all(isinstance(plugin, str) for plugin in plugins)
     )
 
 

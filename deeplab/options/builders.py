@@ -11,13 +11,7 @@ from deeplab.options.fields import Options, declared
 from deeplab.options.rules import require_classes
 from deeplab.wording import option
 
-CITYSCAPES_ANNOTATIONS = ('fine', 'coarse')
-CAMVID_CLASSES = ('11', '32')
-COCO_CLASSES = ('all', 'things', 'stuff')
-COCO_MASKS = ('panoptic', 'instances')
-COCO_STUFF_CLASSES = ('171', '182')
 MAPILLARY_VERSIONS = ('v1.2', 'v2.0')
-UNLABELED = ('background', 'ignore')
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -93,7 +87,7 @@ class BuildCityscapesOptions(BuilderOptions):
         'fine',
         'fine: splits train_fine, val_fine and test_fine from gtFine; coarse: train_coarse (images of train and '
         'train_extra) and val_coarse from gtCoarse.',
-        choices=CITYSCAPES_ANNOTATIONS,
+        choices=('fine', 'coarse'),
     )
 
 
@@ -203,7 +197,7 @@ class BuildFolderOptions(BuilderOptions):
     unlabeled: str = declared(
         'background',
         'What pixels without an annotation become: the class background, or ignore to exclude them.',
-        choices=UNLABELED,
+        choices=('background', 'ignore'),
     )
     label_map: tuple[str, ...] = declared(
         (),
@@ -250,7 +244,7 @@ class BuildCamvidOptions(BuilderOptions):
     classes: str = declared(
         '11',
         '11: the usual groups of classes; 32: all classes of the masks of colors, of which Void is ignored.',
-        choices=CAMVID_CLASSES,
+        choices=('11', '32'),
     )
 
 
@@ -267,7 +261,7 @@ class BuildCocoStuffOptions(BuilderOptions):
     classes: str = declared(
         '171',
         '171: the classes that occur, with contiguous ids; 182: the ids of the pixel maps.',
-        choices=COCO_STUFF_CLASSES,
+        choices=('171', '182'),
     )
     year: int = declared(2017, 'Year in the names of files and folders.')
 
@@ -285,12 +279,12 @@ class BuildCocoOptions(BuilderOptions):
         'panoptic',
         'panoptic: from annotations/panoptic_train2017.json and the folder of that name; instances: from '
         'annotations/instances_train2017.json, with a background (polygons need pycocotools).',
-        choices=COCO_MASKS,
+        choices=('panoptic', 'instances'),
     )
     classes: str = declared(
         'all',
         'Categories that become classes, with ids in their order; for things or stuff alone, class 0 is the rest.',
-        choices=COCO_CLASSES,
+        choices=('all', 'things', 'stuff'),
     )
     year: int = declared(2017, 'Year in the names of files and folders.')
 

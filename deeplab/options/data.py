@@ -12,7 +12,6 @@ from deeplab.registry.datasets import DATASETS, Dataset
 from deeplab.wording import option
 
 IMAGE_FORMATS = ('jpg', 'jpeg', 'png', 'npy')
-IMAGE_BITS = (8, 16)
 LABEL_FORMATS = ('png',)
 
 

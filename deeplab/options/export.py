@@ -6,7 +6,7 @@ import dataclasses
 from typing import NamedTuple
 
 from deeplab.errors import OptionError
-from deeplab.options.data import IMAGE_BITS, ResizeOptions
+from deeplab.options.data import ResizeOptions
 from deeplab.options.fields import Options, declared
 from deeplab.options.inference import NAMED_CLASSES, USE_MOVING_AVERAGE, PredictionOptions
 from deeplab.options.network import ModelOptions
@@ -15,7 +15,6 @@ from deeplab.options.rules import require, require_choice
 from deeplab.registry import EXPORT_FORMATS
 from deeplab.wording import option
 
-INPUT_TYPES = ('float32', 'uint8')
 OUTPUTS = ('labels', 'probabilities')
 _SHORT_NAMES = {'frozen': 'frozen_graph'}
 _FORMATS, _PATH = 'ExportOptions.formats', 'ExportOptions.export_path'
@@ -48,7 +47,7 @@ class ConversionOptions(Options):
     input_type: str = declared(
         'float32',
         'Type of the images, 0 to 255, that tflite, onnx and openvino take.',
-        choices=INPUT_TYPES,
+        choices=('float32', 'uint8'),
     )
     outputs: str = declared(
         'labels',
@@ -184,7 +183,7 @@ class ExportOptions(OptionsWithSettings, registries=(EXPORT_FORMATS,)):
         for target in targets:
             self._check_variant(target)
         self._require(len(set(targets)) == len(targets), 'formats', 'each one may be named once only')
-        self._require(self.image_bits in IMAGE_BITS, 'image_bits', 'it must be 8 or 16')
+        self._require(self.image_bits in (8, 16), 'image_bits', 'it must be 8 or 16')
         has_size = self.model.crop_size is not None
         self.model._require(has_size, 'crop_size', 'an export needs height and width, such as 513,513')
         self._require_read_conversion()

@@ -17,7 +17,6 @@ from deeplab.wording import did_you_mean, option
 ALL_METRICS = 'all'  # instead of names of metrics
 VIS_SAVED = ('overlay', 'contours', 'confidence', 'errors', 'legend')
 SUBMISSIONS = ('voc', 'cityscapes')
-COLORMAP_TYPES = ('pascal', 'cityscapes', 'ade20k')
 DEFAULT_ENGINE = 'tensorflow'
 USE_MOVING_AVERAGE = (
     'Use the exponential moving averages (EMA) of the weights, which training with '
@@ -248,7 +247,7 @@ class VisOptions(Options):
     colormap_type: str | None = declared(
         None,
         'Color map of the classes. If not given, the colors of the data set are used.',
-        choices=COLORMAP_TYPES,
+        choices=('pascal', 'cityscapes', 'ade20k'),
         flag_default='pascal',
     )
     also_save_raw_predictions: bool = declared(False, 'Also write the class ids, as grayscale PNG files.')

@@ -9,7 +9,6 @@ from deeplab.errors import OptionError
 from deeplab.options.fields import Options, declared
 from deeplab.wording import option
 
-JOBS = ('ps', 'worker')
 _ADDRESS = re.compile(r'([^\s/:]+|\[[^\s/\]]+\]):([0-9]{1,5})')
 _LAST_PORT = 65535  # TensorFlow takes larger numbers modulo 65536
 _THIS_MACHINE = ('localhost', '127.0.0.1', '[::1]')
@@ -46,10 +45,6 @@ class CloneOptions(Options):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._require_cluster()
-
-    def _require_cluster(self) -> None:
-        """Raises `OptionError` for an incomplete or inconsistent cluster of machines."""
         last = self.num_replicas - 1
         replicas = option('CloneOptions.num_replicas', self.num_replicas)
         self._require(
@@ -88,7 +83,7 @@ class ServerOptions(Options):
 
     job_name: str = declared(
         meaning='Job of this server: ps (parameter server) holds variables, worker computes.',
-        choices=JOBS,
+        choices=('ps', 'worker'),
         flag_default='worker',
     )
     task: int = declared(meaning='Index of this server among the servers of its job, from 0.', flag_default=0)

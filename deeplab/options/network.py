@@ -13,7 +13,6 @@ from deeplab.options.rules import require
 from deeplab.registry.networks import BACKBONES, HEADS
 from deeplab.wording import option
 
-MERGE_METHODS = ('max', 'avg')
 OUTPUT_STRIDES = (4, 8, 16, 32)
 
 
@@ -186,7 +185,7 @@ class ModelOptions(OptionsWithSettings, registries=(BACKBONES, HEADS)):
     merge_method: str = declared(
         'max',
         'How the logits of several {image_pyramid} scales are merged: by their maximum or average.',
-        choices=MERGE_METHODS,
+        choices=('max', 'avg'),
     )
     prediction_with_upsampled_logits: bool = declared(
         True,

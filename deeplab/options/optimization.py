@@ -13,8 +13,6 @@ from deeplab.registry.networks import HEADS
 from deeplab.registry.optimizers import LEARNING_POLICIES, OPTIMIZERS
 from deeplab.wording import option
 
-SLOW_START_BURNIN_TYPES = ('none', 'linear')
-
 
 @dataclasses.dataclass(frozen=True)
 class LearningRateOptions(OptionsWithSettings, registries=(LEARNING_POLICIES,)):
@@ -45,7 +43,7 @@ class LearningRateOptions(OptionsWithSettings, registries=(LEARNING_POLICIES,)):
     slow_start_burnin_type: str = declared(
         'none',
         'none: the learning rate of the slow start is constant; linear: it rises to {base}.',
-        choices=SLOW_START_BURNIN_TYPES,
+        choices=('none', 'linear'),
     )
     settings: Settings = ()
 

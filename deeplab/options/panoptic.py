@@ -6,8 +6,6 @@ import dataclasses
 
 from deeplab.options.fields import Options, declared
 
-PANOPTIC_METRICS = ('pq', 'pc')
-
 
 @dataclasses.dataclass(frozen=True)
 class CocoFormatOptions(Options):
@@ -20,7 +18,7 @@ class CocoFormatOptions(Options):
     metric: str = declared(
         'pq',
         'pq: panoptic quality, with segmentation and recognition quality; pc: parsing covering.',
-        choices=PANOPTIC_METRICS,
+        choices=('pq', 'pc'),
     )
     num_categories: int = declared(201, 'Category ids are less than this.', range='(0, inf)')
     ignored_label: int = declared(

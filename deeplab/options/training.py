@@ -17,8 +17,6 @@ from deeplab.options.rules import require_seed
 from deeplab.registry import PRECISIONS
 from deeplab.wording import option
 
-ON_NAN = ('stop', 'skip')
-
 
 @dataclasses.dataclass(frozen=True)
 class RestoreOptions(Options):
@@ -191,7 +189,7 @@ class TrainOptions(Options):
         'stop',
         'What to do about a loss or gradient that is not finite. stop: training stops; skip: the batch is skipped '
         'with a warning, and training stops at the tenth in a row.',
-        choices=ON_NAN,
+        choices=('stop', 'skip'),
     )
     command: tuple[str, ...] = dataclasses.field(default=(), compare=False)
     recipe_flags: tuple[str, ...] = dataclasses.field(default=(), compare=False)
