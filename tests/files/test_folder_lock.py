@@ -145,7 +145,7 @@ PROGRAMS = {
 
 @pytest.mark.parametrize(('program', 'flag'), PROGRAMS)
 def test_a_second_run_changes_nothing_in_the_folder(tmp_path, folder, monkeypatch, program, flag):
-    monkeypatch.setattr(train_run, 'check_options', lambda options: None)
+    monkeypatch.setattr(train_run, 'check_options', lambda *given: None)
     with folder_lock.held(folder, program, flag):
         leftover = pathlib.Path(folder, 'model.ckpt-5.data-00000-of-00001')  # as of a checkpoint that is being written
         leftover.touch()
@@ -155,9 +155,9 @@ def test_a_second_run_changes_nothing_in_the_folder(tmp_path, folder, monkeypatc
 
 
 def test_only_the_first_of_several_machines_takes_the_folder(tmp_path, monkeypatch):
-    monkeypatch.setattr(train_run, 'check_options', lambda options: None)
+    monkeypatch.setattr(train_run, 'check_options', lambda *given: None)
     for name in ('_run_chief', '_run_other'):
-        monkeypatch.setattr(train_run, name, lambda options: os.listdir(options.train_logdir))
+        monkeypatch.setattr(train_run, name, lambda options, *_: os.listdir(options.train_logdir))
     data = training_setup.write_data(tmp_path / 'records')
     (tmp_path / 'log').mkdir()
     found = [
