@@ -15,7 +15,6 @@ from absl import logging
 
 from deeplab.datasets import tfrecord
 from deeplab.datasets.record_index import Columns, RecordIndex
-from deeplab.errors import DataError
 from deeplab.files import storage, writing
 
 _FORMAT = 1
@@ -55,14 +54,12 @@ def write(directory: str, split: str, index: RecordIndex) -> str:
         length=index.length.astype(np.min_scalar_type(index.length.max(initial=0))),
         checksum=index.checksum,
     )
-    try:
+    with writing.explained(path):
         if storage.is_remote(path):
             storage.write(path, content.getvalue())
         else:
             with writing.atomic_write(path, 'wb') as stream:
                 stream.write(content.getvalue())
-    except OSError as error:
-        raise DataError(f"Cannot write '{path}': {error.strerror}.") from None
     return path
 
 

@@ -85,7 +85,7 @@ def convert_file(path: str, output_dir: str) -> None:
         content = mask_sources.contents(path)
         ids = images.mask_as_gray_png(content, orientation.read(content))
     target = pathlib.Path(output_dir, f'{pathlib.Path(path).stem}.png')
-    try:
+    with writing.explained(target):
         if target.exists() and not _is_plain_mask(target.read_bytes()):
             raise DataError(
                 f"'{target}' exists and is not a single-channel mask, so it is not overwritten. Set another "
@@ -93,8 +93,6 @@ def convert_file(path: str, output_dir: str) -> None:
             )
         with writing.atomic_write(target, 'wb') as stream:
             stream.write(ids)
-    except OSError as error:
-        raise DataError(f"Cannot write '{target}': {error.strerror}.") from None
 
 
 def _is_plain_mask(content: bytes) -> bool:

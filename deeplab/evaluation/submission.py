@@ -127,17 +127,14 @@ class Submission:
             f'{self._server.folder}{name}.png': (int(self._sizes[number][0]), int(self._sizes[number][1]))
             for number, (_, name) in self._found.items()
         }
-        try:
-            with writing.atomic_path(self.path) as temporary:
-                _write_archive(temporary, self._root, sorted(expected), self._server)
-                wrong = [*self._wrong_names(), *problems(temporary, self._server, expected)]
-                if wrong:
-                    raise DataError(
-                        f"'{self.path}' is not written, because the server would refuse it: {'; '.join(wrong)}. Fix "
-                        f'the records or the data set; the pictures are in {self._root}.'
-                    )
-        except OSError as error:
-            raise DataError(f"Cannot write '{self.path}': {error.strerror or error}.") from None
+        with writing.explained(self.path), writing.atomic_path(self.path) as temporary:
+            _write_archive(temporary, self._root, sorted(expected), self._server)
+            wrong = [*self._wrong_names(), *problems(temporary, self._server, expected)]
+            if wrong:
+                raise DataError(
+                    f"'{self.path}' is not written, because the server would refuse it: {'; '.join(wrong)}. Fix "
+                    f'the records or the data set; the pictures are in {self._root}.'
+                )
         return [self.path]
 
     def report(self) -> str:

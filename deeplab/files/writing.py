@@ -13,6 +13,8 @@ import shutil
 from collections.abc import Iterator, Sequence
 from typing import IO, Any
 
+from deeplab.errors import DataError
+
 _NAME = re.compile(r'(?P<target>.+)\.(?P<pid>\d+)\.partial', re.DOTALL)
 
 
@@ -34,6 +36,15 @@ def atomic_write(path: str | os.PathLike[str], mode: str = 'w') -> Iterator[IO[A
         open(temporary, mode, encoding=None if 'b' in mode else 'utf-8') as stream,
     ):
         yield stream
+
+
+@contextlib.contextmanager
+def explained(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Converts an error of the system while a file is written to a `DataError` that names the file."""
+    try:
+        yield
+    except OSError as error:
+        raise DataError(f"Cannot write '{os.fspath(path)}': {error.strerror or error}.") from None
 
 
 @contextlib.contextmanager

@@ -10,7 +10,7 @@ import threading
 from absl import logging
 
 from deeplab.errors import DataError
-from deeplab.files import documents
+from deeplab.files import documents, writing
 
 
 class WrittenFiles:
@@ -46,15 +46,13 @@ class WrittenFiles:
           DataError: The list cannot be written.
         """
         name = os.path.relpath(path, self._folder)
-        try:
+        with writing.explained(self._path):
             stat = os.stat(path)
             line = json.dumps([name, stat.st_size, stat.st_mtime_ns]) + '\n'
             with self._lock, open(self._path, 'a', encoding='utf-8') as file:
                 file.write(line)
                 if self._known is not None:
                     self._known[name] = (stat.st_size, stat.st_mtime_ns)
-        except OSError as error:
-            raise DataError(f"Cannot write '{self._path}': {error.strerror}.") from None
 
     def is_own(self, path: str) -> bool:
         """Returns whether a file is in the list, and unchanged since it was written."""

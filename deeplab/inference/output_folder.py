@@ -148,12 +148,9 @@ class OutputFolder:
         failed = [failure._asdict() for failure in failures]
         content = {'format': FORMAT, **facts, 'images': entries, 'failed': failed}
         path = os.path.join(output_files.make_folder(self._folder), SUMMARY)
-        try:
-            with writing.atomic_write(path) as stream:
-                json.dump(content, stream, indent=1)
-                stream.write('\n')
-        except OSError as error:
-            raise DataError(f"Cannot write '{path}': {error.strerror or error}.") from None
+        with writing.explained(path), writing.atomic_write(path) as stream:
+            json.dump(content, stream, indent=1)
+            stream.write('\n')
         self._written.add(path)
         return path
 

@@ -10,7 +10,7 @@ import numpy as np
 from PIL import Image
 
 from deeplab.datasets.descriptor import Classes
-from deeplab.errors import DataError, OptionError
+from deeplab.errors import OptionError
 from deeplab.files import writing
 from deeplab.options import LEGENDS, SAVED
 from deeplab.pictures import drawing
@@ -151,14 +151,11 @@ class Prediction:
             )
         if legend is not None and (kind != 'overlay' or legend not in LEGENDS):
             raise OptionError(f"legend={legend!r} is not allowed: it is 'present' or 'all', and for overlays only.")
-        try:
-            with writing.atomic_write(path, 'wb') as stream:
-                if kind == 'probabilities':
-                    np.lib.format.write_array(stream, self.probabilities, allow_pickle=False)
-                else:
-                    stream.write(_encoded(self._picture(kind, alpha, legend), 'JPEG' if suffix in _LOSSY else 'PNG'))
-        except OSError as error:
-            raise DataError(f"Cannot write '{os.fspath(path)}': {error.strerror or error}.") from None
+        with writing.explained(path), writing.atomic_write(path, 'wb') as stream:
+            if kind == 'probabilities':
+                np.lib.format.write_array(stream, self.probabilities, allow_pickle=False)
+            else:
+                stream.write(_encoded(self._picture(kind, alpha, legend), 'JPEG' if suffix in _LOSSY else 'PNG'))
 
     def _picture(self, kind: str, alpha: float, legend: str | None) -> Image.Image:
         """Returns the picture of a kind."""

@@ -66,7 +66,7 @@ def save_image(pixels: np.ndarray, save_dir: str, filename: str, palette: np.nda
       DataError: The file cannot be written.
     """
     path = os.path.join(save_dir, f'{filename}.png')
-    try:
+    with writing.explained(path):
         content = io.BytesIO()  # if Pillow writes the file, it reports a full disk as "encoder error -2"
         picture = Image.fromarray(pixels)
         if palette is not None:
@@ -74,8 +74,6 @@ def save_image(pixels: np.ndarray, save_dir: str, filename: str, palette: np.nda
         picture.save(content, 'PNG', **_COMPRESSION)
         with writing.atomic_write(path, 'wb') as stream:
             stream.write(content.getvalue())
-    except OSError as error:
-        raise DataError(f"Cannot write '{path}': {error.strerror or error}.") from None
     return path
 
 
