@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from deeplab.errors import DataError, OptionError
+from deeplab.errors import DataError
+from deeplab.system import packages
 
 
 def require() -> None:
     """Raises `OptionError` if the packages that read videos are missing."""
-    missing = [name for name in ('imageio', 'imageio_ffmpeg') if importlib.util.find_spec(name) is None]
-    if missing:
-        raise OptionError(f"Videos need {' and '.join(missing)}. Install: pip install 'deeplab-toolkit[video]'")
+    packages.require(('imageio', 'imageio_ffmpeg'), 'A video', "'deeplab-toolkit[video]'")
 
 
 def frames(path: str) -> Iterator[np.ndarray]:
