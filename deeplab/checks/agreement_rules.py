@@ -54,15 +54,16 @@ def common_shift(facts: Facts) -> tuple[int, int] | None:
     """Returns rows and columns by which all masks of a split are to be moved; None if they lie well."""
     if not facts.shifts:
         return None
-    (factor, reach), sums = max(facts.shifts.items(), key=lambda item: item[1].images)
-    if sums.images < _FEWEST_IMAGES:
+    (factor, reach), sums = max(facts.shifts.items(), key=lambda item: int(item[1][2, 0, 0]))
+    gains, squares, images = *sums[:2], int(sums[2, 0, 0])
+    if images < _FEWEST_IMAGES:
         return None
-    gains = sums.gains / sums.images
+    gains = gains / images
     row, column = (int(place) for place in np.unravel_index(gains.argmax(), gains.shape))
     gain = float(gains[row, column])
-    variance = max(float(sums.squares[row, column]) / sums.images - gain**2, 1e-6)
+    variance = max(float(squares[row, column]) / images - gain**2, 1e-6)
     height = (gain - float(gains.mean())) / max(float(gains.std()), 1e-6)
-    is_sure = gain >= _LEAST_T * np.sqrt(variance / sums.images) and height >= _LEAST_HEIGHT
+    is_sure = gain >= _LEAST_T * np.sqrt(variance / images) and height >= _LEAST_HEIGHT
     if max(abs(row - reach), abs(column - reach)) < _LEAST_STEPS or gain < _LEAST_GAIN or not is_sure:
         return None
     return (row - reach) * factor, (column - reach) * factor

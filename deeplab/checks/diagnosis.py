@@ -57,14 +57,9 @@ class Diagnosis:
         return () if self.copy is None else self.copy.findings
 
     @property
-    def is_faulty(self) -> bool:
-        """Whether there is an error in the repaired copy if there is one, else in the data set."""
-        return has((self.copy or self).findings, HARMFUL)
-
-    @property
     def status(self) -> int:
-        """Exit status: 1 for errors."""
-        return int(self.is_faulty)
+        """Exit status: 1 for errors in the repaired copy if there is one, else in the data set."""
+        return int(has((self.copy or self).findings, HARMFUL))
 
     def as_json(self) -> dict[str, Any]:
         """Returns it as JSON values."""
@@ -124,9 +119,7 @@ class Diagnosis:
             yield from _repair_lines(self, self.repairs)
         last = (self.copy or self).findings
         where = '' if self.repairs is None else f' in {self.repairs.folder}'
-        result = 'Faults found' if self.is_faulty else 'No faults found'
-        if not self.is_faulty and has(last, WARNING):
-            result = 'No errors found'
+        result = 'Faults found' if self.status else 'No errors found' if has(last, WARNING) else 'No faults found'
         paths = f' Written to {" and ".join(written)}' if written else ''
         yield f'{result}{where} ({severity_counts(last)}).{paths}'
 
@@ -180,7 +173,7 @@ def _class_lines(data: Data, table: list[dict[str, Any]]) -> Iterator[str]:
 def _suggestion_lines(diagnosis: Diagnosis, suggested: Suggestion) -> Iterator[str]:
     """Yields the suggested command lines, with what they rest on."""
     memory = 'unknown' if suggested.free is None else f'{suggested.free / _GIB:.1f} GiB'
-    after = ' once the errors are fixed' if diagnosis.is_faulty else ''
+    after = ' once the errors are fixed' if diagnosis.status else ''
     yield f'Suggested command lines{after}: batch and crop for mobilenet_v2 and the free memory'
     yield f'({memory}), a learning rate for this batch size, an evaluation crop that holds the largest image.'
     if not (diagnosis.copy or diagnosis).data.has_description:

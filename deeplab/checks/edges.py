@@ -12,17 +12,13 @@ import numpy as np
 
 from deeplab.datasets.orientation import turned_pixels
 
-SIDE = 320  # longest side at which edges are compared
-RANGE = 16  # largest shift, in pixels of that size
+_SIDE = 320  # longest side at which edges are compared
+_RANGE = 16  # largest shift, in pixels of that size
 _MARGIN = 6  # the largest shift is this part of the shorter side
 _FEWEST = 40  # border pixels that show something
 _NEAR = 3  # shifts this close to the best one belong to its peak
 _SURE = 3.0  # standard deviations by which one of two orientations fits better
 _STRONGEST = 95  # percentile of the edges above which all count alike
-
-# EXIF orientations by which a mask is turned for a comparison; those from 5 on need a square.
-TURNS = (2, 3, 4)
-_SQUARE_TURNS = (5, 6, 7, 8)
 
 
 class Agreement(NamedTuple):
@@ -51,24 +47,24 @@ class Agreement(NamedTuple):
 
 def factor_of(height: int, width: int) -> int:
     """Returns by how much sides are divided before edges are compared."""
-    return max(-(-max(height, width) // SIDE), 1)
+    return max(-(-max(height, width) // _SIDE), 1)
 
 
-def compare(gray: np.ndarray, ids: np.ndarray, factor: int) -> tuple[Agreement, np.ndarray] | None:
+def compare(gray: np.ndarray, ids: np.ndarray) -> tuple[Agreement, np.ndarray] | None:
     """Compares edges and borders.
 
     Args:
-      gray: [h // factor, w // factor] float32, the image made smaller by averaging.
+      gray: [h // factor, w // factor] float32, the image made smaller by averaging; see `factor_of`.
       ids: [h, w] uint8, its mask.
-      factor: `factor_of` the mask's size.
 
     Returns:
       The agreement as they lie, and for each shift in steps of `factor` pixels: [2 * r + 1, 2 * r + 1] float32, in
       the middle without a shift. None where image or mask have too few edges.
     """
+    factor = factor_of(*ids.shape)
     borders = _borders(ids, factor)
     height, width = min(gray.shape[0], borders.shape[0]), min(gray.shape[1], borders.shape[1])
-    reach = min(RANGE, min(height, width) // _MARGIN)
+    reach = min(_RANGE, min(height, width) // _MARGIN)
     if reach < 2:
         return None
     strength = _edges(gray[:height, :width])
@@ -82,14 +78,13 @@ def compare(gray: np.ndarray, ids: np.ndarray, factor: int) -> tuple[Agreement, 
     return _summary(scores, strength, inner, factor), scores
 
 
-def fits_displayed(gray: np.ndarray, ids: np.ndarray, value: int, factor: int) -> bool | None:
+def fits_displayed(gray: np.ndarray, ids: np.ndarray, value: int) -> bool | None:
     """Returns whether a mask fits an image as viewers display it, rather than its stored pixels.
 
     Args:
-      gray: the stored pixels, made smaller by `factor`.
+      gray: the stored pixels, as for `compare`.
       ids: the mask, of the size of the stored pixels.
       value: EXIF orientation of the image.
-      factor: `factor_of` the mask's size.
 
     Returns:
       None where the edges do not show it.
@@ -98,7 +93,7 @@ def fits_displayed(gray: np.ndarray, ids: np.ndarray, value: int, factor: int) -
     turned = turned_pixels(ids, back)
     if turned.shape != ids.shape:
         return None
-    stored, displayed = compare(gray, ids, factor), compare(gray, turned, factor)
+    stored, displayed = compare(gray, ids), compare(gray, turned)
     if stored is None or displayed is None:
         return None
     one, other = stored[0], displayed[0]
@@ -152,10 +147,9 @@ def _summary(scores: np.ndarray, strength: np.ndarray, borders: np.ndarray, fact
     rows, columns = np.ogrid[: len(scores), : len(scores)]
     far = np.maximum(abs(rows - row), abs(columns - column)) > _NEAR
     others = scores[far] if far.any() else scores.reshape(-1)
-    is_square = borders.shape[0] == borders.shape[1]
     turned = {
         turn: float((turned_pixels(borders, turn) * strength).sum() / borders.sum())
-        for turn in (*TURNS, *(_SQUARE_TURNS if is_square else ()))
+        for turn in range(2, 9 if borders.shape[0] == borders.shape[1] else 5)  # orientations from 5 on need a square
     }
     turn = max(turned, key=lambda key: turned[key])
     return Agreement(

@@ -56,20 +56,6 @@ class ImageSummary(NamedTuple):
     size: tuple[int, int]
 
 
-class ShiftSums(NamedTuple):
-    """Sums over images of how much each shift raises the agreement of edges and borders.
-
-    Attributes:
-      gains: sum of the agreement above the agreement without a shift.
-      squares: sum of the squares of the gains.
-      images: number of images.
-    """
-
-    gains: np.ndarray
-    squares: np.ndarray
-    images: int
-
-
 def _integers() -> array.array[int]:
     return array.array('q')
 
@@ -99,7 +85,8 @@ class Facts:
       thin: [256] pixels in parts narrower than the output stride.
       between: [256] pixels with an id between the ids of opposite neighbors.
       images: the images that can be read, also without a mask.
-      shifts: gains of shifts, by the pixels of a step and the number of steps in each direction.
+      shifts: [3, n, n] by the pixels of a step and the number of steps in each direction: how much each shift raises
+        the agreement of edges and borders, summed over images, the sum of the squares, and the number of images.
     """
 
     samples: int = 0
@@ -116,7 +103,7 @@ class Facts:
     thin: np.ndarray = dataclasses.field(default_factory=_ids)
     between: np.ndarray = dataclasses.field(default_factory=_ids)
     images: list[ImageSummary] = dataclasses.field(default_factory=list)
-    shifts: dict[tuple[int, int], ShiftSums] = dataclasses.field(default_factory=dict)
+    shifts: dict[tuple[int, int], np.ndarray] = dataclasses.field(default_factory=dict)
 
     def note(self, rule: str, text: str, number: int | None = None) -> None:
         """Adds a case of a problem."""
@@ -131,29 +118,19 @@ class Facts:
         """Adds the agreement of an image for each shift, as from `edges.compare`."""
         reach = len(scores) // 2
         gains = scores - scores[reach, reach]
-        self._add_sums((step, reach), ShiftSums(gains, gains**2, 1))
-
-    def _add_sums(self, key: tuple[int, int], sums: ShiftSums) -> None:
-        if (mine := self.shifts.get(key)) is not None:
-            sums = ShiftSums(mine.gains + sums.gains, mine.squares + sums.squares, mine.images + sums.images)
-        self.shifts[key] = sums
+        sums = np.stack([gains, gains**2, np.ones_like(gains)])
+        self.shifts[step, reach] = self.shifts.get((step, reach), 0) + sums
 
     def add(self, other: Facts) -> None:
         """Adds the facts about other samples, which follow."""
-        self.samples += other.samples
-        self.records += other.records
-        self.sizes += other.sizes
-        self.sums += other.sums
-        self.oriented += other.oriented
-        self.problems += other.problems
-        self.colors += other.colors
-        self.images += other.images
-        for name in ('counts', 'pixels_beside', 'images_with', 'thin', 'between'):
-            getattr(self, name)[:] += getattr(other, name)
+        for name in (field.name for field in dataclasses.fields(self) if field.name not in ('cases', 'shifts')):
+            total = getattr(self, name)
+            total += getattr(other, name)
+            setattr(self, name, total)
         for rule, cases in other.cases.items():
             self._keep(rule, cases)
         for key, sums in other.shifts.items():
-            self._add_sums(key, sums)
+            self.shifts[key] = self.shifts.get(key, 0) + sums
 
     @property
     def image_sizes(self) -> collections.Counter[tuple[int, int]]:

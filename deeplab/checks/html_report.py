@@ -171,7 +171,7 @@ def _commands(diagnosis: Diagnosis) -> Iterator[str]:
     if diagnosis.repair_line:
         yield f'<p>To write a repaired copy:</p>{_command(diagnosis.repair_line)}'
     if diagnosis.suggestion is not None:
-        yield f'<p>To train and evaluate{", once the errors are fixed" if diagnosis.is_faulty else ""}:</p>'
+        yield f'<p>To train and evaluate{", once the errors are fixed" if diagnosis.status else ""}:</p>'
         yield from map(_command, diagnosis.suggestion.lines)
 
 

@@ -275,9 +275,9 @@ class _SampleInspection:
             if np.ptp(gray) <= FLAT and len(np.unique(ids)) > 1:
                 self._note('blank', sample.name)
             label_cells = cells(np.asarray(small.resize((GRID, GRID), Image.Resampling.BOX)), ids)
-            factor, float_gray = edges.factor_of(*header.size), gray.astype(np.float32)
+            float_gray = gray.astype(np.float32)
             if header.orientation != mask_orientation:
-                displayed = edges.fits_displayed(float_gray, ids, header.orientation, factor)
+                displayed = edges.fits_displayed(float_gray, ids, header.orientation)
                 fits = {
                     None: 'do not show which pixels',
                     True: 'fit the displayed pixels',
@@ -285,9 +285,9 @@ class _SampleInspection:
                 }
                 text = f'EXIF orientation {header.orientation}, its mask {mask_orientation}'
                 self._note('oriented', f'{sample.name}: {text}; the edges {fits[displayed]}')
-            elif compared := edges.compare(float_gray, ids, factor):
+            elif compared := edges.compare(float_gray, ids):
                 agreement, scores = compared
-                self._facts.add_shifts(factor, scores)
+                self._facts.add_shifts(agreement.step, scores)
         digests = digest(sample.image), b'' if sample.mask is None else digest(sample.mask)
         self._facts.images.append(
             ImageSummary(

@@ -135,7 +135,7 @@ def write(data: Data, options: DoctorOptions, folder: str) -> Repairs:
             if not any(repairs.splits.values()):
                 raise DataError(_nothing(repairs))
             copy.write_lists(_options(options))
-            if (described := _description(data, options, plan)) is not None:
+            if (described := _description(data, options)) is not None:
                 name = os.path.basename(os.path.abspath(folder))
                 kept = [key for key in (*_FOLDERS, _LISTS) if os.path.isdir(os.path.join(temporary, key))]
                 described = dataclasses.replace(described, name=name, splits={})
@@ -147,9 +147,9 @@ def write(data: Data, options: DoctorOptions, folder: str) -> Repairs:
     return repairs
 
 
-def _description(data: Data, options: DoctorOptions, plan: sample_repair.RepairPlan) -> DatasetDescriptor | None:
+def _description(data: Data, options: DoctorOptions) -> DatasetDescriptor | None:
     """Returns the classes that are given, or the classes of the table of colors; None if they are only assumed."""
-    described, table = data.descriptor, plan.table
+    described, table = data.descriptor, data.table
     if options.colors is None or table is None or described.class_names is not None:
         return None if data.is_assumed else described
     ids = [entry.class_id for entry in table.entries if entry.class_id != described.ignore_label]

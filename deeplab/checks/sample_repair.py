@@ -29,19 +29,15 @@ class RepairPlan:
     """The changes that follow from all samples together.
 
     Attributes:
-      ignore_label: id of the pixels that are excluded.
+      data: the data set.
       ids: new id and rule by wrong id.
-      table: meaning of the colors of masks; None if unknown.
       allowed: ids that are kept, others get the ignore label; None to keep every id.
-      in_records: whether palettes are taken as gray levels, as in records; else builders take the indices.
       dropped: rule by split and number of the samples that are left out.
     """
 
-    ignore_label: int
+    data: Data
     ids: Mapping[int, tuple[int, str]]
-    table: ColorTable | None
     allowed: MaskIds | None
-    in_records: bool
     dropped: Mapping[tuple[str, int], str]
 
 
@@ -49,14 +45,8 @@ def make_plan(data: Data, options: DoctorOptions) -> RepairPlan:
     """Decides what to change."""
     descriptor = data.descriptor
     allowed = MaskIds(descriptor.num_classes, descriptor.ignore_label)
-    return RepairPlan(
-        descriptor.ignore_label,
-        _correct_ids(data),
-        data.table,
-        allowed if options.ignore_other_ids and not data.is_assumed else None,
-        data.source.is_records,
-        _dropped(data),
-    )
+    ignores_others = options.ignore_other_ids and not data.is_assumed
+    return RepairPlan(data, _correct_ids(data), allowed if ignores_others else None, _dropped(data))
 
 
 def _correct_ids(data: Data) -> dict[int, tuple[int, str]]:
@@ -124,7 +114,7 @@ def repair(sample: Sample, plan: RepairPlan) -> Repaired:
     """
     done = ['misnamed'] * bool(sample.misnamed_mask) + ['same_name'] * bool(sample.other_images)
     image, header = _image(sample, done)
-    mask = _mask(sample, plan, done)
+    mask = _mask(sample, plan.data, done)
     mask_header = images.read_mask(mask)
     stored = ids = ids_of(mask)
     decision = orientation.decide(header.size, header.orientation, mask_header.size, mask_header.orientation)
@@ -133,9 +123,9 @@ def repair(sample: Sample, plan: RepairPlan) -> Repaired:
     elif header.orientation != mask_header.orientation:
         image, ids = _upright(image, ids, header, mask_header, decision, done)
     # Wrong ids follow from masks without colors, so they say nothing about ids that the table gives.
-    has_table = plan.table is not None and 'color_mask' in done
+    has_table = plan.data.table is not None and 'color_mask' in done
     ids = _with_ids(ids, plan, {} if has_table else plan.ids, done)
-    _require_content(image, ids, plan)
+    _require_content(image, ids, plan.data.descriptor.ignore_label)
     if ids is not stored:
         # An orientation that image and mask share stays; others have been applied.
         is_shared = header.orientation == mask_header.orientation
@@ -182,7 +172,7 @@ def _png(image: Image.Image, turn: int) -> bytes:
     return stream.getvalue()
 
 
-def _mask(sample: Sample, plan: RepairPlan, done: list[str]) -> bytes:
+def _mask(sample: Sample, data: Data, done: list[str]) -> bytes:
     """Returns the mask as a PNG of one channel with 8 bits, or with a palette."""
     content = sample.mask
     if content is None:
@@ -198,32 +188,33 @@ def _mask(sample: Sample, plan: RepairPlan, done: list[str]) -> bytes:
         raise LeftOutError('corrupt', f'the mask: {error}') from None
     if mask.channels > 1:
         done.append('color_mask')
-        return _without_colors(content, plan)
-    if plan.table is not None and plan.table.is_for(mask):
+        return _without_colors(content, data.table)
+    if data.table is not None and data.table.is_for(mask):
         done.append('color_mask')
         try:
-            return plan.table.as_ids(content)
+            return data.table.as_ids(content)
         except DataError as error:
             raise LeftOutError('color_mask', f'the mask: {error}') from None
     try:
         gray = images.mask_as_gray_png(content, mask.orientation if mask.is_palette or mask.counts is None else 1, mask)
     except DataError as error:
         raise LeftOutError('large_ids', f'the mask: {error}') from None
-    if (mask.is_palette and plan.in_records) or mask.counts is None:
+    # In records, a palette is taken as gray levels; builders take the indices.
+    if (mask.is_palette and data.source.is_records) or mask.counts is None:
         done.append('palette' if mask.is_palette else 'sixteen_bit_mask')
         return gray
     return content
 
 
-def _without_colors(content: bytes, plan: RepairPlan) -> bytes:
+def _without_colors(content: bytes, table: ColorTable | None) -> bytes:
     """Returns the ids of a mask of several channels: one of equal channels, or what the color table says."""
     with Image.open(io.BytesIO(content)) as image:
         bands = [np.asarray(band) for band in image.split()]
     first, *others = bands[: 3 if len(bands) >= 3 else 1]  # without alpha
     reason = 'the meaning of the colors of the mask is unknown'
-    if plan.table is not None and others:
+    if table is not None and others:
         try:
-            return plan.table.as_ids(content)
+            return table.as_ids(content)
         except DataError as error:
             reason = f'the mask: {error}'
     if not all(np.array_equal(first, band) for band in others):
@@ -256,8 +247,7 @@ def _upright(
     """Returns image and ids upright where it is known which of them are rotated; else as they are."""
     is_turned = header.size != mask_header.size
     if not is_turned and mask_header.orientation == orientation.UPRIGHT:
-        factor = edges.factor_of(*header.size)
-        displayed = edges.fits_displayed(gray_picture(image, header), ids, header.orientation, factor)
+        displayed = edges.fits_displayed(gray_picture(image, header), ids, header.orientation)
         if displayed is None:
             return image, ids
         decision = orientation.Decision(displayed, False, True)
@@ -282,7 +272,7 @@ def _with_ids(ids: np.ndarray, plan: RepairPlan, new_ids: Mapping[int, tuple[int
     if plan.allowed is not None:
         outside = plan.allowed.outside(np.bincount(table, minlength=256))
         for wrong in np.flatnonzero(np.isin(table, outside)).tolist():
-            table[wrong] = plan.ignore_label
+            table[wrong] = plan.data.descriptor.ignore_label
             rules[wrong] = 'ids'
     present = set(np.unique(ids).tolist())
     changed = sorted({rules[wrong] for wrong in present & rules.keys()})
@@ -290,9 +280,9 @@ def _with_ids(ids: np.ndarray, plan: RepairPlan, new_ids: Mapping[int, tuple[int
     return table[ids] if changed else ids
 
 
-def _require_content(image: bytes, ids: np.ndarray, plan: RepairPlan) -> None:
+def _require_content(image: bytes, ids: np.ndarray, ignore_label: int) -> None:
     """Raises `LeftOutError` for a mask without a label, and for an image that shows nothing."""
-    if (ids == plan.ignore_label).all():
+    if (ids == ignore_label).all():
         raise LeftOutError('all_ignored', 'every pixel of the mask is ignored')
     if np.ptp(gray_picture(image, images.read_header(image))) <= FLAT and len(np.unique(ids)) > 1:
         raise LeftOutError('blank', 'the image shows one color')

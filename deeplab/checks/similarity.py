@@ -74,20 +74,17 @@ def alike_in_order(thumbnails: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def _described(thumbnails: Sequence[np.ndarray]) -> Iterator[tuple[int, np.ndarray]]:
-    """Yields blocks of thumbnails: the position of the first one, and the descriptions."""
+    """Yields the position of the first of each block of thumbnails, and their gradients.
+
+    Gradients have length 1, or 0 for flat thumbnails: [n, 544] float32.
+    """
     for low in range(0, len(thumbnails), _BLOCK):
-        yield low, _descriptions(thumbnails[low : low + _BLOCK])
-
-
-def _descriptions(thumbnails: Sequence[np.ndarray]) -> np.ndarray:
-    """Returns the gradients of thumbnails with length 1, or 0 for those that are flat: [n, 544] float32."""
-    pixels = np.stack(thumbnails).astype(np.float32)
-    across, down = np.diff(pixels, axis=2), np.diff(pixels, axis=1)
-    gradients = np.concatenate([across.reshape(len(pixels), -1), down.reshape(len(pixels), -1)], axis=1)
-    lengths = np.linalg.norm(gradients, axis=1, keepdims=True)
-    is_flat = lengths < _FLATTEST * np.sqrt(gradients.shape[1])
-    described: np.ndarray = np.where(is_flat, 0, gradients / np.maximum(lengths, 1e-6))
-    return described
+        pixels = np.stack(thumbnails[low : low + _BLOCK]).astype(np.float32)
+        across, down = np.diff(pixels, axis=2), np.diff(pixels, axis=1)
+        gradients = np.concatenate([across.reshape(len(pixels), -1), down.reshape(len(pixels), -1)], axis=1)
+        lengths = np.linalg.norm(gradients, axis=1, keepdims=True)
+        is_flat = lengths < _FLATTEST * np.sqrt(gradients.shape[1])
+        yield low, np.where(is_flat, 0, gradients / np.maximum(lengths, 1e-6))
 
 
 def shared_neighbors(

@@ -35,7 +35,6 @@ from deeplab.checks import (
 )
 from deeplab.checks.data_rules import SEVERITIES
 from deeplab.checks.diagnosis import Diagnosis
-from deeplab.checks.facts import Facts
 from deeplab.checks.findings import Data, Finding
 from deeplab.checks.inspection import Criteria
 from deeplab.checks.repaired_copy import Repairs
@@ -159,7 +158,8 @@ def examine(options: DoctorOptions) -> Data:
     if train not in splits and len(splits) == 1:
         train = next(iter(splits))
     if described is None or options.num_classes is not None:
-        classes = num_classes or max((_largest_class(facts, ignore_label) for facts in splits.values()), default=1) + 1
+        present = {i for facts in splits.values() for i in np.flatnonzero(facts.counts).tolist()} - {ignore_label}
+        classes = num_classes or max(present | {1}) + 1
         described = DatasetDescriptor(options.data, classes, ignore_label)
     described = dataclasses.replace(described, ignore_label=ignore_label)
     has_description = name is not None or not source.is_records
@@ -189,11 +189,6 @@ def _chosen(wanted: str, splits: Collection[str]) -> str:
     """Returns the split that an option names: if there is none, the only one of a similar name, such as train_fine."""
     similar = [name for name in splits if folder_splits.usual_split(name) == wanted or name.startswith(f'{wanted}_')]
     return similar[0] if wanted not in splits and len(similar) == 1 else wanted
-
-
-def _largest_class(facts: Facts, ignore_label: int) -> int:
-    """Returns the largest id that is not ignored, at least 1."""
-    return max([1, *(int(i) for i in np.flatnonzero(facts.counts) if i != ignore_label)])
 
 
 def find(data: Data) -> tuple[Finding, ...]:

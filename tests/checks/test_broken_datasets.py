@@ -337,12 +337,13 @@ def test_partners_by_name(stems, masks, found):
 def test_edges_show_where_a_mask_belongs():
     image, ids = broken_datasets.scene(3)
     gray = image.mean(axis=2).astype('float32')
-    good, _ = edges.compare(gray, ids, 1)
+    good, _ = edges.compare(gray, ids)
     assert good.shift == (0, 0) and good.here == good.best > good.turned
-    moved, _ = edges.compare(gray, np.roll(ids, (3, -5), (0, 1)), 1)
+    moved, _ = edges.compare(gray, np.roll(ids, (3, -5), (0, 1)))
     assert moved.shift == (-3, 5) and moved.best == pytest.approx(good.best, abs=0.2) and moved.here < moved.best
-    mirrored, _ = edges.compare(gray, ids[:, ::-1], 1)
+    mirrored, _ = edges.compare(gray, ids[:, ::-1])
     assert mirrored.turn == 2 and mirrored.turned == pytest.approx(good.here, abs=0.1)
-    assert edges.compare(gray * 0, ids, 1) is None and edges.compare(gray, ids * 0, 1) is None
-    half = gray.reshape(32, 2, 48, 2).mean(axis=(1, 3))
-    assert edges.compare(half, np.roll(ids, 8, 0), 2)[0].shift == (-8, 0)
+    assert edges.compare(gray * 0, ids) is None and edges.compare(gray, ids * 0) is None
+    large = np.kron(ids, np.ones((4, 4), np.uint8))
+    assert edges.factor_of(*large.shape) == 2
+    assert edges.compare(np.kron(gray, np.ones((2, 2), np.float32)), np.roll(large, 8, 0))[0].shift == (-8, 0)
