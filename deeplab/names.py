@@ -5,6 +5,7 @@ The name in a record can be any text: with control characters, line breaks, thou
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import shlex
@@ -98,14 +99,8 @@ def _text(name: str | bytes) -> str:
 
 def _start(parts: list[str], longest: int) -> list[str]:
     """Returns the longest prefix of `parts` with at most `longest` characters in total."""
-    kept: list[str] = []
-    length = 0
-    for part in parts:
-        length += len(part)
-        if length > longest:
-            break
-        kept.append(part)
-    return kept
+    lengths = itertools.accumulate(map(len, parts))
+    return [part for part, length in zip(parts, lengths, strict=True) if length <= longest]
 
 
 def counted(number: int, noun: str) -> str:
@@ -119,7 +114,12 @@ def listed(texts: Sequence[str], most: int = 8) -> str:
 
 
 def agreeing(number: int, phrase: str) -> str:
-    """Returns a phrase that begins with a verb in plural as it is said of so many things: 'has' or 'have a mask'."""
+    """Returns a phrase with its verb in the form for `number` things: 'has a mask' or 'have a mask'.
+
+    Args:
+      number: number of things.
+      phrase: the phrase in plural; begins with the verb.
+    """
     verb, space, rest = phrase.partition(' ')
     return f'{_OF_ONE.get(verb, verb)}{space}{rest}' if number == 1 else phrase
 

@@ -1,4 +1,4 @@
-"""Description files beside records, with which the folder of the records alone is enough to use them.
+"""Description files beside records, so that programs need no more than the folder of the records.
 
 Builders write YAML with a JSON value after each key. JSON files and all other YAML files
 are read, too.

@@ -1,4 +1,4 @@
-"""Index files beside shards, with which a split of a million records opens without reading its shards.
+"""Index files beside shards, so that a split of a million records opens without reading its shards.
 
 `index_SPLIT.npz` has the lengths and checksums of all records. It is used for a shard if size and time of modification
 have not changed since, and if the last record is where the index says.

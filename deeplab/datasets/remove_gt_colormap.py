@@ -23,7 +23,7 @@ import tqdm
 
 from deeplab.datasets import build_data, folders, images, mask_sources, orientation, pairs
 from deeplab.errors import DataError
-from deeplab.files import folder_lock, writing
+from deeplab.files import folder_lock, output_files, writing
 from deeplab.options import RemoveColormapOptions
 from deeplab.wording import option
 
@@ -60,11 +60,7 @@ def run(options: RemoveColormapOptions) -> dict[str, Any]:
 
 def _convert_all(paths: list[str], options: RemoveColormapOptions) -> None:
     """Converts the files in threads."""
-    try:
-        os.makedirs(options.output_dir, exist_ok=True)
-    except OSError as error:
-        raise DataError(f"Cannot create the folder '{options.output_dir}': {error.strerror}.") from None
-    writing.remove_leftovers(options.output_dir, r'.+\.png')
+    writing.remove_leftovers(output_files.make_folder(options.output_dir), r'.+\.png')
     convert = functools.partial(convert_file, output_dir=options.output_dir)
     with contextlib.closing(build_data.in_order(convert, paths, options.num_workers)) as done:
         for _ in tqdm.tqdm(done, 'masks', len(paths), leave=False, disable=None):

@@ -31,13 +31,12 @@ import tqdm
 from absl import logging
 
 from deeplab import names
-from deeplab.errors import DataError, OutputError
+from deeplab.errors import DataError
 from deeplab.evaluation import coco_panoptic, panoptic
 from deeplab.evaluation.coco_panoptic import Annotation, Annotations
-from deeplab.files import writing
+from deeplab.files import output_files, writing
 from deeplab.options import CocoFormatOptions
 from deeplab.system import processors
-from deeplab.wording import option
 
 _PARTS_OF_A_WORKER = 8  # so that none waits long for the others
 
@@ -89,7 +88,7 @@ def run(options: CocoFormatOptions) -> CocoFormatResult:
 
 
 def _warn_of_unknown_categories(truth: Annotations) -> None:
-    """Warns of categories of which the file does not say whether they are things."""
+    """Warns of categories that the file does not describe as things or stuff."""
     used = {category for annotation in truth.images.values() for category in annotation.categories}
     unknown = sorted(used - truth.is_thing.keys())
     if unknown:
@@ -180,9 +179,8 @@ def _write(result: CocoFormatResult, truth: Annotations, options: CocoFormatOpti
         'options': dataclasses.asdict(options),
     }
     path = options.results_json_file or ''
-    try:
-        with writing.atomic_write(path) as stream:
-            json.dump(content, stream, indent=1)
-    except OSError as error:
-        setting = option('CocoFormatOptions.results_json_file', path)
-        raise OutputError(f'{setting} cannot be written ({error.strerror}).', result.report) from error
+    with (
+        output_files.writing_to(path, 'CocoFormatOptions.results_json_file', result.report),
+        writing.atomic_write(path) as stream,
+    ):
+        json.dump(content, stream, indent=1)

@@ -35,10 +35,10 @@ class Server(NamedTuple):
 
     Attributes:
       archive: name of the file.
-      folder: of the pictures in the archive.
+      folder: folder of the pictures in the archive.
       ids: the ids that it evaluates.
       names: matches names of images; the group `image` is what the server identifies an image by.
-      example: of a name.
+      example: example of a name.
       has_palette: whether pictures are indices of the palette of VOC; otherwise they are gray.
       dataset: data set with these ids.
     """
@@ -82,7 +82,7 @@ class Submission:
     """Writes the pictures of a split as a server asks for them, and then their archive; see `further_pictures.Extra`.
 
     Attributes:
-      path: of the archive.
+      path: path of the archive.
     """
 
     def __init__(self, server: str, folder: str, descriptor: DatasetDescriptor, sizes: np.ndarray) -> None:
@@ -90,8 +90,8 @@ class Submission:
 
         Args:
           server: one of `SERVERS`.
-          folder: for the archive, and for a folder with its content.
-          descriptor: of the data set.
+          folder: folder for the archive, and for a folder with its content.
+          descriptor: descriptor of the data set.
           sizes: [n, 2], height and width of each image of the split.
         """
         self._server = SERVERS[server]
@@ -102,7 +102,7 @@ class Submission:
         self._palette = bit_shift_palette(256) if self._server.has_palette else None
         self._sizes = sizes
         self._lock = threading.Lock()
-        self._found: dict[int, tuple[str, str]] = {}  # name of the image and of the file
+        self._written: dict[int, tuple[str, str]] = {}  # name of the image and of the file
 
     def write(self, shown: Shown) -> list[str]:
         """Writes the picture of an image; returns its path.
@@ -113,7 +113,7 @@ class Submission:
         output_files.make_folder(self._pictures)
         path = save_annotation.save_image(self._ids[shown.ids], self._pictures, shown.name, self._palette)
         with self._lock:
-            self._found[shown.number] = (names.file_name(shown.image_name)[0], shown.name)
+            self._written[shown.number] = (names.file_name(shown.image_name)[0], shown.name)
         return [path]
 
     def finish(self) -> list[str]:
@@ -125,7 +125,7 @@ class Submission:
         writing.remove_leftovers(os.path.dirname(self.path), re.escape(self._server.archive))
         expected = {
             f'{self._server.folder}{name}.png': (int(self._sizes[number][0]), int(self._sizes[number][1]))
-            for number, (_, name) in self._found.items()
+            for number, (_, name) in self._written.items()
         }
         with writing.explained(self.path), writing.atomic_path(self.path) as temporary:
             _write_archive(temporary, self._root, sorted(expected), self._server)
@@ -143,7 +143,7 @@ class Submission:
 
     def _wrong_names(self) -> list[str]:
         """Returns what is wrong with the names of the images, and with their number."""
-        pictures = [self._found[number][0] for number in sorted(self._found)]
+        pictures = [self._written[number][0] for number in sorted(self._written)]
         missing = len(self._sizes) - len(pictures)
         return [
             *(
@@ -155,11 +155,11 @@ class Submission:
         ]
 
 
-def _wrong_names(found: Sequence[str], server: Server) -> list[str]:
+def _wrong_names(image_names: Sequence[str], server: Server) -> list[str]:
     """Returns what a server would find wrong in the names of all images; nothing if they are good."""
-    matches = {name: server.names.fullmatch(name) for name in found}
+    matches = {name: server.names.fullmatch(name) for name in image_names}
     unknown = [names.shown(name) for name, match in matches.items() if match is None]
-    keys = collections.Counter(match['image'] if (match := matches[name]) else name for name in found)
+    keys = collections.Counter(match['image'] if (match := matches[name]) else name for name in image_names)
     twice = [names.shown(key) for key, count in keys.items() if count > 1]
     wrong = [f'names that are not like {server.example}: {_listed(unknown)}'] if unknown else []
     return wrong + ([f'several images of one name: {_listed(twice)}'] if twice else [])
@@ -172,7 +172,7 @@ def check(
 
     Args:
       server: one of `SERVERS`.
-      descriptor: of the data set.
+      descriptor: descriptor of the data set.
       split: its name.
       image_names: names of the images in its valid records.
       unreadable: records that are skipped, one line each.
@@ -216,7 +216,7 @@ def problems(path: str, server: Server, expected: Mapping[str, Size]) -> list[st
     """Returns what a server would find wrong in an archive; nothing if it is good.
 
     Args:
-      path: of the archive.
+      path: path of the archive.
       server: what is asked for.
       expected: height and width of each picture, by its name in the archive.
     """
@@ -264,7 +264,7 @@ def _listed(cases: Sequence[object]) -> str:
 
 
 def _write_archive(path: str, root: str, pictures: Iterable[str], server: Server) -> None:
-    """Writes an archive of the given pictures below `root`; those that do not exist are left out."""
+    """Writes an archive of the given pictures below `root`, without missing ones."""
     existing = [name for name in pictures if os.path.isfile(os.path.join(root, name))]
     if server.archive.endswith('.zip'):
         with zipfile.ZipFile(path, 'w', zipfile.ZIP_STORED) as archive:  # PNG files are compressed already

@@ -139,10 +139,9 @@ def beside(path: str, record: ExportFormat) -> Iterator[str]:
     temporary = writing.temporary_name(path)
     _recover(path)
     try:
-        yield temporary
-        _replace(temporary, path, record.files_of(path))
-    except OSError as error:
-        raise DataError(f"Cannot write '{path}': {error.strerror or error}. Give another {option(_PATH)}.") from error
+        with writing.explained(path, f'Give another {option(_PATH)}.'):
+            yield temporary
+            _replace(temporary, path, record.files_of(path))
     finally:
         writing.remove(temporary)
 

@@ -19,7 +19,7 @@ from deeplab.files import writing
 from deeplab.inference import exports
 from deeplab.options import crop_sizes
 from deeplab.registry import EXPORT_FORMATS
-from deeplab.system import children
+from deeplab.system import children, system_files
 from deeplab.wording import option
 
 _LEAST_RUNS = 3
@@ -56,8 +56,8 @@ class ExportFigures:
       batch_size: images at a time.
       size: height and width of the images.
       bytes: size of its files.
-      import_seconds: to load the runtime.
-      load_seconds: to open the export.
+      import_seconds: time to load the runtime.
+      load_seconds: time to open the export.
       first_seconds: time of the first batch.
       seconds: time of a later batch, median.
       peak_bytes: peak resident memory of the process.
@@ -90,7 +90,7 @@ def measured(request: ExportRequest, plugins: tuple[str, ...] = ()) -> ExportFig
 
     Args:
       request: what to measure.
-      plugins: to import in the process; without any, the file that has registered the format, if it is a plugin.
+      plugins: plugins to import in the process; without any, the file that registered the format, if it is a plugin.
 
     Raises:
       UserError: it cannot be opened, or takes no images of this size.
@@ -131,7 +131,7 @@ def measure(request: ExportRequest) -> ExportFigures:
         load_seconds=load,
         first_seconds=first,
         seconds=statistics.median(later),
-        peak_bytes=children.peak_bytes_of(os.getpid()),
+        peak_bytes=system_files.peak_bytes(os.getpid()),
     )
 
 

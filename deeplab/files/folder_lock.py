@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import datetime
+import fcntl
 import json
 import os
 import shlex
@@ -15,12 +16,8 @@ from collections.abc import Iterator
 from absl import logging
 
 from deeplab.errors import OptionError
+from deeplab.files import writing
 from deeplab.wording import option
-
-try:
-    import fcntl
-except ImportError:  # not available on this system: process ids are used instead
-    fcntl = None  # type: ignore[assignment]
 
 _ATTEMPTS = 5  # `owner` in another process holds the lock for a moment
 _PAUSE_SECS = 0.05
@@ -29,18 +26,11 @@ _MOST_SHOWN = 80  # largest number of characters of a command line in a message
 
 @dataclasses.dataclass(frozen=True)
 class Owner:
-    """The process that holds a folder.
+    """The process that holds a folder."""
 
-    Attributes:
-      pid: process id; 0 if unknown.
-      host: name of its machine.
-      started: when it took the lock, as local time to the second.
-      command: command line of the process.
-    """
-
-    pid: int = 0
+    pid: int = 0  # 0 if unknown
     host: str = ''
-    started: str = ''
+    started: str = ''  # when it took the lock, as local time to the second
     command: str = ''
 
     def __str__(self) -> str:
@@ -105,10 +95,7 @@ def owner(folder: str, program: str) -> Owner | None:
         return None
     try:
         holder = _read(descriptor)
-        is_free = _lock(descriptor, exclusive=False)
-        if is_free is None:  # no locks on this file system
-            is_free = not _is_alive(holder)
-        return None if is_free else holder or Owner()
+        return None if _locks(descriptor, fcntl.LOCK_SH, holder) else holder or Owner()
     finally:
         os.close(descriptor)
 
@@ -122,7 +109,7 @@ class _InUseError(Exception):
 
 
 def _make(folder: str) -> list[str]:
-    """Creates a folder and its parents; returns those that were missing, the innermost first."""
+    """Creates a folder and its parents; returns the missing folders, the innermost first."""
     made = []
     above = os.path.abspath(folder)
     while not os.path.lexists(above):
@@ -147,9 +134,7 @@ def _take(path: str) -> int | None:
         except OSError:
             return None
         holder = _read(descriptor)
-        is_locked = _lock(descriptor, exclusive=True)
-        if is_locked is None:  # no locks on this file system
-            is_locked = not _is_alive(holder)
+        is_locked = _locks(descriptor, fcntl.LOCK_EX, holder)
         if is_locked and _is_same_file(path, descriptor):
             if holder is not None:
                 logging.info('Taking over %s: its process has ended (%s).', path, holder)
@@ -162,16 +147,22 @@ def _take(path: str) -> int | None:
     return None
 
 
-def _lock(descriptor: int, exclusive: bool) -> bool | None:
-    """Returns whether the lock was acquired; None if the file system has no locks."""
-    if fcntl is None:
-        return None
+def _locks(descriptor: int, kind: int, holder: Owner | None) -> bool:
+    """Locks a file unless another process holds it; returns whether it could.
+
+    Args:
+      descriptor: the open file.
+      kind: fcntl.LOCK_EX or LOCK_SH.
+      holder: the process that the file names.
+    """
     try:
-        fcntl.flock(descriptor, (fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH) | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
-    except OSError:
-        return None
+    except OSError:  # no locks on this file system; a process on another machine is taken to have ended
+        if holder is None or not holder.pid or holder.host != os.uname().nodename:
+            return True
+        return not writing.is_running(holder.pid)
     return True
 
 
@@ -181,19 +172,6 @@ def _is_same_file(path: str, descriptor: int) -> bool:
         return os.path.samestat(os.stat(path), os.fstat(descriptor))
     except OSError:
         return False
-
-
-def _is_alive(holder: Owner | None) -> bool:
-    """Returns whether the process is running on this machine; false for other machines."""
-    if holder is None or not holder.pid or holder.host != os.uname().nodename:
-        return False
-    try:
-        os.kill(holder.pid, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        return True
-    return True
 
 
 def _read(descriptor: int) -> Owner | None:

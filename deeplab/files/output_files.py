@@ -66,7 +66,7 @@ def require_own(path: str, field: str, kind: str, is_own: Callable[[str], bool])
     Args:
       path: path of the file.
       field: option that it comes from, as 'Class.field'.
-      kind: what is to be written there, with its article.
+      kind: what the program writes there, with its article.
       is_own: returns whether a file that is not empty is of this kind.
 
     Raises:

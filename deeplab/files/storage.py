@@ -12,7 +12,7 @@ import os
 import re
 import threading
 from collections.abc import Iterator
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from deeplab.errors import DataError
 
@@ -21,25 +21,25 @@ _IN_MEMORY = 'ram'  # the scheme of files in memory, which is not suggested
 
 
 class Stat(NamedTuple):
-    """What tells whether a file has changed.
-
-    Attributes:
-      size: size in bytes.
-      modified: time of the last modification, in nanoseconds.
-    """
+    """What tells whether a file has changed: its size in bytes and its last modification in nanoseconds."""
 
     size: int
     modified: int
 
 
-class File(Protocol):
-    """An open file; it may be read by several threads at once."""
+class File:
+    """An open file on a local disk; it may be read by several threads at once."""
+
+    def __init__(self, path: str) -> None:
+        self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
 
     def read_at(self, size: int, offset: int) -> bytes:
         """Reads up to `size` bytes from `offset` on; raises `OSError`."""
+        return os.pread(self._descriptor, size, offset)
 
     def close(self) -> None:
         """Closes the file."""
+        os.close(self._descriptor)
 
 
 def is_remote(path: str) -> bool:
@@ -143,23 +143,10 @@ def opened(path: str) -> File:
     Raises:
       OSError: It cannot be opened.
     """
-    return _Remote(path) if is_remote(path) else _Local(path)
+    return _RemoteFile(path) if is_remote(path) else File(path)
 
 
-class _Local:
-    """A file of this machine."""
-
-    def __init__(self, path: str) -> None:
-        self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-
-    def read_at(self, size: int, offset: int) -> bytes:
-        return os.pread(self._descriptor, size, offset)
-
-    def close(self) -> None:
-        os.close(self._descriptor)
-
-
-class _Remote:
+class _RemoteFile(File):
     """A file that TensorFlow reads; one thread at a time."""
 
     def __init__(self, path: str) -> None:

@@ -39,15 +39,6 @@ def atomic_write(path: str | os.PathLike[str], mode: str = 'w') -> Iterator[IO[A
 
 
 @contextlib.contextmanager
-def explained(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Converts an error of the system while a file is written to a `DataError` that names the file."""
-    try:
-        yield
-    except OSError as error:
-        raise DataError(f"Cannot write '{os.fspath(path)}': {error.strerror or error}.") from None
-
-
-@contextlib.contextmanager
 def atomic_path(path: str | os.PathLike[str]) -> Iterator[str]:
     """Yields the name of a new file that replaces `path` when the block ends; if the block fails, it is removed.
 
@@ -74,11 +65,21 @@ def atomic_paths(paths: Sequence[str | os.PathLike[str]]) -> Iterator[list[str]]
         raise
 
 
+@contextlib.contextmanager
+def explained(path: str | os.PathLike[str], advice: str = '') -> Iterator[None]:
+    """Turns a failure to write `path` into a `DataError` that names it and ends with `advice`."""
+    try:
+        yield
+    except OSError as error:
+        text = f"Cannot write '{os.fspath(path)}': {error.strerror or error}. {advice}"
+        raise DataError(text.rstrip()) from None
+
+
 def leftovers(folder: str, targets: str | re.Pattern[str]) -> list[str]:
     """Finds unfinished files and folders of processes that have ended.
 
-    Files of a running process are not among them. This process must not have begun to write any: whatever bears its
-    number was left by an earlier process of the same number.
+    Files of other running processes are not among them. Call it before this process writes any: files with its own
+    number count as leftovers of an earlier process with the same number.
 
     Args:
       folder: path of the folder; need not exist.
@@ -97,7 +98,7 @@ def leftovers(folder: str, targets: str | re.Pattern[str]) -> list[str]:
         if match is None or not re.fullmatch(targets, match['target']):
             continue
         pid = int(match['pid'])
-        if pid == os.getpid() or not _is_running(pid):
+        if pid == os.getpid() or not is_running(pid):
             paths.append(os.path.join(folder, name))
     return paths
 
@@ -112,7 +113,7 @@ def remove_leftovers(folder: str, targets: str | re.Pattern[str]) -> list[str]:
     return removed
 
 
-def _is_running(pid: int) -> bool:
+def is_running(pid: int) -> bool:
     """Returns whether there is a process with that id on this machine."""
     try:
         os.kill(pid, 0)

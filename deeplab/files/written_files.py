@@ -16,8 +16,8 @@ from deeplab.files import documents, writing
 class WrittenFiles:
     """The files of one program in one folder, listed in FOLDER/.PROGRAM_files, one JSON array per line.
 
-    A file is regarded as written by the program if its size and time are those in the list; one that was changed since
-    is not removed. Safe to use from several threads.
+    A file counts as the program's own if its size and time match the list; a file that was changed since is not
+    removed. Safe to use from several threads.
     """
 
     def __init__(self, folder: str, program: str) -> None:
@@ -26,7 +26,7 @@ class WrittenFiles:
         self._path = os.path.join(folder, f'.{program}_files')
         self._lock = threading.Lock()
         self._has_begun = False
-        self._known: dict[str, tuple[int, int]] | None = None  # as read by `is_own`
+        self._listed: dict[str, tuple[int, int]] | None = None  # as read by `is_own`
 
     def begin(self) -> None:
         """Removes the files of earlier runs, at the first call.
@@ -47,24 +47,22 @@ class WrittenFiles:
         """
         name = os.path.relpath(path, self._folder)
         with writing.explained(self._path):
-            stat = os.stat(path)
-            line = json.dumps([name, stat.st_size, stat.st_mtime_ns]) + '\n'
+            stamp = _stamp(os.stat(path))
+            line = json.dumps([name, *stamp]) + '\n'
             with self._lock, open(self._path, 'a', encoding='utf-8') as file:
                 file.write(line)
-                if self._known is not None:
-                    self._known[name] = (stat.st_size, stat.st_mtime_ns)
+                if self._listed is not None:
+                    self._listed[name] = stamp
 
     def is_own(self, path: str) -> bool:
         """Returns whether a file is in the list, and unchanged since it was written."""
         with self._lock:
-            if self._known is None:
-                self._known = self._read()
-            stamp = self._known.get(os.path.relpath(path, self._folder))
-        try:
-            stat = os.lstat(path)
-        except OSError:
-            return False
-        return (stat.st_size, stat.st_mtime_ns) == stamp
+            if self._listed is None:
+                self._listed = self._read()
+            stamp = self._listed.get(os.path.relpath(path, self._folder))
+        with contextlib.suppress(OSError):
+            return _stamp(os.lstat(path)) == stamp
+        return False
 
     def _remove_earlier(self) -> None:
         """Removes the files in the list that are unchanged, then the list."""
@@ -73,8 +71,7 @@ class WrittenFiles:
             for name, stamp in self._read().items():
                 path = os.path.join(self._folder, name)
                 with contextlib.suppress(FileNotFoundError):
-                    stat = os.lstat(path)
-                    if (stat.st_size, stat.st_mtime_ns) == stamp:
+                    if _stamp(os.lstat(path)) == stamp:
                         os.remove(path)
                         removed += 1
                     else:
@@ -95,14 +92,16 @@ class WrittenFiles:
 
     def _read(self) -> dict[str, tuple[int, int]]:
         """Reads size and time by name; ignores incomplete lines and files outside of the folder."""
-        identities: dict[str, tuple[int, int]] = {}
-        try:
-            lines = documents.load_lines(self._path)
-        except FileNotFoundError:
-            return identities
-        for line in lines:
-            with contextlib.suppress(ValueError, TypeError):
-                name, size, time_ns = line
-                if not os.path.isabs(name) and '..' not in name.split(os.sep):
-                    identities[name] = (size, time_ns)
-        return identities
+        stamps: dict[str, tuple[int, int]] = {}
+        with contextlib.suppress(FileNotFoundError):
+            for line in documents.load_lines(self._path):
+                with contextlib.suppress(ValueError, TypeError):
+                    name, size, time_ns = line
+                    if not os.path.isabs(name) and '..' not in name.split(os.sep):
+                        stamps[name] = (size, time_ns)
+        return stamps
+
+
+def _stamp(stat: os.stat_result) -> tuple[int, int]:
+    """Returns what tells whether a file has changed: its size and its time in nanoseconds."""
+    return stat.st_size, stat.st_mtime_ns

@@ -95,8 +95,8 @@ class OutputFolder:
 
         Args:
           item: the file.
-          number: of the frame, from 0; None for an image.
-          prediction: of the image.
+          number: number of the frame, from 0; None for an image.
+          prediction: prediction for the image.
 
         Raises:
           DataError: A file cannot be written, or would replace one that predict has not written.

@@ -16,7 +16,7 @@ from deeplab.options import LEGENDS, SAVED
 from deeplab.pictures import drawing
 from deeplab.pictures import legend as legends
 
-# Label of the pixels whose class is not one of those that are kept.
+# Label of pixels with a class that is not kept.
 NO_CLASS = 255
 _PREVIEW_SIDE = 1024
 _LARGEST_JPEG_SIDE = 65500
@@ -131,7 +131,7 @@ class Prediction:
         """Writes the prediction to a file, which is replaced as a whole.
 
         Args:
-          path: of the file: .png; .jpg or .png for an overlay; .npy for probabilities.
+          path: path of the file: .png; .jpg or .png for an overlay; .npy for probabilities.
           kind: 'mask' (class ids, gray), 'color' (class ids with the colors as palette), 'overlay', 'confidence'
             (gray, 255 for 1.0) or 'probabilities' ([h, w, classes] float32).
           alpha: see `overlay`.

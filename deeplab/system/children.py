@@ -18,6 +18,7 @@ from typing import Any
 import deeplab
 from deeplab import plugins, wording
 from deeplab.errors import UserError
+from deeplab.system import system_files
 
 _ROOT = pathlib.Path(deeplab.__file__).parents[1]
 _CODE = 'from deeplab.system import children; children.answer()'
@@ -97,7 +98,7 @@ def started(
 
 
 def failure(status: int, log: str) -> ChildError:
-    """Returns the error of a process that ended with a status: what its log says, or the signal that killed it."""
+    """Returns the error for an exit status, with the last error of the log or the signal that ended the process."""
     if errors := re.findall(r'^deeplab \w+: error: (.*)$', log, re.MULTILINE):
         return ChildError(errors[-1])
     if status == -signal.SIGKILL:
@@ -108,7 +109,8 @@ def failure(status: int, log: str) -> ChildError:
 
 def peak_bytes(leader: int) -> int | None:
     """Returns the peak resident memory of the largest process of a session; None if unknown."""
-    return max((peak for pid in _session(leader) if (peak := peak_bytes_of(pid)) is not None), default=None)
+    peaks = map(system_files.peak_bytes, _session(leader))
+    return max((peak for peak in peaks if peak is not None), default=None)
 
 
 def _session(leader: int) -> Iterator[int]:
@@ -118,11 +120,3 @@ def _session(leader: int) -> Iterator[int]:
             fields = path.read_text(errors='replace').rpartition(')')[2].split()
             if int(fields[3]) == leader:  # after state, parent and group
                 yield int(path.parent.name)
-
-
-def peak_bytes_of(pid: int) -> int | None:
-    """Returns the peak resident memory of a process; None if unknown."""
-    with contextlib.suppress(OSError):
-        match = re.search(r'VmHWM:\s+(\d+) kB', pathlib.Path(f'/proc/{pid}/status').read_text())
-        return int(match[1]) * 1024 if match else None
-    return None

@@ -9,9 +9,8 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from types import FrameType, TracebackType
-from typing import Any
+from collections.abc import Container, Iterator
+from types import FrameType
 
 # A signal that comes again within this time is the same one, delivered twice: `timeout` and others signal a process and
 # then its whole group.
@@ -29,7 +28,7 @@ class StoppedError(KeyboardInterrupt):
 def handled() -> tuple[signal.Signals, ...]:
     """Returns the signals that end a run in an orderly way; without SIGHUP if it is ignored, as under nohup."""
     numbers = [signal.SIGINT, signal.SIGTERM]
-    if hasattr(signal, 'SIGHUP') and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
         numbers.append(signal.SIGHUP)
     return tuple(numbers)
 
@@ -44,20 +43,16 @@ def raised() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    first: float | None = None
     stopped: KeyboardInterrupt | None = None
+    stopped_at = 0.0
 
     def handle(number: int, frame: FrameType | None) -> None:
-        nonlocal first, stopped
-        is_first, now = first is None, time.monotonic()
-        is_repeat = first is not None and now - first < REPEAT_SECS
-        if first is None:
-            first = now
-        if number == signal.SIGINT and not is_repeat:
-            stopped = stopped or KeyboardInterrupt()
+        nonlocal stopped, stopped_at
+        if stopped is None:
+            stopped = KeyboardInterrupt() if number == signal.SIGINT else StoppedError(number)
+            stopped_at = time.monotonic()
             raise stopped
-        if is_first:
-            stopped = StoppedError(number)
+        if number == signal.SIGINT and time.monotonic() - stopped_at >= REPEAT_SECS:
             raise stopped
 
     defaults = (signal.SIG_DFL, signal.default_int_handler)
@@ -82,59 +77,17 @@ def status_of(error: KeyboardInterrupt) -> int:
 
 
 class Interrupts:
-    """While active, signals are noted in `received` instead of raising; a second Ctrl-C ends the process.
-
-    Python runs its signal handlers only between two operations of the main thread, and one training step is a single
-    operation of seconds. So a thread reads the signals from a pipe that Python's C handler writes to, answers at once,
-    and can end the process although the main thread is busy.
-
-    Outside the main thread, where no handler can be set, it does nothing.
-    """
+    """The signal that was received within the `with` block of `deferred`."""
 
     def __init__(self) -> None:
         self.received: int | None = None
         self._received_at = 0.0
-        self._old_handlers: dict[int, Any] = {}  # as `signal.signal` returns and takes them
-        self._ends: tuple[socket.socket, socket.socket] | None = None
-        self._old_wakeup = -1
-        self._thread: threading.Thread | None = None
 
-    def __enter__(self) -> Interrupts:
-        if threading.current_thread() is not threading.main_thread():
-            return self
-        self._ends = socket.socketpair()
-        for end in self._ends:
-            end.setblocking(False)
-        self._ends[0].setblocking(True)
-        self._old_wakeup = signal.set_wakeup_fd(self._ends[1].fileno(), warn_on_full_buffer=False)
-        for number in handled():
-            self._old_handlers[number] = signal.signal(number, _ignore)
-        self._thread = threading.Thread(target=self._watch, name='deeplab-signals', daemon=True)
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._ends is None:
-            return
-        for number, handler in self._old_handlers.items():
-            signal.signal(number, handler)
-        signal.set_wakeup_fd(self._old_wakeup)
-        self._ends[1].close()  # ends the watching thread
-        if self._thread is not None:
-            self._thread.join(timeout=5)
-        self._ends[0].close()
-        self._ends = None
-
-    def _watch(self) -> None:
-        assert self._ends is not None
-        while True:
-            numbers = self._ends[0].recv(64)
-            if not numbers:
-                return
-            for number in numbers:
-                if number in self._old_handlers:
+    def watch(self, signals: socket.socket, numbers: Container[int]) -> None:
+        """Notes signals that arrive as bytes, until the other end of the pipe is closed."""
+        while received := signals.recv(64):
+            for number in received:
+                if number in numbers:
                     self._note(number)
 
     def _note(self, number: int) -> None:
@@ -145,6 +98,39 @@ class Interrupts:
         elif number == signal.SIGINT and time.monotonic() - self._received_at >= REPEAT_SECS:
             _tell('SIGINT again: quitting without a checkpoint of this step.')
             os._exit(128 + number)
+
+
+@contextlib.contextmanager
+def deferred() -> Iterator[Interrupts]:
+    """Makes signals set `received` of the yielded object instead of raising; a second Ctrl-C ends the process.
+
+    Python runs its signal handlers only between two operations of the main thread, and one training step is a single
+    operation of seconds. So a thread reads the signals from a pipe that Python's C handler writes to, answers at once,
+    and can end the process although the main thread is busy.
+
+    Outside the main thread, where no handler can be set, it does nothing.
+    """
+    interrupts = Interrupts()
+    if threading.current_thread() is not threading.main_thread():
+        yield interrupts
+        return
+    readable, writable = socket.socketpair()
+    writable.setblocking(False)
+    old_wakeup = signal.set_wakeup_fd(writable.fileno(), warn_on_full_buffer=False)
+    old_handlers = {number: signal.signal(number, _ignore) for number in handled()}
+    thread = threading.Thread(
+        target=interrupts.watch, args=(readable, old_handlers), name='deeplab-signals', daemon=True
+    )
+    thread.start()
+    try:
+        yield interrupts
+    finally:
+        for number, handler in old_handlers.items():
+            signal.signal(number, handler)
+        signal.set_wakeup_fd(old_wakeup)
+        writable.close()  # ends the thread
+        thread.join(timeout=5)
+        readable.close()
 
 
 def _ignore(number: int, frame: FrameType | None) -> None:

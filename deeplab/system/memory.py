@@ -8,8 +8,8 @@ from __future__ import annotations
 import contextlib
 import errno
 import math
-import pathlib
 import re
+import resource
 import traceback
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
@@ -17,6 +17,8 @@ from typing import NamedTuple
 from absl import logging
 
 from deeplab.errors import OutOfMemoryError, UserError
+from deeplab.system import system_files
+from deeplab.system.system_files import number, numbers
 from deeplab.wording import option
 
 # Programs that may need much memory.
@@ -46,11 +48,15 @@ _BATCH_SIZES = {
     'vis': 'VisOptions.batch_size',
 }
 
-_PROC, _CGROUPS = pathlib.Path('/proc'), pathlib.Path('/sys/fs/cgroup')
+# By version of control groups: files of limit and usage, and the key in memory.stat of memory that can be reclaimed.
+_GROUP_FILES = {
+    1: ('memory.limit_in_bytes', 'memory.usage_in_bytes', 'total_inactive_file'),
+    2: ('memory.max', 'memory.current', 'inactive_file'),
+}
 _SHORTAGE = re.compile('OOM when allocating|bad_alloc|failed to allocate|out of memory|cannot allocate memory', re.I)
 _MIB, _GIB = 1 << 20, 1 << 30
 _RESERVE = 16 * _MIB  # address space only: nothing is written to it
-_NO_LIMIT = 1 << 60  # version 1 of control groups writes a number beyond this
+_NO_LIMIT = 1 << 60  # version 1 writes a larger number if there is no limit
 
 
 def advice(program: str) -> str:
@@ -172,7 +178,7 @@ class Size(NamedTuple):
 
 
 def check(need: Need, size: Size) -> None:
-    """Compares the memory that a run needs with what is free, before its first step.
+    """Compares the memory that a run needs with the free memory, before its first step.
 
     Warns if the run will probably take more. Does nothing if the free memory is unknown.
 
@@ -185,7 +191,7 @@ def check(need: Need, size: Size) -> None:
 
 
 def check_validation(need: Need, training: Need, images: str) -> None:
-    """Compares the memory that a training and its validations need with what is free, as `check` does.
+    """Compares the memory that a training and its validations need with the free memory, as `check` does.
 
     Args:
       need: memory that the validation needs alone.
@@ -226,7 +232,7 @@ def _compare(need: Need, certain: int, subject: str, fix: Callable[[int], str], 
     logging.warning('%s The system may kill the process.', text)
 
 
-def is_shortage(error: BaseException) -> bool:
+def _is_shortage(error: BaseException) -> bool:
     """Returns whether an error is a failed memory allocation."""
     if isinstance(error, UserError):
         return False
@@ -252,7 +258,7 @@ def explained(program: str, need: Need | None = None, size: Size | None = None) 
         yield
     except Exception as error:
         del reserve  # there may be no memory left to report the error
-        if not is_shortage(error):
+        if not _is_shortage(error):
             raise
         traceback.clear_frames(error.__traceback__)  # frees the graph and the images
         # The estimate may have been too low: do not advise the size that has just failed.
@@ -268,77 +274,28 @@ def free() -> int | None:
     That is the least of what is left on the machine, in its control groups and in its address space. Memory that the
     system can reclaim at once, such as cached files, is free, and so is swap space.
     """
-    limits = [_available(), *_in_groups(), _in_address_space()]
-    given_limits = [limit for limit in limits if limit is not None]
-    return max(min(given_limits), 0) if given_limits else None
+    limits = [limit for limit in (_available(), *_in_groups(), _in_address_space()) if limit is not None]
+    return max(min(limits), 0) if limits else None
 
 
 def _available() -> int | None:
     """Returns the free bytes of the machine."""
-    info = _numbers(_PROC / 'meminfo')
+    info = numbers(system_files.PROC / 'meminfo')
     return info['MemAvailable'] + info.get('SwapFree', 0) if 'MemAvailable' in info else None
 
 
-def _in_groups() -> list[int]:
-    """Returns the free bytes of each control group that this process is in, outer ones included.
-
-    A container sees its own group as the root; a path that it cannot see is treated as the root.
-    """
-    left = []
-    for line in _lines(_PROC / 'self' / 'cgroup'):
-        _, controllers, path = line.split(':', 2)
-        if not controllers:
-            left += _below(_CGROUPS, path, 'memory.max', 'memory.current', 'inactive_file')
-        elif 'memory' in controllers.split(','):
-            names = ('memory.limit_in_bytes', 'memory.usage_in_bytes', 'total_inactive_file')
-            left += _below(_CGROUPS / 'memory', path, *names)
-    return left
-
-
-def _below(root: pathlib.Path, path: str, limit_file: str, usage_file: str, cache: str) -> list[int]:
-    """Returns the free bytes of the group `path` and those above it; `cache` names the memory that it can reclaim."""
-    left = []
-    swap = _numbers(_PROC / 'meminfo').get('SwapFree', 0)  # too much for a group with a lower swap limit
-    folder = root / path.lstrip('/')
-    for group in (folder, *folder.parents):
-        limit, usage = _number(group / limit_file), _number(group / usage_file)
+def _in_groups() -> Iterator[int]:
+    """Yields the free bytes of each control group with a limit that this process is in."""
+    swap = numbers(system_files.PROC / 'meminfo').get('SwapFree', 0)  # too much for a group with a lower swap limit
+    for folder, version in system_files.groups('memory'):
+        limit_file, usage_file, cache = _GROUP_FILES[version]
+        limit, usage = number(folder / limit_file), number(folder / usage_file)
         if limit is not None and usage is not None and limit < _NO_LIMIT:
-            left.append(limit - usage + _numbers(group / 'memory.stat').get(cache, 0) + swap)
-        if group == root:
-            break
-    return left
+            yield limit - usage + numbers(folder / 'memory.stat').get(cache, 0) + swap
 
 
 def _in_address_space() -> int | None:
     """Returns the free bytes below RLIMIT_AS (`ulimit -v`); None for no limit."""
-    try:
-        import resource  # not on every system
-    except ImportError:
-        return None
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
-    used = _numbers(_PROC / 'self' / 'status').get('VmSize')
+    used = numbers(system_files.PROC / 'self' / 'status').get('VmSize')
     return None if limit == resource.RLIM_INFINITY or used is None else limit - used
-
-
-def _lines(path: pathlib.Path) -> list[str]:
-    try:
-        return path.read_text('utf-8', errors='replace').splitlines()
-    except OSError:
-        return []
-
-
-def _number(path: pathlib.Path) -> int | None:
-    """Returns the number in a file; None if there is no file, or it has a word such as `max`."""
-    lines = _lines(path)
-    return int(lines[0]) if lines and lines[0].strip().isdigit() else None
-
-
-def _numbers(path: pathlib.Path) -> dict[str, int]:
-    """Parses lines such as `MemAvailable:  123 kB` and `inactive_file 123` into bytes by name."""
-    numbers = {}
-    for line in _lines(path):
-        name, _, rest = line.replace(':', ' ', 1).partition(' ')
-        value, *unit = rest.split() or ['']
-        if value.isdigit():
-            numbers[name] = int(value) * (1024 if unit == ['kB'] else 1)
-    return numbers

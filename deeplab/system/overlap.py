@@ -112,7 +112,7 @@ class Background(Generic[_Arguments]):
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        """Waits for all calls; after an error, cancels those that have not begun."""
+        """Waits for all calls; after an error, cancels calls that have not begun."""
         try:
             while kind is None and self._pending:
                 self._pending.popleft()[1].result()

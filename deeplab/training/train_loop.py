@@ -21,7 +21,7 @@ from absl import logging
 from deeplab import names
 from deeplab.core import checkpoints, sessions
 from deeplab.errors import CheckpointError, MachineError, NonFiniteError, reason_of
-from deeplab.system.interrupts import Interrupts
+from deeplab.system.interrupts import Interrupts, deferred
 from deeplab.training import training_step
 from deeplab.wording import option
 
@@ -139,8 +139,8 @@ class LoopOptions(NamedTuple):
       remote: the servers that compute; None for this process.
       most_skips: how many batches in a row may be skipped because the loss or a gradient is not finite. If that is not
         0, the training step must count them as steps.
-      steps_done: steps before the first one, if they are known; None to read the step counter, for which the session
-        has to prepare the graph once more.
+      steps_done: steps before the first one, if they are known; None to read the step counter, so that the session
+        prepares the graph twice.
     """
 
     save_interval_secs: float | None = 1200
@@ -188,7 +188,7 @@ def train(
     with (
         _lost_servers_explained(master, writer),
         sessions.open_session(graph, options.cpu_devices, master, filters, keeps_sums=True) as session,
-        Interrupts() as interrupts,
+        deferred() as interrupts,
     ):
         initialize(session)
         graph.finalize()

@@ -88,7 +88,7 @@ def rounded(pixels: np.ndarray) -> np.ndarray:
 
 
 def _as_bytes(label: np.ndarray, normalize_to_unit_values: bool, scale_values: bool) -> np.ndarray:
-    """Converts values to uint8; raises `DataError` for those that would overflow."""
+    """Converts values to uint8; raises `DataError` for values that would overflow."""
     values = np.asarray(label)
     if normalize_to_unit_values:
         low, high = values.min(initial=np.inf), values.max(initial=-np.inf)

@@ -208,4 +208,4 @@ def test_missing_folders_and_files(data, capsys):
     assert data.run(f'--results_json_file={data.folder}/no/results.json') == 1
     shown = capsys.readouterr()
     assert 'All       |' in shown.out
-    assert '--results_json_file=' in shown.err and 'cannot be written' in shown.err
+    assert '--results_json_file: ' in shown.err and 'cannot be written' in shown.err

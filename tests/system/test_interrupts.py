@@ -11,7 +11,7 @@ import time
 import pytest
 
 from deeplab.system import interrupts as signals
-from deeplab.system.interrupts import REPEAT_SECS, Interrupts, StoppedError, raised, status_of
+from deeplab.system.interrupts import REPEAT_SECS, StoppedError, deferred, raised, status_of
 
 ROOT = pathlib.Path(__file__).parents[2]
 
@@ -26,7 +26,7 @@ def wait_until(condition, seconds=10):
 @pytest.mark.parametrize('number', [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_signal_is_noted_and_handlers_come_back(number):
     before = signal.getsignal(number)
-    with Interrupts() as interrupts:
+    with deferred() as interrupts:
         assert interrupts.received is None
         os.kill(os.getpid(), number)
         wait_until(lambda: interrupts.received == number)
@@ -43,7 +43,7 @@ def sighup_ignored():
 
 
 def test_under_nohup_sighup_stays_ignored(sighup_ignored):
-    with Interrupts() as interrupts, raised():
+    with deferred() as interrupts, raised():
         os.kill(os.getpid(), signal.SIGHUP)
         time.sleep(0.05)
         assert interrupts.received is None
@@ -57,7 +57,7 @@ def long_repeats(monkeypatch):
 
 def test_a_signal_delivered_twice_is_one(long_repeats):
     """A second Ctrl-C would end the process here and now."""
-    with Interrupts() as interrupts:
+    with deferred() as interrupts:
         for _ in range(3):
             os.kill(os.getpid(), signal.SIGINT)
             wait_until(lambda: interrupts.received is not None)
@@ -99,7 +99,7 @@ def test_a_signal_that_comes_out_as_another_error_is_still_the_signal():
 
 
 def test_repeated_sigterm_does_not_end_the_process():
-    with Interrupts() as interrupts:
+    with deferred() as interrupts:
         os.kill(os.getpid(), signal.SIGTERM)
         wait_until(lambda: interrupts.received is not None)
         os.kill(os.getpid(), signal.SIGTERM)
@@ -112,7 +112,7 @@ def test_outside_the_main_thread_it_does_nothing():
     seen = []
 
     def enter():
-        with Interrupts() as interrupts:
+        with deferred() as interrupts:
             seen.append((interrupts.received, signal.getsignal(signal.SIGINT)))
 
     thread = threading.Thread(target=enter)
@@ -124,8 +124,8 @@ def test_outside_the_main_thread_it_does_nothing():
 def test_second_ctrl_c_ends_a_busy_process_at_once():
     code = (
         'import sys, time\n'
-        'from deeplab.system.interrupts import Interrupts\n'
-        'with Interrupts() as interrupts:\n'
+        'from deeplab.system.interrupts import deferred\n'
+        'with deferred() as interrupts:\n'
         '    print("ready", flush=True)\n'
         '    end = time.monotonic() + 30\n'
         '    while time.monotonic() < end: sum(range(10 ** 7))\n'  # the main thread does not look at signals in here

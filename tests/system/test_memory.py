@@ -10,7 +10,7 @@ from deeplab import eval as eval_program
 from deeplab import export_model, train, vis
 from deeplab.errors import DataError, OutOfMemoryError
 from deeplab.options import EvalOptions, ExportOptions, VisOptions
-from deeplab.system import memory
+from deeplab.system import memory, system_files
 from tests.helpers import evaluation_setup, training_setup
 
 GIB = 1 << 30
@@ -20,8 +20,8 @@ SIZE = memory.Size('train', 8, (513, 513), 16)
 @pytest.fixture
 def system(tmp_path, monkeypatch):
     """Writes files of /proc and of control groups."""
-    monkeypatch.setattr(memory, '_PROC', tmp_path / 'proc')
-    monkeypatch.setattr(memory, '_CGROUPS', tmp_path / 'cgroup')
+    monkeypatch.setattr(system_files, 'PROC', tmp_path / 'proc')
+    monkeypatch.setattr(system_files, 'CGROUPS', tmp_path / 'cgroup')
 
     def write(name, text):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)

@@ -1,12 +1,12 @@
 """The number of cores that this process may use.
 
-Covers system/processors.py and system/packages.py.
+Covers system/processors.py, system/packages.py and system/system_files.py.
 """
 
 import pytest
 
 from deeplab.errors import OptionError
-from deeplab.system import packages, processors
+from deeplab.system import packages, processors, system_files
 
 
 @pytest.mark.parametrize(
@@ -21,13 +21,14 @@ from deeplab.system import packages, processors
     ],
 )
 def test_limits_of_control_groups_count(monkeypatch, tmp_path, group, files, expected):
-    (tmp_path / 'group').write_text(group)
+    (tmp_path / 'proc' / 'self').mkdir(parents=True)
+    (tmp_path / 'proc' / 'self' / 'cgroup').write_text(group)
     for name, text in files.items():
         path = tmp_path / 'groups' / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-    monkeypatch.setattr(processors, '_GROUP_FILE', tmp_path / 'group')
-    monkeypatch.setattr(processors, '_CGROUPS', tmp_path / 'groups')
+    monkeypatch.setattr(system_files, 'PROC', tmp_path / 'proc')
+    monkeypatch.setattr(system_files, 'CGROUPS', tmp_path / 'groups')
     monkeypatch.setattr('os.sched_getaffinity', lambda process: range(8))
     assert processors.available_cores() == expected
 

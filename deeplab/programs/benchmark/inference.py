@@ -17,7 +17,7 @@ from deeplab.inference import opening
 from deeplab.inference.network import InferenceNetwork
 from deeplab.options import PredictionOptions
 from deeplab.programs.benchmark.figures import Inference, InferenceRequest, InferenceResult
-from deeplab.system import children
+from deeplab.system import system_files
 from deeplab.wording import option
 
 _SECONDS = 2.0  # of later batches
@@ -67,7 +67,7 @@ def _measured(request: InferenceRequest, threads: int, batch_size: int) -> Infer
         predict = stack.enter_context(opened)
         load = time.perf_counter() - started
         first, *later = timed(lambda: predict(images), _SECONDS)
-    peak = children.peak_bytes_of(os.getpid())
+    peak = system_files.peak_bytes(os.getpid())
     engine = network.chosen_engines.get(request.engine, request.engine).engine
     return Inference(threads, batch_size, load, first, statistics.median(later), peak, engine=engine)
 
