@@ -1,6 +1,7 @@
 """Pages of the documentation: their commands parse, and their links, headings and module names exist."""
 
 import ast
+import collections
 import dataclasses
 import fnmatch
 import pathlib
@@ -123,6 +124,33 @@ def test_the_page_on_the_architecture_names_every_folder():
     for path in (ROOT / 'deeplab').rglob('*'):
         if path.is_dir() and path.name != '__pycache__':
             assert f'`{path.relative_to(ROOT / "deeplab").as_posix()}/' in page
+
+
+def _definitions():
+    """Returns the names that each module and class of the package defines, by the name of the module or class."""
+    names = collections.defaultdict(set)
+    for path in (ROOT / 'deeplab').rglob('*.py'):
+        for node in ast.walk(ast.parse(path.read_text(encoding='utf-8'))):
+            if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+                names[path.stem].add(node.name)
+            if isinstance(node, ast.ClassDef):
+                names[node.name] |= {part.name for part in node.body if isinstance(part, ast.FunctionDef)}
+    return names
+
+
+def test_the_data_flow_names_functions_that_exist():
+    page = (ROOT / 'docs' / 'architecture.md').read_text(encoding='utf-8')
+    section = page.partition('\n## Data flow\n')[2].partition('\n## ')[0]
+    definitions = _definitions()
+    everything = set(definitions).union(*definitions.values())
+    words = re.findall(r'`([\w./]+)`', section)
+    assert len(words) > 40
+    for word in words:
+        *owners, name = word.split('.')
+        if '/' in word or name == 'py':
+            assert list((ROOT / 'deeplab').glob(word)) or list((ROOT / 'deeplab').rglob(word)), word
+        else:
+            assert name in (definitions.get(owners[-1], ()) if owners else everything), word
 
 
 def test_the_page_on_prediction_has_each_keyword_with_its_default():
