@@ -152,7 +152,7 @@ def _evaluate(
 
 
 def _of_several(options: EvalOptions, task: evaluation_rounds.Task, choice: WeightsChoice) -> EvalResult:
-    """Evaluates several checkpoints that exist, and compares them; one that cannot be read is left out.
+    """Evaluates and compares several existing checkpoints, except unreadable ones.
 
     Raises:
       CheckpointError: there is none, or none can be evaluated.

@@ -19,7 +19,7 @@ def load(names: Iterable[str]) -> None:
     """Imports plugins; each file only once, unless it has changed.
 
     Args:
-      names: of each the path of a Python file, its name from the current folder, or the dotted name of a module.
+      names: paths of Python files, their names from the current folder, or dotted names of modules.
 
     Raises:
       OptionError: there is no such plugin, or it raises an error; the message names file and line.

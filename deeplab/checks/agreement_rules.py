@@ -51,7 +51,7 @@ def check(data: Data) -> Iterator[Finding]:
 
 
 def common_shift(facts: Facts) -> tuple[int, int] | None:
-    """Returns rows and columns by which all masks of a split are to be moved; None if they lie well."""
+    """Returns rows and columns by which all masks of a split should move; None if they lie well."""
     if not facts.shifts:
         return None
     (factor, reach), sums = max(facts.shifts.items(), key=lambda item: int(item[1][2, 0, 0]))

@@ -63,7 +63,7 @@ class CheckCache:
         self._name = f'record_check-{dataset.split}-{_key([settings, storage.absolute(dataset.directory)])[:12]}.npz'
 
     def inspect(self, index: Records, cached: Mapping[int, Facts]) -> dict[int, Facts]:
-        """Returns the facts about all parts, of which only those that are not cached are inspected.
+        """Returns the facts about all parts; inspects only the parts that are not cached.
 
         Args:
           index: records of the split.

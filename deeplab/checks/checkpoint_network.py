@@ -82,7 +82,7 @@ def _backbone(options: ModelOptions) -> _Backbone:
 
 
 def _candidates(held: Shapes) -> Iterator[_Backbone]:
-    """Yields the backbones whose scope occurs, with default options, at each stride that changes their variables."""
+    """Yields the backbones with variables in the checkpoint, with default options, at each stride that matters."""
     scopes = {name.partition('/')[0] for name in held}
     for name in BACKBONES.names():
         backbone = BACKBONES.get(name)

@@ -27,7 +27,7 @@ class Agreement(NamedTuple):
     Attributes:
       here: agreement as mask and image lie.
       best: agreement with the mask moved by `shift`.
-      shift: rows and columns, in pixels of the image, by which the mask is to be moved for that.
+      shift: rows and columns, in pixels of the image, from the mask to its best place.
       spread: standard deviation of the agreement over shifts that are not near the best one.
       level: mean agreement over these shifts.
       turned: agreement with the mask turned by the EXIF orientation `turn`.

@@ -14,7 +14,7 @@ from deeplab.checks import edges
 
 KEPT = 100  # cases of a problem that are named
 SHOWN = 3  # cases and ids that a text names
-GRID = 12  # cells on each side of an image, of which colors and labels are kept
+GRID = 12  # cells on each side of an image, with a color and labels each
 
 
 class Case(NamedTuple):

@@ -124,7 +124,7 @@ def other_format(content: bytes) -> str:
 
 @dataclasses.dataclass
 class _SampleInspection:
-    """Inspection of one sample, which adds its facts to those about other samples."""
+    """Inspection of one sample; it adds facts to the facts about other samples."""
 
     _facts: Facts
     _number: int

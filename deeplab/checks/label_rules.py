@@ -121,7 +121,7 @@ def _histogram(data: Data, split: str, facts: Facts) -> Iterator[Finding]:
 
 
 def _gap(data: Data) -> Finding | None:
-    """Returns the finding that larger ids occur behind one that does not, if the number of classes is only assumed."""
+    """Returns the finding that an id is missing below larger ones, if the number of classes is only assumed."""
     counts = data.total('counts')
     counts[data.descriptor.ignore_label] = 0
     present = np.flatnonzero(counts).tolist()

@@ -10,8 +10,8 @@ LARGEST_WEIGHT = 10.0
 def median_frequency(class_pixels: np.ndarray, class_image_pixels: np.ndarray) -> np.ndarray:
     """Median-frequency weights: `median(frequency) / frequency` of each class, but at most `LARGEST_WEIGHT`.
 
-    The frequency of a class is its share of the labeled pixels of those images in which it occurs, so a class that
-    is large in few images is not treated as rare. The median is over the classes that occur. About half of the classes
+    The frequency of a class is its share of the labeled pixels in the images that contain it. A class that is large in
+    few images is therefore not treated as rare. The median is over the classes that occur. About half of the classes
     weigh more than 1, half less.
 
     Without the bound, a class of a few scattered pixels would weigh hundreds of times as much as the median class, and
@@ -20,7 +20,7 @@ def median_frequency(class_pixels: np.ndarray, class_image_pixels: np.ndarray) -
 
     Args:
       class_pixels: [classes] pixels of each class in all masks.
-      class_image_pixels: [classes] labeled pixels, of any class, of the images in which the class occurs.
+      class_image_pixels: [classes] labeled pixels, of any class, in the images that contain the class.
 
     Returns:
       [classes] float64, 0 or more.

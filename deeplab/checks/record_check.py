@@ -1,7 +1,7 @@
 """Check of the records of a split before anything is computed from them.
 
 Every record is read once, in threads: its checksum, and the size and the ids of its mask against the size of the image
-and the classes. The facts can be kept in a folder; those about shards that do not change are used again.
+and the classes. The facts can be kept in a folder; facts about unchanged shards are used again.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ class Repairs:
       folder: the copy.
       splits: names of the images in each split.
       done: number of samples repaired, by rule.
-      left_out: split, sample, rule and reason of those that are left out.
+      left_out: split, sample, rule and reason of each sample without repair.
     """
 
     folder: str

@@ -281,7 +281,7 @@ def _from_files(options: DoctorOptions, image_folder: pathlib.Path, mask_folder:
 def _lists(
     options: DoctorOptions, search: split_lists.Search, tell: folder_splits.Listener
 ) -> tuple[str, list[pathlib.Path]]:
-    """Returns the folder of the lists that is given, or the first usual one that has lists, and its lists."""
+    """Returns the folder of the lists, and the lists: the given folder, or the first usual folder that has lists."""
     if (given := options.list_folder) is not None:
         if not os.path.isdir(given):
             raise DataError(f"The folder '{given}' of {option('DoctorOptions.list_folder')} does not exist.")

@@ -1,4 +1,4 @@
-"""The command lines that suit a data set and the memory of this machine, and the one that repairs it."""
+"""Command lines that suit a data set and the memory of this machine, or repair the data set."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ def _needs_colors(data: Data, options: DoctorOptions) -> bool:
 
 
 def _color_table(options: DoctorOptions) -> str:
-    """Returns the table of colors that is given or in the folder of the data set, or one that the user has to write."""
+    """Returns the color table given by the user or in the folder of the data set; else the path of one to write."""
     if options.colors is not None:
         return options.colors
     folder = description_file.folder_of(options.data)

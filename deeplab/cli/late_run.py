@@ -35,7 +35,7 @@ def announce(program_options: Any) -> None:
 
 
 def awaited(program: Program, values: Values, program_options: Any) -> Any:
-    """Waits for the first checkpoint where there is no run.json yet, and takes network flags from the one that comes.
+    """Waits for the first checkpoint if there is no run.json yet, and then takes network flags from run.json.
 
     Without it, eval and vis would run the network of the defaults if they were started before the training, and that
     of the training if they were started after it.

@@ -101,12 +101,12 @@ def _synonyms(field: str) -> tuple[str, ...]:
 @functools.cache
 def _with_flag_of() -> dict[str, list[str]]:
     """Returns the fields that are set by the flag of another one, by the other one."""
-    found: dict[str, list[str]] = {}
+    fields: dict[str, list[str]] = {}
     for kind, candidate in _OPTIONS.items():
         for declaration in declarations(candidate).values():
             if declaration.with_flag_of:
-                found.setdefault(declaration.with_flag_of, []).append(f'{kind}.{declaration.name}')
-    return found
+                fields.setdefault(declaration.with_flag_of, []).append(f'{kind}.{declaration.name}')
+    return fields
 
 
 def filled(kind: type[T], values: Values, **given: Any) -> T:

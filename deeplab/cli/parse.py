@@ -159,7 +159,7 @@ def _warn_of_resizing(file: str, given: Mapping[str, Any], values: Values) -> No
 
 
 def _apply_description(values: Values, is_given: bool) -> None:
-    """Sets --dataset, unless it is given, to the description that lies beside the records; compares one that is.
+    """Sets --dataset to the description beside the records; if the flag is given, compares both.
 
     Without a description it is the data set of the training that wrote the checkpoint. Where a training starts from a
     preset, the description replaces the data set of the preset; other programs run the network of the preset, which
@@ -179,10 +179,10 @@ def _apply_description(values: Values, is_given: bool) -> None:
     if not is_given and (only_starts_from_preset or not values.given('dataset')):
         values.assume('dataset', path)
         values.notes.append(f'Flag from the folder of the records, as it is not given: --dataset={path}')
-    elif values.path('dataset') != path and (differences := _differences(path, values.path('dataset'))):
+    elif values.path('dataset') != path and (contradictions := _differences(path, values.path('dataset'))):
         values.warnings.append(
             f'--dataset={values["dataset"]} contradicts the description beside the records, {path}: there, '
-            f'{"; ".join(differences)}. --dataset is used.'
+            f'{"; ".join(contradictions)}. --dataset is used.'
         )
 
 

@@ -39,7 +39,7 @@ class Setting:
 
 @dataclasses.dataclass(frozen=True)
 class Recipe:
-    """A set of training flags: its name, for which data it is meant (one sentence), and its settings."""
+    """A set of training flags: its name, the data that it suits (one sentence), and its settings."""
 
     name: str
     purpose: str

@@ -22,7 +22,7 @@ _WRITTEN_PATHS = ('train_logdir', 'profile_logdir')
 def with_repeated(words: Sequence[str]) -> list[str]:
     """Returns the flags of the run in --from=FILE, followed by the given words, which override them.
 
-    A flag that is given without a value, and whose default is "not set", is removed.
+    An empty value removes a flag with the default "not set".
     """
     flags = find_program('train').flags
     given = dict(normalized(words, flags))

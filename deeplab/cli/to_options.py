@@ -65,7 +65,7 @@ def _loss_options(values: Values) -> options.LossOptions:
 
 
 def _command(values: Values) -> tuple[str, ...]:
-    """The line, what it repeats included, as flags that give the same again."""
+    """Returns the command line as flags that repeat it, including the flags of a run that it repeats itself."""
     flags = find_program('train').flags  # preview has more
     return tuple(f'--{name}={value}' for name, value in values.line if name in flags and name != 'from')
 
@@ -155,7 +155,7 @@ def export_options(values: Values) -> options.ExportOptions:
 
 
 def plain_options(kind: type) -> Callable[[Values], Any]:
-    """Returns a function that creates the options class `kind`, whose fields are all plain copies of flags."""
+    """Returns a function that creates `kind`, an options class with nothing but copies of flags."""
     return functools.partial(filled, kind)
 
 
@@ -187,7 +187,7 @@ def _model_of_classes(values: Values) -> options.ModelOptions:
 
 
 def _classes_of_decoder(values: Values) -> int | None:
-    """Returns the number of classes that a decoder implies whose output is the logits, if its channels are given."""
+    """Returns the number of classes if the decoder makes the logits and its channels are given; else None."""
     channels: int | None = values.if_given('decoder_filters')
     return channels if values['decoder_output_is_logits'] else None
 

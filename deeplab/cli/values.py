@@ -15,7 +15,7 @@ class Values:
     Attributes:
       line: names and texts of the flags on the command line, in order.
       known: the program's flags by name.
-      flag_names: the names of those flags by the option fields that they set.
+      flag_names: the names of these flags, by the option fields that they set.
       recipe_flags: what --recipe has set, as --NAME=VALUE.
       notes: messages to log once logging has started.
       warnings: warnings to log then.

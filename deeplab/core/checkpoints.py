@@ -425,7 +425,7 @@ class CheckpointWriter:
     def adopt(self, path: str, step: int) -> None:
         """Adopts the checkpoints that an earlier run has written and listed in the state file.
 
-        `path` was just restored. Older ones are among those that are kept; no other file will be removed.
+        `path` was just restored. Older checkpoints count among the kept ones; no other file will be removed.
         """
         names = [os.path.basename(listed) for listed in reversed(listed_in(self._directory))]
         self._written = [name for name in names if is_own_name(name) and step_in_name(name) <= step]

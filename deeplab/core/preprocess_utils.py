@@ -55,8 +55,8 @@ def _nearest_window(
 ) -> tf.Tensor:
     """Returns the window [height, width, 1] of `label` resized to `size`, without computing the rest.
 
-    The values equal those that TensorFlow's resizing and cropping give, in a fraction of the time: a resized label may
-    be many times as large as the window.
+    The values equal the result of TensorFlow's resizing and cropping, in a fraction of the time: a resized label may be
+    many times as large as the window.
     """
     old_height, old_width = size_of(label)
     rows = _nearest_sources(old_height, size[0], offset_height, height)  # [height]

@@ -17,8 +17,8 @@ from deeplab.wording import option
 def of_run(directory: str, initial: str | None = None) -> list[str]:
     """Returns the checkpoints in `directory` from which a training there can resume, newest first.
 
-    These are the checkpoints that its state file lists, followed by those named `model.ckpt-STEP`. The initial
-    checkpoint may be in the same folder; it is excluded unless the state file lists it under such a name.
+    First the checkpoints in its state file, then further ones named `model.ckpt-STEP`. The initial checkpoint may be in
+    the same folder; it is excluded unless the state file lists it under such a name.
 
     Args:
       directory: folder of the training.

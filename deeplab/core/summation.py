@@ -1,6 +1,6 @@
 """Repeatable sums of several tensors, in a fixed order.
 
-TensorFlow's AddN begins with the input whose memory it can reuse at that moment: with three inputs or more, two runs of
+TensorFlow's AddN begins with an input that it can overwrite at that moment: with three inputs or more, two runs of
 one graph on one batch can differ in their last bits. The sum of two numbers does not depend on their order, so tensors
 are added in pairs here. A session must not merge these pairs either (see `sessions.config`).
 """

@@ -222,5 +222,5 @@ class InstanceMasks:
 
 
 def _depth(annotation: Mapping[str, Any]) -> tuple[bool, float]:
-    """Returns the sort key of an annotation: crowds, whose outlines are rough, lie beneath all others."""
+    """Returns the sort key of an annotation: crowds have rough outlines and lie beneath all others."""
     return not annotation['iscrowd'], -annotation['area']

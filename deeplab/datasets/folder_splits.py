@@ -31,12 +31,12 @@ _FOLDERS = {
 
 
 class Remark(NamedTuple):
-    """What the user of a folder may not expect of its splits, although they can be used.
+    """A remark about usable splits of a folder that may not be as the user expects.
 
     Attributes:
-      kind: OTHER_TEXT for a text among the lists that is none, LEFT_OUT for files without a partner that are in no
-        split, REPEATED for names that a list has more than once, SHARED for images that are in train and in val,
-        UNLISTED for images that are in no list.
+      kind: OTHER_TEXT: a text file beside the lists is not a list; LEFT_OUT: files without a partner are in no split;
+        REPEATED: a list has names more than once; SHARED: images are in train and in val; UNLISTED: images are in no
+        list.
       what: the remark, as a sentence without a full stop.
       names: the files or names that it is about; none if the sentence has them.
     """

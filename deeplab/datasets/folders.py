@@ -44,7 +44,7 @@ def walk(folder: str, visited: set[str] | None = None) -> Iterator[tuple[str, li
 
     Args:
       folder: path of the folder.
-      visited: real paths of the folders to leave out; those that are yielded are added. None for none.
+      visited: real paths of the folders to leave out; yielded folders are added. None for none.
 
     Raises:
       DataError: A folder cannot be read, whose files would be missing silently.

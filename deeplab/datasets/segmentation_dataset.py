@@ -34,7 +34,7 @@ from deeplab.options import BuildFolderOptions, DatasetOptions
 from deeplab.wording import option
 
 _GROUP = 64  # pairs of files that are checked again together
-# Fields of the options of build_folder_data, by those keys of a description that have other names.
+# Keys of a description with other names than their fields in the options of build_folder_data, and these fields.
 _FIELDS = {'images': 'image_folder', 'masks': 'mask_folder', 'lists': 'list_folder'}
 _KEYS = {f'BuildFolderOptions.{_FIELDS.get(key, key)}': key for key in descriptor_lib.FOLDER_KEYS}  # for messages
 _PATHS = ('images', 'masks', 'lists', 'colors')

@@ -9,8 +9,8 @@ from deeplab.files import storage
 # SPLIT-00000-of-00004.tfrecord, with any extension.
 SHARD_NAME = re.compile(r'(?P<split>.+)-(?P<number>\d+)-of-(?P<total>\d+)(?P<suffix>\..*)?')
 UNFINISHED = ('.partial', '.tmp', '.temp', '.part')
-# What a training writes, which may be in the folder of its records: checkpoints, whose parts are numbered as shards
-# are (model.ckpt-9.data-00000-of-00001), and event files.
+# Files that a training writes, perhaps into the folder of its records: checkpoints, with parts numbered like shards
+# (model.ckpt-9.data-00000-of-00001), and event files.
 _OF_TRAININGS = re.compile(
     r'(.+[._])?ckpt-\d+\..+|.+\.data-\d+-of-\d+(\.tempstate.*)?|.+\.(index|meta)|(.+\.)?events\.out\.tfevents\..+'
 )

@@ -50,8 +50,8 @@ def load(path: str, folder: str, options: CocoFormatOptions) -> Annotations:
     """Reads a JSON file.
 
     Args:
-      path: of the JSON file.
-      folder: of the PNG files.
+      path: path of the JSON file.
+      folder: folder of the PNG files.
       options: number of categories, and of segments of one category.
 
     Raises:

@@ -28,7 +28,7 @@ class EngineReport:
     Attributes:
       options: the engine that ran it ('auto' is replaced by the engine that it chose), and how.
       is_chosen: whether 'auto' chose the engine.
-      changed_labels: share of the labels of the first images that differ from those in float32; None for float32.
+      changed_labels: share of the labels of the first images that differ from the labels in float32; None for float32.
       compared_images: number of those images.
     """
 

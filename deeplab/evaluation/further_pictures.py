@@ -66,8 +66,8 @@ class FurtherPictures:
 
         Args:
           folder: existing folder for the pictures.
-          kinds: of `options.VIS_SAVED`.
-          descriptor: of the data set.
+          kinds: kinds of pictures among `options.VIS_SAVED`.
+          descriptor: descriptor of the data set.
           colormap: [n, 3] uint8, colors of the classes.
           overlay_alpha: opacity of the colors of overlays, 0 to 1.
         """

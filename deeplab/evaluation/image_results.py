@@ -28,7 +28,7 @@ class IdsFile(contextlib.AbstractContextManager['IdsFile']):
         """Creates the file.
 
         Raises:
-          OutputError: There is no folder for temporary files in which it can be created.
+          OutputError: No folder for temporary files is usable.
         """
         with _explained():
             self._file = tempfile.TemporaryFile()
@@ -84,9 +84,9 @@ class ImageResults(contextlib.AbstractContextManager['ImageResults']):
 
     Attributes:
       num_classes: number of classes.
-      names: of the images.
-      pairs: of each image, (label * num_classes + prediction) of the pairs that occur, ascending.
-      pair_pixels: of each image, the pixels of each of these pairs.
+      names: names of the images.
+      pairs: for each image, label * num_classes + prediction of the pairs that occur, ascending.
+      pair_pixels: for each image, the number of pixels of each of these pairs.
       predictions: the predicted ids.
     """
 

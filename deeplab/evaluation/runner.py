@@ -39,7 +39,7 @@ class CheckedSplit:
     """A split whose records have been checked.
 
     Attributes:
-      descriptor: of the data set.
+      descriptor: descriptor of the data set.
       reader: reads its records.
       check_result: result of the check of its records.
     """
@@ -171,10 +171,10 @@ class Reading(NamedTuple):
       split: where the images come from.
       steps: preprocessing of each (`input_preprocess.eval_steps`).
       batch_size: images at a time.
-      keys: which parts of each sample are returned, by the names in `common`; masks are decoded if LABEL or
+      keys: parts of each sample to return, by the names in `common`; masks are decoded if LABEL or
         ORIGINAL_LABEL is one.
       ahead: batches that are read before they are needed.
-      mean_pixel: with which images of type uint8 are to be padded (`input_preprocess.images_of`); None to leave the
+      mean_pixel: pixel that pads images of type uint8 (`input_preprocess.images_of`); None to leave the
         images as they are.
     """
 

@@ -18,7 +18,7 @@ class Sample(NamedTuple):
     """An image without padding.
 
     Attributes:
-      name: in its record.
+      name: name in its record.
       image: [h, w, channels] float32, 0 to 255.
       truth: [h, w] ids.
     """

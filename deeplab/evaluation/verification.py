@@ -118,7 +118,7 @@ def from_matrix(matrix: Sequence[Sequence[int]], descriptor: DatasetDescriptor) 
 
     Args:
       matrix: numbers of pixels [label][prediction].
-      descriptor: of the data set.
+      descriptor: descriptor of the data set.
     """
     counts = np.asarray(matrix, np.int64)
     ious = _metrics(counts).class_iou

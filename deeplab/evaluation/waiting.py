@@ -69,7 +69,7 @@ def for_first(checkpoint_dir: str, wait: WaitOptions) -> None:
     """Waits until there is a checkpoint in a folder, as `rounds` does.
 
     Raises:
-      CheckpointError: no checkpoint appears in that time, or the path names a single one that does not exist.
+      CheckpointError: no checkpoint appears in that time, or the path of a single checkpoint does not exist.
     """
     waiting = _Waiting(checkpoint_dir, wait)
     if not network_source.at(checkpoint_dir).is_single() and waiting.for_new(None) is None:

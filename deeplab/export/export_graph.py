@@ -123,7 +123,7 @@ def freeze(export: ExportGraph, values: dict[str, np.ndarray]) -> tf.compat.v1.G
       export: the network.
       values: values of the weights, by name; emptied.
     """
-    # TensorFlow folds before the weights are constants, of which it would make many copies.
+    # Fold first: TensorFlow would make many copies of weights that are constants already.
     graph_def = tf_compat.folded_graph(export.graph.as_graph_def(), [IMAGE, *export.kept])
     return freezing.frozen(graph_def, export.kept, values)
 

@@ -157,7 +157,7 @@ _OTHER_IMAGE = "np.load('image.npy')  # [height, width, {channels}] uint{bits}"
 
 
 def report(result: PlainExport, options: ExportOptions, record: ExportFormat, image_shape: tuple[int, ...]) -> str:
-    """Returns what was exported, with Python code that runs it."""
+    """Returns the description of an export, with Python code that runs it."""
     model = options.model
     image, predictions, probabilities = record.tensors
     height, width = export_graph.crop_size_of(options)

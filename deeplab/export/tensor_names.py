@@ -1,4 +1,4 @@
-"""Names of operations in exported graphs, on which programs that run them rely; the tensors end in ':0'."""
+"""Names of operations in exported graphs; programs that run exports rely on them. The tensors end in ':0'."""
 
 IMAGE = 'ImageTensor'
 PREDICTIONS = 'SemanticPredictions'

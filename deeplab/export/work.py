@@ -256,7 +256,7 @@ def _metadata(options: ExportOptions, target: Target, checkpoint: str, step: int
     Args:
       options: network, sizes and conversion.
       target: format and variant.
-      checkpoint: path of the checkpoint, of which the name is stored.
+      checkpoint: path of the checkpoint; its name is stored.
       step: step of the checkpoint.
       classes: names and colors of the classes.
     """

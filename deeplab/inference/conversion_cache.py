@@ -164,7 +164,7 @@ def _digests(folder: str) -> dict[str, str]:
 
 
 def _is_intact(path: str, is_silent: bool = False) -> bool:
-    """Returns whether the files of a converted network are those that were written; warns if they are not."""
+    """Returns whether the files of a converted network are unchanged; warns if they are not."""
     try:
         with open(os.path.join(path, _NOTE), encoding='utf-8') as file:
             noted = json.load(file)['files']

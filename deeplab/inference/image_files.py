@@ -1,6 +1,6 @@
 """Reading of image files for prediction: any format of Pillow, upright, with the channels of the network.
 
-JPEG, PNG and NumPy files are decoded as those in records are, so that a network sees the same pixels as in eval.
+JPEG, PNG and NumPy files are decoded as in records, so that a network sees the same pixels as in eval.
 """
 
 from __future__ import annotations

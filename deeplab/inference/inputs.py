@@ -60,7 +60,7 @@ def find(inputs: Sequence[str], output_dir: str) -> tuple[list[InputFile], list[
       output_dir: folder of the results; files in it are not taken from folders and patterns.
 
     Returns:
-      The files, and the inputs of which there is no file.
+      The files, and the inputs without a file.
     """
     results = [result for text in inputs for result in _of_input(text, output_dir)]
     failures = [result for result in results if isinstance(result, Failure)]
@@ -181,7 +181,7 @@ def _meets(name: str, folders: set[str]) -> bool:
 
 
 def _key(name: str) -> str:
-    """Returns what is equal for two names that some file systems regard as the same."""
+    """Returns a key that is equal for names that some file systems do not distinguish."""
     return unicodedata.normalize('NFC', name).casefold()
 
 

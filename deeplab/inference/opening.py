@@ -284,7 +284,7 @@ def _of_engine(options: EngineOptions, name: str) -> EngineOptions:
 
 
 def _time(predict: Predict, images: np.ndarray) -> float:
-    """Returns the shortest time in seconds that one of several batches takes, after one that is not timed."""
+    """Returns the shortest time of several batches, in seconds, after one batch without timing."""
     predict(images[0])
     times = []
     for batch in images:

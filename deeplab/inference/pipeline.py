@@ -56,7 +56,7 @@ class _Sample(NamedTuple):
 def run(
     predictor: Predictor, items: Sequence[InputFile], write: Write, batch_size: int, with_confidence: bool
 ) -> PredictionSummary:
-    """Predicts files; those that cannot be read do not stop it.
+    """Predicts files; unreadable files do not stop it.
 
     Args:
       predictor: the network.
@@ -89,7 +89,7 @@ def run(
 
 
 def _predict(predictor: Predictor, batch: Sequence[_Sample], writer: _Writer, with_confidence: bool) -> list[Failure]:
-    """Predicts samples of the same shape and adds them to the writer; returns those that failed."""
+    """Predicts samples of the same shape and adds them to the writer; returns the failures."""
     pixels = [sample.image for sample in batch if not isinstance(sample.image, DataError)]
     if not pixels:  # none could be read
         return [Failure(sample.item.path, str(sample.image)) for sample in batch]

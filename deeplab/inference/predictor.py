@@ -48,7 +48,7 @@ from deeplab.wording import did_you_mean, option
 from deeplab.zoo import cache, fetching
 
 _MOST_SHOWN = 5  # classes in the text of a predictor
-# Classes whose fields are keywords of `Predictor`, by the field of `PredictorOptions` that holds them.
+# Options classes with fields that are keywords of `Predictor`, and their fields in `PredictorOptions`.
 _KEYWORDS: dict[Any, str] = {
     WindowOptions: 'windows',
     EngineOptions: 'execution',
@@ -106,12 +106,12 @@ class Predictor:
     def from_checkpoint(cls, path: str | os.PathLike[str], **options: Any) -> Predictor:
         """Opens the network of a checkpoint.
 
-        The network is the one that the run.json of its training describes; without that file it is identified by the
+        The run.json of the training describes the network; without that file the network is identified by the
         variables, and logged.
 
         Args:
-          path: a checkpoint, or a folder such as the log folder of a training or `best` in it, whose newest complete
-            checkpoint is used.
+          path: a checkpoint, or a folder with checkpoints, such as the log folder of a training or `best` in it; the
+            newest complete one is used.
           **options: fields of `PredictorOptions`, `PredictionOptions` (scales, flips), `EngineOptions` and
             `WindowOptions`, and fields of `ModelOptions` that differ from the training.
 
@@ -125,8 +125,8 @@ class Predictor:
     def from_export(cls, path: str | os.PathLike[str], **options: Any) -> Predictor:
         """Opens an export of `deeplab export_model` in any format, such as frozen graph, SavedModel, tflite or onnx.
 
-        An export is a program: open only files that you trust. Names and colors of its classes are those that were
-        written with it, or the names and colors of `dataset`.
+        An export is a program: open only files that you trust. Names and colors of its classes come from the export, or
+        from `dataset`.
 
         Args:
           path: the file or folder.

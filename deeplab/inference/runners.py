@@ -21,7 +21,7 @@ from deeplab.options.rules import MOST_CLASSES
 from deeplab.registry import ExportFormat, Outputs, Predict
 from deeplab.wording import option
 
-# Networks for images of one size each that stay open at a time; the one that was used longest ago is closed first.
+# Networks that stay open at a time, each for images of one size; the least recently used one is closed first.
 MOST_NETWORKS = 4
 # Sizes of images for which the network is converted for another engine; TensorFlow predicts images of further sizes.
 MOST_SIZES = 8

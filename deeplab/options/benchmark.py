@@ -16,8 +16,8 @@ class BenchmarkOptions(Options):
     """Options of `deeplab benchmark`.
 
     Attributes:
-      train: the training that is measured; its network is the one that predicts, too. Its log folder is not used; the
-        folder of its data set is None for generated images.
+      train: the training to measure; inference is measured with its network. Its log folder is not used; the folder of
+        its data set is None for generated images.
     """
 
     train: TrainOptions

@@ -112,7 +112,7 @@ class AugmentOptions(OptionsWithSettings, registries=(AUGMENTATIONS,)):
 
     @property
     def active(self) -> tuple[Augmentation, ...]:
-        """The augmentations that are on, in the order in which they run."""
+        """The augmentations that are on, in the order of their execution."""
         return tuple(record for record in AUGMENTATIONS.records() if record.is_enabled(self.settings_of(record)))
 
     def check_crop_size(self, crop_size: tuple[int, int]) -> None:

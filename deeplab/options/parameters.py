@@ -39,7 +39,7 @@ class OptionsWithSettings(Options):
             registry.share_names({*cls.__annotations__, *dir(cls)}, registries)
 
     def __post_init__(self) -> None:
-        """Checks the settings and keeps those that differ from their defaults.
+        """Checks the settings and drops the ones with default values.
 
         Raises:
           OptionError: there is no such parameter, or a value is not allowed.
@@ -78,7 +78,7 @@ def registries_of(kind: type) -> tuple[Registry[Any], ...]:
 
 def parameters_of(kind: type) -> dict[str, Parameter]:
     """Returns the parameters that the settings of an options class may have, by name; none for a plain class."""
-    return {name: found for registry in registries_of(kind) for name, found in registry.parameters().items()}
+    return {name: parameter for registry in registries_of(kind) for name, parameter in registry.parameters().items()}
 
 
 def as_dict(options: Any) -> Any:

@@ -34,7 +34,7 @@ def require_classes(
     error: type[UserError] = OptionError,
     most: int = MOST_CLASSES,
 ) -> None:
-    """Raises an error if masks cannot hold that many classes, or if there is none.
+    """Raises an error for no classes, and for more classes than masks can hold.
 
     Args:
       where: what has the classes, for the message.

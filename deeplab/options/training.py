@@ -101,7 +101,7 @@ class ValidationOptions(Options):
 class TrainOptions(Options):
     """Options of `deeplab train`.
 
-    Attributes (those whose name is not sufficient):
+    Attributes:
       command: the flags, for the run manifest; they do not affect training.
       recipe_flags: what the recipe among them sets, as --NAME=VALUE, for the run manifest.
       given: values of the flags that they, a preset or a recipe set, by 'Class.field', for the run manifest.

@@ -40,8 +40,8 @@ class PreviewResult:
     """Result of a preview.
 
     Attributes:
-      report: for the user.
-      path: of the image.
+      report: report for the user.
+      path: path of the image.
       class_shares: share of each class among the labeled pixels of the samples.
       ignored_share: share of ignored pixels among all their pixels.
     """

@@ -50,7 +50,7 @@ class ReportResult:
       path: the HTML file; the figures are beside it, at `figures_path(path)`.
       images: number of images on it.
       megabytes: its size, in 10^6 bytes.
-      miou: of each run; None without records and metrics files.
+      miou: mean IoU of each run; None without records and metrics files.
       report: where the page is, for the user.
     """
 

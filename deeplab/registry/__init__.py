@@ -55,7 +55,7 @@ def register(record: Record) -> None:
     Raises:
       ValueError: another record of the kind has its name, or one of its parameters differs from another of that name.
     """
-    registry = next((found for kind, found in REGISTRIES.items() if isinstance(record, kind)), None)
+    registry = next((candidate for kind, candidate in REGISTRIES.items() if isinstance(record, kind)), None)
     if registry is None:
         kinds = ', '.join(kind.__name__ for kind in REGISTRIES)
         raise ValueError(f'register takes a record of one of the kinds {kinds}, not a {type(record).__name__}.')

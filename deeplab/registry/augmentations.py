@@ -46,7 +46,7 @@ class Augmentation(Record):
 
     Attributes:
       function: `function(image, label, seed, context, **parameters)` returns image and label. image: [h, w, channels],
-        0 to 255; label: [h, w, 1] integer, or None; seed: [2] int64, from which everything random is drawn with
+        0 to 255; label: [h, w, 1] integer, or None; seed: [2] int64, the source of all random numbers, drawn with
         `tf.random.stateless_*`; context: an `AugmentContext`. Rows and columns may be unknown when the graph is built,
         and `deeplab preview` calls it with whole images.
       stage: where it runs.
@@ -56,7 +56,7 @@ class Augmentation(Record):
         fit. None for no check.
       title: heading of its column in `deeplab preview`; empty for its name.
       details: returns the line below it, given the values of its parameters; None for a list of them.
-      preview: values of parameters with which all images are changed, for that column.
+      preview: values of parameters for that column; they must change every image.
       seed_number: purpose for which the seed is drawn from the sample's seed, unique; None to derive it from the name.
 
     The values of `stage`:

@@ -13,7 +13,7 @@ PRECISIONS = ('float32', 'bfloat16', 'float16')
 
 
 class FrozenGraph(NamedTuple):
-    """A network whose weights are constants: what an engine converts or runs.
+    """A network with constants in place of weights, which an engine converts or runs.
 
     Attributes:
       graph_def: `tf.compat.v1.GraphDef` without variables and control flow; batch norms are folded into convolutions.

@@ -15,7 +15,7 @@ FLOAT32, FLOAT16, DYNAMIC_INT8, INT8 = 'float32', 'float16', 'dynamic_int8', 'in
 
 
 class FrozenNetwork(NamedTuple):
-    """A network whose weights are constants: what a format is written from.
+    """A network with constants in place of weights, which most formats are written from.
 
     Attributes:
       graph_def: `tf.compat.v1.GraphDef` without variables and control flow, whose operations are named in
@@ -24,9 +24,8 @@ class FrozenNetwork(NamedTuple):
       channels: number of channels of the images; three are RGB.
       bits: bits per channel, 8 or 16.
       num_classes: number of classes.
-      metadata: what is written to the export for those who run it, see `deeplab.inference.export_metadata`; empty for
-        nothing.
-      has_signatures: whether a format with signatures has further ones than that for images.
+      metadata: facts for programs that run the export, see `deeplab.inference.export_metadata`; empty for nothing.
+      has_signatures: whether a format with signatures has more than the signature for images.
       has_warmup: whether a format for a server has a request with which the server warms up.
     """
 
@@ -120,10 +119,10 @@ class ExportFormat(Record):
       example: Python lines that run an export, for the report; empty for none. '{path!r}' is replaced by its path,
         '{file!r}' by the path of its file, or of the first of `contents`, '{image}' by an expression that reads an
         image [h, w, channels]; they set `labels`, [h, w].
-      contents: names of the files in the folder that it writes, the first of which is always present; empty if it
-        writes one file.
+      contents: names of the files in the folder that it writes, first a file that is always present; empty if it writes
+        one file.
       requires: names of the modules that it imports beside TensorFlow to write and run an export.
-      runs_with: names of those among them that run an export.
+      runs_with: names of the variants that run an export.
       install: what `pip install` needs for them.
       variants_need: for variants that need more modules, their names, and what `pip install` needs for them.
       least_agreement: fraction of the pixels that must have the network's label.

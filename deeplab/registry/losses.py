@@ -21,7 +21,7 @@ class Loss(Record):
     Attributes:
       function: computes it; takes two tensors and the parameters as keywords. All tensors are float32 unless stated
         otherwise, labels are class ids.
-      of: what it is computed of, which determines the tensors.
+      of: its input, which determines the tensors.
 
     The values of `of`:
 

@@ -123,7 +123,7 @@ class Head(Record):
       scope: first part of the names of its variables, which belong to the last layers; empty if it is one of
         `common.LAST_LAYER_SCOPES`.
       check: raises OptionError if the head does not support the options.
-      logits_rates: atrous rates of the logits layers that follow, whose outputs are added.
+      logits_rates: atrous rates of the following logits layers; their outputs are added.
     """
 
     applies: Callable[[Any], bool]
@@ -135,7 +135,7 @@ class Head(Record):
 
 
 class Heads(Registry[Head]):
-    """The registry of heads, of which the options select one."""
+    """The registry of heads; the options select one of them."""
 
     def records(self) -> tuple[Head, ...]:
         """Returns all heads in the order in which they are tried."""

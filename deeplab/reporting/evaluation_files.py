@@ -98,10 +98,10 @@ def read(folders: Sequence[str]) -> Curve:
     settings, group = first
     left_out, differing = 0, dict[str, None]()
     for their_settings, their_group in others:
-        found = differences(settings, their_settings)
-        if found:
+        contradictions = differences(settings, their_settings)
+        if contradictions:
             left_out += len(their_group)
-            differing |= dict.fromkeys(found)
+            differing |= dict.fromkeys(contradictions)
         else:
             settings = {**their_settings, **settings}
             for changed, evaluation in their_group.values():

@@ -39,7 +39,7 @@ class Task(NamedTuple):
       options: how the images are read and predicted.
       split: the images.
       network: the network of a checkpoint.
-      step: of the checkpoint; None for an export that does not name it.
+      step: step of the checkpoint; None for an export that does not name it.
       notes: sentences for the page.
     """
 

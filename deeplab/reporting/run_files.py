@@ -33,7 +33,7 @@ class RunFiles:
 
 
 def read(folder: str, further: Sequence[str] = ()) -> RunFiles:
-    """Reads the files of a run; those that are missing or unreadable are left out.
+    """Reads the files of a run, except missing and unreadable ones.
 
     Args:
       folder: log folder of a training, or a folder with checkpoints.

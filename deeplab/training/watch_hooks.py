@@ -39,8 +39,8 @@ class BatchStatistics(NamedTuple):
     Attributes:
       labeled_pixels: pixels that are not ignored.
       label_classes: number of classes among them.
-      predicted_share: share of the predictions that are of the most frequent class.
-      predicted_class: that class.
+      predicted_share: share of the most frequent predicted class among the predictions.
+      predicted_class: the most frequent predicted class.
       loss: the clone's loss without regularization.
     """
 

@@ -1,7 +1,7 @@
 """Input pipeline (tf.data): from the records of a split to batched samples.
 
 The order depends on the sample position alone (docs/architecture.md, Order and randomness): a pipeline that starts at
-position p yields the same samples as one that started at 0, from there on.
+position p yields the same samples from p on as one from position 0.
 """
 
 from __future__ import annotations

@@ -109,7 +109,7 @@ def multiply_gradients(gradients: Sequence[Gradient], multipliers: Mapping[str, 
 
 
 def trained_variables(trainable_scopes: Sequence[str]) -> list[tf.Variable]:
-    """Returns the graph's trainable variables; with `trainable_scopes`, those that begin with one of them.
+    """Returns the graph's trainable variables; with `trainable_scopes`, only variables with such a prefix.
 
     Raises:
       OptionError: a scope matches none of them.

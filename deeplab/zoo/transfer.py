@@ -214,7 +214,7 @@ def _response(partial: _Partial, request: urllib.request.Request) -> Any:
     except urllib.error.HTTPError as error:
         partial.is_reached = True
         with error:
-            if error.code == 416:  # there is no more than what has arrived, so that was of another file
+            if error.code == 416:  # nothing follows the received part: it belongs to another file
                 partial.drop()
             if error.code == 416 or error.code in _TEMPORARY:
                 raise _InterruptedError(f'the server answered with status {error.code}') from None

@@ -7,7 +7,7 @@ The file holds a list of branches, each an object:
 
 `input` is -1 for the backbone's features, or the number of an earlier branch. A convolution with a kernel larger than
 1 is depthwise separable and has one atrous rate for rows and one for columns, given for output stride 16. All branches
-are concatenated, including those that another branch reads.
+are concatenated, including inputs of other branches.
 
 Source: arXiv:1809.04184, section 3.2 (the operations) and figure 3 (the published cell).
 """

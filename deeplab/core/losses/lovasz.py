@@ -10,7 +10,7 @@ from deeplab.registry import REGIONS, Loss, register
 
 ERROR_STEP = 2.0**-12  # errors of pixels nearer than that count as equal
 BINS = round(1 / ERROR_STEP) + 1  # of the errors from 0 to 1, with one for 0 alone
-MOST_CLASSES = 32  # of more classes, only those that occur in the batch are computed
+MOST_CLASSES = 32  # with more classes, only classes in the batch are computed
 
 
 def lovasz(probabilities: tf.Tensor, truth: tf.Tensor) -> tf.Tensor:

@@ -92,7 +92,7 @@ def resampled_iou(rows: npt.NDArray[np.uint32], samples: int, random: np.random.
 def percentiles(values: Fractions) -> Fractions:
     """Returns the 2.5 % and 97.5 % quantiles of each column, without NaN: [n, columns] -> [2, columns]."""
     with warnings.catch_warnings():
-        warnings.simplefilter('ignore', RuntimeWarning)  # of columns that are NaN, whose result is NaN
+        warnings.simplefilter('ignore', RuntimeWarning)  # about columns of NaN only, which give NaN
         quantiles: Fractions = np.nanquantile(values, (0.025, 0.975), axis=0)
     return quantiles
 

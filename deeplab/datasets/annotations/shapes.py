@@ -171,7 +171,7 @@ class AnnotationSet:
     Attributes:
       format: name of the format.
       images: the images.
-      labels: the classes in the tool's order; those that only shapes name are missing.
+      labels: the classes in the tool's order, without classes that only shapes name.
       left_out: number of annotations that were left out, by reason.
       not_images: paths of masks that could be mistaken for images, in addition to `PaintedMask.path`.
     """

@@ -37,7 +37,7 @@ class Inference:
     Attributes:
       threads: number of threads.
       batch_size: images at a time.
-      load_seconds: to build the network, restore its weights and open it in the engine.
+      load_seconds: time to build the network, restore its weights and open it in the engine.
       first_seconds: time of the first batch.
       seconds: time of a later batch, median.
       peak_bytes: peak resident memory of the process so far.
