@@ -23,7 +23,7 @@ def row(rule):
     """The line of the table for a rule."""
     what = ('images that ' if rule.what.startswith(VERBS) else '') + rule.what
     for number, place in (
-        ('other than the 3 of', 'other than those of'),
+        ('other than the 3 of the data set', 'other than the data set has'),
         ('among the 3 classes (0 to 2)', 'classes'),
         (' ignore_label 255', ' the ignore label'),
     ):
