@@ -7,7 +7,6 @@ import io
 import os
 import re
 import tarfile
-import threading
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -21,6 +20,7 @@ from deeplab.datasets.descriptor import DatasetDescriptor, bit_shift_palette
 from deeplab.errors import DataError, OptionError
 from deeplab.evaluation.further_pictures import Shown
 from deeplab.files import output_files, writing
+from deeplab.names import listed
 from deeplab.utils import save_annotation
 from deeplab.wording import option
 
@@ -101,8 +101,7 @@ class Submission:
         self._ids = np.array(_submitted_ids(descriptor), np.uint8)
         self._palette = bit_shift_palette(256) if self._server.has_palette else None
         self._sizes = sizes
-        self._lock = threading.Lock()
-        self._written: dict[int, tuple[str, str]] = {}  # name of the image and of the file
+        self._written: dict[str, Size] = {}  # by name in the archive
 
     def write(self, shown: Shown) -> list[str]:
         """Writes the picture of an image; returns its path.
@@ -112,8 +111,8 @@ class Submission:
         """
         output_files.make_folder(self._pictures)
         path = save_annotation.save_image(self._ids[shown.ids], self._pictures, shown.name, self._palette)
-        with self._lock:
-            self._written[shown.number] = (names.file_name(shown.image_name)[0], shown.name)
+        height, width = self._sizes[shown.number].tolist()
+        self._written[f'{self._server.folder}{shown.name}.png'] = height, width
         return [path]
 
     def finish(self) -> list[str]:
@@ -123,13 +122,9 @@ class Submission:
           DataError: The server would refuse it, or it cannot be written.
         """
         writing.remove_leftovers(os.path.dirname(self.path), re.escape(self._server.archive))
-        expected = {
-            f'{self._server.folder}{name}.png': (int(self._sizes[number][0]), int(self._sizes[number][1]))
-            for number, (_, name) in self._written.items()
-        }
         with writing.explained(self.path), writing.atomic_path(self.path) as temporary:
-            _write_archive(temporary, self._root, sorted(expected), self._server)
-            wrong = [*self._wrong_names(), *problems(temporary, self._server, expected)]
+            _write_archive(temporary, self._root, sorted(self._written), self._server)
+            wrong = problems(temporary, self._server, self._written)
             if wrong:
                 raise DataError(
                     f"'{self.path}' is not written, because the server would refuse it: {'; '.join(wrong)}. Fix "
@@ -141,28 +136,15 @@ class Submission:
         """Returns one line about the archive, for the user."""
         return f'For the evaluation server, checked: {self.path}'
 
-    def _wrong_names(self) -> list[str]:
-        """Returns what is wrong with the names of the images, and with their number."""
-        pictures = [self._written[number][0] for number in sorted(self._written)]
-        missing = len(self._sizes) - len(pictures)
-        return [
-            *(
-                [f'{missing} of {names.counted(len(self._sizes), "image")} {names.agreeing(missing, "are missing")}']
-                if missing
-                else []
-            ),
-            *_wrong_names(pictures, self._server),
-        ]
 
-
-def _wrong_names(image_names: Sequence[str], server: Server) -> list[str]:
+def _wrong_names(images: Sequence[str], server: Server) -> list[str]:
     """Returns what a server would find wrong in the names of all images; nothing if they are good."""
-    matches = {name: server.names.fullmatch(name) for name in image_names}
+    matches = {name: server.names.fullmatch(name) for name in images}
     unknown = [names.shown(name) for name, match in matches.items() if match is None]
-    keys = collections.Counter(match['image'] if (match := matches[name]) else name for name in image_names)
+    keys = collections.Counter(match['image'] if (match := matches[name]) else name for name in images)
     twice = [names.shown(key) for key, count in keys.items() if count > 1]
-    wrong = [f'names that are not like {server.example}: {_listed(unknown)}'] if unknown else []
-    return wrong + ([f'several images of one name: {_listed(twice)}'] if twice else [])
+    wrong = [f'names that are not like {server.example}: {listed(unknown, _MOST_CASES)}'] if unknown else []
+    return wrong + ([f'several images of one name: {listed(twice, _MOST_CASES)}'] if twice else [])
 
 
 def check(
@@ -182,18 +164,18 @@ def check(
       DataError: A record cannot be read, or the server does not know the names of the images.
     """
     allowed = SERVERS[server].ids
-    foreign = sorted(set(_submitted_ids(descriptor)) - set(allowed))
+    foreign = [str(number) for number in sorted(set(_submitted_ids(descriptor)) - set(allowed))]
     if foreign:
         raise OptionError(
-            f"{option(_FIELD, server)}: the data set '{descriptor.name}' gives the ids {_listed(foreign)}, which the "
-            f'server does not evaluate. Use {option("DatasetOptions.name", SERVERS[server].dataset)}, or set eval_ids '
-            f'in the description of the data set to ids among {", ".join(map(str, allowed))}.'
+            f"{option(_FIELD, server)}: the data set '{descriptor.name}' gives the ids {listed(foreign, _MOST_CASES)}, "
+            f'which the server does not evaluate. Use {option("DatasetOptions.name", SERVERS[server].dataset)}, or set '
+            f'eval_ids in the description of the data set to ids among {", ".join(map(str, allowed))}.'
         )
     if unreadable:
         raise DataError(
             f'{option(_FIELD, server)} needs every image of the split, but '
-            f'{names.counted(len(unreadable), "record")} cannot be read: {_listed(unreadable)}. Build the records '
-            'again.'
+            f'{names.counted(len(unreadable), "record")} cannot be read: {listed(unreadable, _MOST_CASES)}. '
+            'Build the records again.'
         )
     wrong = _wrong_names([names.file_name(name)[0] for name in image_names], SERVERS[server])
     if wrong:
@@ -233,7 +215,7 @@ def problems(path: str, server: Server, expected: Mapping[str, Size]) -> list[st
         missing.pop(name, None)
     if missing:
         wrong['missing pictures'] = [names.shown(name.removeprefix(server.folder)) for name in missing]
-    return [f'{kind}: {_listed(cases)}' for kind, cases in wrong.items()]
+    return [f'{kind}: {listed(cases, _MOST_CASES)}' for kind, cases in wrong.items()]
 
 
 def _wrong_picture(content: bytes, size: Size, server: Server) -> tuple[str, str] | None:
@@ -248,19 +230,13 @@ def _wrong_picture(content: bytes, size: Size, server: Server) -> tuple[str, str
             ids = np.asarray(picture)
     except (OSError, SyntaxError, ValueError) as error:
         return 'pictures that cannot be read', f' ({error})'
-    foreign = np.setdiff1d(np.flatnonzero(np.bincount(ids.ravel(), minlength=256)), server.ids)
-    return ('ids that the server does not evaluate', f' ({_listed(foreign.tolist())})') if len(foreign) else None
+    foreign = np.setdiff1d(ids, server.ids).astype(str).tolist()
+    return ('ids that the server does not evaluate', f' ({listed(foreign, _MOST_CASES)})') if foreign else None
 
 
 def _submitted_ids(descriptor: DatasetDescriptor) -> Sequence[int]:
     """Returns the id of each class in the data set's own evaluation."""
     return range(descriptor.num_classes) if descriptor.eval_ids is None else descriptor.eval_ids
-
-
-def _listed(cases: Sequence[object]) -> str:
-    """Returns the first cases, and the number of the others."""
-    more = f' and {len(cases) - _MOST_CASES} more' if len(cases) > _MOST_CASES else ''
-    return f'{", ".join(map(str, cases[:_MOST_CASES]))}{more}'
 
 
 def _write_archive(path: str, root: str, pictures: Iterable[str], server: Server) -> None:

@@ -61,19 +61,26 @@ def test_cityscapes_gets_label_ids(tmp_path):
     np.testing.assert_array_equal(np.asarray(picture), np.array(CITYSCAPES.eval_ids)[shown(0, '').ids])
 
 
+def test_what_the_server_would_refuse_is_not_put_in_place(tmp_path):
+    made = submission.Submission('voc', str(tmp_path), VOC, SIZES[::-1])
+    for number, name in enumerate(VOC_NAMES):
+        made.write(shown(number, name))
+    with pytest.raises(DataError, match='sizes that differ from the images: 2008_000001.png .3x4 for 5x2.'):
+        made.finish()
+    assert os.listdir(tmp_path) == ['voc_submission']
+
+
 @pytest.mark.parametrize(
     ('server', 'names', 'said'),
     [
         ('voc', ['2008_000001', 'photo'], 'not like 2008_000001: photo'),
         ('voc', ['evil', 'evil'], 'not like 2008_000001: evil; several images of one name: evil'),
-        ('voc', ['2008_000001'], '1 of 2 images is missing'),
         ('cityscapes', ['bonn_000001_000019', 'bonn_000001_000019_leftImg8bit'], 'one name: bonn_000001_000019'),
     ],
 )
-def test_what_the_server_would_refuse_is_not_put_in_place(tmp_path, server, names, said):
+def test_names_that_the_server_would_refuse_are_found_before_anything_is_predicted(server, names, said):
     with pytest.raises(DataError, match=said):
-        submitted(tmp_path, server, names)
-    assert os.listdir(tmp_path) == [f'{server}_submission']
+        submission.check(server, VOC if server == 'voc' else CITYSCAPES, 'test', names, ())
 
 
 def png(ids, mode='L'):
