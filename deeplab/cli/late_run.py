@@ -63,7 +63,7 @@ def awaited(program: Program, values: Values, program_options: Any) -> Any:
     if network_source.at(folder).exists():
         return program_options
     DataSource(dataset).split()  # a mistake is not to wait
-    waiting.for_first(folder, program_options.wait)
+    next(waiting.rounds(folder, program_options.wait))
     if run_manifests.beside(folder) is None:
         return program_options
     anew = parse_flags(program, values.words)

@@ -65,17 +65,6 @@ def rounds(checkpoint_dir: str, wait: WaitOptions) -> Iterator[str]:
             time.sleep(pause)
 
 
-def for_first(checkpoint_dir: str, wait: WaitOptions) -> None:
-    """Waits until there is a checkpoint in a folder, as `rounds` does.
-
-    Raises:
-      CheckpointError: no checkpoint appears in that time, or the path of a single checkpoint does not exist.
-    """
-    waiting = _Waiting(checkpoint_dir, wait)
-    if not network_source.at(checkpoint_dir).is_single() and waiting.for_new(None) is None:
-        raise CheckpointError(waiting.in_vain())
-
-
 class _Waiting:
     """Looks for new checkpoints in a folder, and logs what it waits for and until when."""
 

@@ -230,13 +230,14 @@ def test_a_program_that_is_started_before_the_training_takes_its_flags(program, 
         assert (directory, wait.timeout_secs) == (str(folder), 30)
         folder.mkdir()
         write_run(folder, TRAIN)
+        return iter([str(folder)])
 
-    monkeypatch.setattr(waiting, 'for_first', begin)
+    monkeypatch.setattr(waiting, 'rounds', begin)
     with caplog.at_level('INFO'):
         found = late_run.awaited(cli.find_program(program), values, made)
     assert (found.model.depth_multiplier, found.model.output_stride) == (0.5, 8)
     assert f'{folder}/run.json' in caplog.text and '--depth_multiplier=0.5' in caplog.text
-    monkeypatch.setattr(waiting, 'for_first', None)
+    monkeypatch.setattr(waiting, 'rounds', None)
     assert late_run.awaited(cli.find_program(program), values, found) is found  # it was there at the start
 
 

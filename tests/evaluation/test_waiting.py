@@ -88,14 +88,6 @@ def test_a_training_that_starts_late_and_takes_long(world, folder, caplog):
         assert 'as long as it runs' in caplog.text
 
 
-def test_the_first_checkpoint_alone_is_waited_for_as_in_rounds(world, folder):
-    save_at(world, folder, 30)
-    waiting.for_first(folder, WaitOptions(max_rounds=1))
-    assert world.now == 30
-    with pytest.raises(CheckpointError, match='within 60 seconds, and no training runs there'):
-        waiting.for_first(f'{folder}x', WaitOptions(max_rounds=1))
-
-
 def test_a_training_that_ends_without_a_checkpoint(world, folder):
     lock = contextlib.ExitStack()
     lock.enter_context(folder_lock.held(folder, 'train', 'train_logdir'))
@@ -155,7 +147,6 @@ def test_the_folder_of_the_best_checkpoint_belongs_to_the_training_above_it(worl
 def test_a_single_checkpoint_that_does_not_exist_is_not_awaited(world, folder):
     os.makedirs(folder)
     setup.write_checkpoint(folder, 7)
-    for wait in (lambda path: next(waiting.rounds(path, WaitOptions())), lambda path: waiting.for_first(path, None)):
-        with pytest.raises(CheckpointError, match="There is no checkpoint '.*model.ckpt-8'"):
-            wait(f'{folder}/model.ckpt-8')
+    with pytest.raises(CheckpointError, match="There is no checkpoint '.*model.ckpt-8'"):
+        next(waiting.rounds(f'{folder}/model.ckpt-8', WaitOptions()))
     assert world.now == 0
