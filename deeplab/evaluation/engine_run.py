@@ -62,13 +62,7 @@ class EngineReport:
 
 @dataclasses.dataclass(frozen=True)
 class GraphNetwork:
-    """A network that runs in the graph of the input pipeline.
-
-    Attributes:
-      report: what runs it.
-      frozen: the network with its weights.
-      at_once: batches that are predicted at the same time.
-    """
+    """A network with its weights that runs in the graph of the input pipeline, on `at_once` batches at a time."""
 
     report: EngineReport
     frozen: FrozenGraph
@@ -78,33 +72,19 @@ class GraphNetwork:
 class EngineNetwork:
     """A network that another engine runs, batch by batch.
 
-    Attributes:
-      report: what runs it.
+    With `exact`, which runs it in float32, the labels of the first images are compared with its labels.
     """
 
-    def __init__(self, report: EngineReport, predict: Predict) -> None:
-        """Creates it; `predict` runs the network."""
+    def __init__(self, report: EngineReport, predict: Predict, exact: Predict | None = None) -> None:
         self.report = report
         self._predict = predict
-
-    def predict(self, images: np.ndarray) -> Outputs:
-        """Returns the predictions of a batch."""
-        return self._predict(images)
-
-
-class RoundedNetwork(EngineNetwork):
-    """A network in another precision than float32; the labels of the first images are compared."""
-
-    def __init__(self, report: EngineReport, predict: Predict, exact: Predict) -> None:
-        """Creates it; `exact` runs the network in float32."""
-        super().__init__(report, predict)
         self._exact = exact
         self._changed = self._pixels = 0
 
     def predict(self, images: np.ndarray) -> Outputs:
         """Returns the predictions of a batch; notes how many labels of a first one differ from those in float32."""
-        outputs = super().predict(images)
-        if self.report.compared_images < COMPARED_IMAGES:
+        outputs = self._predict(images)
+        if self._exact is not None and self.report.compared_images < COMPARED_IMAGES:
             self._changed += int(np.sum(self._exact(images).labels != outputs.labels))
             self._pixels += outputs.labels.size
             self.report.compared_images += len(images)
@@ -157,11 +137,10 @@ def prepared(
             stack.callback(runner.close)
             return _in_any_size(network, AnySize(runner, windows, network.batch_size or 1))
 
-        if options.precision == 'float32':
-            yield EngineNetwork(report, opened(options))
-        else:
+        exact = None
+        if options.precision != 'float32':
             exact = opened(dataclasses.replace(options, precision='float32'))
-            yield RoundedNetwork(report, opened(options), exact)
+        yield EngineNetwork(report, opened(options), exact)
 
 
 def _in_any_size(network: InferenceNetwork, any_size: AnySize) -> Predict:

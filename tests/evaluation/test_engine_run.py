@@ -7,7 +7,7 @@ import pytest
 
 from deeplab import common
 from deeplab.evaluation import runner
-from deeplab.evaluation.engine_run import EngineNetwork, EngineReport, RoundedNetwork
+from deeplab.evaluation.engine_run import EngineNetwork, EngineReport
 from deeplab.options import EngineOptions
 from deeplab.registry import Outputs
 
@@ -66,7 +66,7 @@ def test_labels_of_the_first_images_are_compared_with_those_in_float32():
         return _labels(images)
 
     report = EngineReport(BFLOAT16)
-    list(runner._predicted(RoundedNetwork(report, rounded, exact), _batches(), 5, 2))
+    list(runner._predicted(EngineNetwork(report, rounded, exact), _batches(), 5, 2))
     assert calls == [2, 2]
     assert report.compared_images == 4 and report.changed_labels == pytest.approx(1 / 12)
     assert '8.333%' in report.text() and 'first 4 images' in report.text() and 'bfloat16' in report.text()
