@@ -29,7 +29,7 @@ from absl import logging
 from deeplab.datasets import label_checks
 from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.datasets.segmentation_dataset import DataSource
-from deeplab.errors import CheckpointError, OptionError, OutputError
+from deeplab.errors import CheckpointError
 from deeplab.evaluation import evaluation_rounds, runner, scoring, several_checkpoints, waiting
 from deeplab.files import folder_lock, output_files, writing
 from deeplab.inference import network_source, opening
@@ -39,6 +39,7 @@ from deeplab.options import EngineOptions, EvalOptions, ResizeOptions
 from deeplab.system import memory
 from deeplab.wording import option
 
+_LOGDIR = 'EvalOptions.eval_logdir'
 _DEFAULT_SPLIT = 'val'  # of the command line
 _OUTPUT = r'\w+-.+\.(json|csv)'  # names of the files that are written
 
@@ -69,7 +70,7 @@ def run(options: EvalOptions) -> EvalResult:
       UserError: Data set, network or checkpoint are missing or do not match, or another eval writes to the folder.
     """
     size = memory_size('eval', options.model, options.batch_size)
-    with folder_lock.held(options.eval_logdir, 'eval', 'EvalOptions.eval_logdir'), memory.explained('eval', size=size):
+    with folder_lock.held(options.eval_logdir, 'eval', _LOGDIR), memory.explained('eval', size=size):
         return _run(options)
 
 
@@ -177,11 +178,8 @@ def _of_several(options: EvalOptions, task: evaluation_rounds.Task, choice: Weig
     path = os.path.join(options.eval_logdir, f'checkpoints{_variant(options)}.json')
     content = several_checkpoints.as_json(rounds, names) | {'flags': flags_of_figures(options)}
     text = f'{report(several_checkpoints.best(rounds), descriptor)}\n\n{several_checkpoints.table(rounds)}'
-    try:
-        with output_files.writing_to(options.eval_logdir, 'EvalOptions.eval_logdir'):
-            evaluation_rounds.write_json(content, path)
-    except OptionError as error:
-        raise OutputError(str(error), text) from error
+    with output_files.writing_to(options.eval_logdir, _LOGDIR, text):
+        evaluation_rounds.write_json(content, path)
     return EvalResult(tuple(rounds), f'{text}\nAll checkpoints: {path}')
 
 
@@ -198,18 +196,16 @@ def _publish(result: evaluation_rounds.Round, descriptor: DatasetDescriptor, opt
     for tag in tags_of_log:
         logging.info('%s', evaluation_rounds.log_line(tag, figures[tag]))
     content = evaluation_rounds.as_json(result, descriptor) | {'flags': flags_of_figures(options)}
-    published = dataclasses.replace(result, path='')
-    try:
-        with output_files.writing_to(options.eval_logdir, 'EvalOptions.eval_logdir'):
-            evaluation_rounds.write_json(content, result.path)
-            published = result
-            for name, text in result.documents.items():
-                with writing.atomic_write(document_path(name, result.path)) as stream:
-                    stream.write(text)
-            with tf.Graph().as_default(), tf.compat.v1.summary.FileWriter(options.eval_logdir) as writer:
-                evaluation_rounds.add_summaries(writer, figures, result.global_step)
-    except OptionError as error:
-        raise OutputError(str(error), report(published, descriptor)) from error
+    with output_files.writing_to(
+        options.eval_logdir, _LOGDIR, report(dataclasses.replace(result, path=''), descriptor)
+    ):
+        evaluation_rounds.write_json(content, result.path)
+    with output_files.writing_to(options.eval_logdir, _LOGDIR, report(result, descriptor)):
+        for name, text in result.documents.items():
+            with writing.atomic_write(document_path(name, result.path)) as stream:
+                stream.write(text)
+        with tf.Graph().as_default(), tf.compat.v1.summary.FileWriter(options.eval_logdir) as writer:
+            evaluation_rounds.add_summaries(writer, figures, result.global_step)
 
 
 def document_path(name: str, metrics_path: str) -> str:
