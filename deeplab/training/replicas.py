@@ -10,12 +10,11 @@ from typing import Any
 import tensorflow as tf
 from absl import logging
 
-from deeplab.deployment import cluster
 from deeplab.errors import OptionError
 from deeplab.evaluation.runner import CheckedSplit
 from deeplab.names import listed
 from deeplab.options import TrainOptions
-from deeplab.training import resume_changes, run_manifest, train_loop, training_step
+from deeplab.training import resume_changes, run_manifest, training_step
 from deeplab.wording import option
 
 READY = 'replicas/is_ready'
@@ -60,43 +59,15 @@ def require_agreement(options: TrainOptions, chief: dict[str, Any], own: dict[st
         logging.warning('%s has other settings than task 0. From task 0 to this one: %s.', task, others)
 
 
-class StartSign:
-    """A variable on the first parameter server: the chief writes what it trains, and the other replicas may begin.
-
-    That all variables are initialized is not enough: they may have the values from before a checkpoint is restored.
-    """
-
-    def __init__(self) -> None:
-        """Creates the variable; it is in no checkpoint."""
-        with tf.device('/job:ps/task:0/device:CPU:0'):
-            first_value = tf.compat.v1.constant_initializer('')
-            self._sign = tf.compat.v1.get_local_variable(READY, [], tf.string, first_value)
-            self._value = self._sign.read_value()
-            self._text = tf.compat.v1.placeholder(tf.string, [], f'{READY}/text')
-            self._give = self._sign.assign(self._text, read_value=False)
-
-    def take_back(self, running: tf.compat.v1.Session) -> None:
-        """Withdraws the sign; called by the chief before it initializes the variables."""
-        running.run(self._sign.initializer)
-
-    def give(self, running: tf.compat.v1.Session, text: str) -> None:
-        """Gives the sign, a text that is not empty; called by the chief when all variables have their values."""
-        running.run(self._give, {self._text: text})
-
-    def given(self, running: tf.compat.v1.Session) -> str:
-        """Returns the text that the chief has given; empty if it has given none."""
-        try:
-            return str(running.run(self._value), 'utf-8')
-        except (tf.errors.FailedPreconditionError, tf.errors.NotFoundError):
-            return ''  # the variable has not been created yet
-
-
 class Group:
     """Coordination of a replica with the others, for the training loop.
 
+    With parameter servers, the first of them has a sign: a variable to which the chief writes what it trains, and the
+    other replicas may begin. That all variables are initialized is not enough: they may have the values from before a
+    checkpoint is restored.
+
     Attributes:
       step: the training step, with the steps of all replicas if there are several.
-      remote: the servers that compute; None for this process.
     """
 
     def __init__(self, options: TrainOptions, data: CheckedSplit, step: training_step.TrainStep):
@@ -104,7 +75,14 @@ class Group:
         self._options = options
         self._data = data
         self._clones = clones = options.clones
-        self._sign = StartSign() if clones.num_ps_tasks else None
+        self._sign: tf.Variable | None = None
+        if clones.num_ps_tasks:
+            with tf.device('/job:ps/task:0/device:CPU:0'):
+                first_value = tf.compat.v1.constant_initializer('')
+                self._sign = tf.compat.v1.get_local_variable(READY, [], tf.string, first_value)  # in no checkpoint
+                self._value = self._sign.read_value()
+                self._text = tf.compat.v1.placeholder(tf.string, [], f'{READY}/text')
+                self._give = self._sign.assign(self._text, read_value=False)
         # No replica waits for a step after the last one.
         self._first_step = min(clones.startup_delay_steps * clones.task, options.number_of_steps)
         self._has_logged = self._has_compared = False
@@ -112,21 +90,18 @@ class Group:
         if clones.num_replicas > 1:
             with tf.control_dependencies([step.is_applied]):
                 self.step = dataclasses.replace(step, steps_done=step.global_step.read_value())
-        self.remote = None
-        if clones.master:
-            self.remote = train_loop.Remote(clones.master, cluster.device_filters(clones), self._is_ready)
 
     def initialize(self, first_values: Callable[[tf.compat.v1.Session], None], running: tf.compat.v1.Session) -> None:
         """Calls `first_values`, which gives all variables their initial values, if this replica is the chief."""
         if not self._clones.is_chief:
             return
         if self._sign is not None:
-            self._sign.take_back(running)
+            running.run(self._sign.initializer)
         first_values(running)
         if self._sign is not None:
-            self._sign.give(running, json.dumps(facts(self._options, self._data)))
+            running.run(self._give, {self._text: json.dumps(facts(self._options, self._data))})
 
-    def _is_ready(self, running: tf.compat.v1.Session) -> bool:
+    def is_ready(self, running: tf.compat.v1.Session) -> bool:
         """Returns whether this replica may begin: task 0 at once, the others after the sign, each some steps later.
 
         Raises:
@@ -137,7 +112,10 @@ class Group:
         if not self._has_logged:
             logging.info('Task %d waits for task 0, and for step %d.', self._clones.task, self._first_step)
             self._has_logged = True
-        text = self._sign.given(running)
+        try:
+            text = str(running.run(self._value), 'utf-8')
+        except (tf.errors.FailedPreconditionError, tf.errors.NotFoundError):
+            text = ''  # the variable has not been created yet
         if text and not self._has_compared:
             require_agreement(self._options, json.loads(text), facts(self._options, self._data))
             self._has_compared = True

@@ -90,21 +90,6 @@ class Hook:
 
 
 @dataclasses.dataclass(frozen=True)
-class Remote:
-    """Servers that compute instead of this process.
-
-    Attributes:
-      master: address of the one that runs the steps.
-      device_filters: see `sessions.open_session`.
-      is_ready: polled every second, after `initialize`, until it returns True: then training begins.
-    """
-
-    master: str
-    device_filters: tuple[str, ...] = ()
-    is_ready: Callable[[tf.compat.v1.Session], bool] = lambda session: True
-
-
-@dataclasses.dataclass(frozen=True)
 class LoopResult:
     """How training ended.
 
@@ -136,7 +121,9 @@ class LoopOptions(NamedTuple):
     Attributes:
       save_interval_secs: time between two checkpoints, in seconds; None for only the first and the last.
       cpu_devices: see `sessions.config`.
-      remote: the servers that compute; None for this process.
+      master: address of the server that runs the steps; empty for this process.
+      device_filters: see `sessions.open_session`.
+      is_ready: polled every second, after `initialize`, until it returns True: then training begins.
       most_skips: how many batches in a row may be skipped because the loss or a gradient is not finite. If that is not
         0, the training step must count them as steps.
       steps_done: steps before the first one, if they are known; None to read the step counter, so that the session
@@ -145,7 +132,9 @@ class LoopOptions(NamedTuple):
 
     save_interval_secs: float | None = 1200
     cpu_devices: int = 1
-    remote: Remote | None = None
+    master: str = ''
+    device_filters: tuple[str, ...] = ()
+    is_ready: Callable[[tf.compat.v1.Session], bool] = lambda session: True
     most_skips: int = 0
     steps_done: int | None = None
 
@@ -183,16 +172,15 @@ def train(
         skipped; weights and checkpoints are unchanged.
       MachineError: a server has stopped.
     """
-    graph, remote = tf.compat.v1.get_default_graph(), options.remote
-    master, filters = (remote.master, remote.device_filters) if remote else ('', ())
+    graph, master = tf.compat.v1.get_default_graph(), options.master
     with (
         _lost_servers_explained(master, writer),
-        sessions.open_session(graph, options.cpu_devices, master, filters, keeps_sums=True) as session,
+        sessions.open_session(graph, options.cpu_devices, master, options.device_filters, keeps_sums=True) as session,
         deferred() as interrupts,
     ):
         initialize(session)
         graph.finalize()
-        while remote is not None and not remote.is_ready(session):
+        while not options.is_ready(session):
             time.sleep(POLL_SECS)
             if interrupts.received is not None:
                 return LoopResult(0, None, 0.0, None, interrupts.received)

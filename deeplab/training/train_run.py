@@ -56,22 +56,10 @@ MOST_SKIPS = 9  # in a row, with on_nan 'skip'
 
 
 @dataclasses.dataclass(frozen=True)
-class TrainResult:
-    """How a training ended.
+class TrainResult(train_loop.LoopResult):
+    """How a training ended; `report` is one sentence for the user."""
 
-    Attributes:
-      report: one sentence for the user.
-      step: steps done.
-      loss: total loss of the last step; None if no step was left to do.
-      checkpoint: path of the last checkpoint.
-      status: exit status for the command line: 0, or 128 plus the number of the signal that ended it.
-    """
-
-    report: str
-    step: int
-    loss: float | None = None
-    checkpoint: str | None = None
-    status: int = 0
+    report: str = dataclasses.field(kw_only=True)
 
 
 class Start(NamedTuple):
@@ -110,13 +98,12 @@ def _run_chief(options: TrainOptions, source: DataSource, validated: Segmentatio
     """Runs a training of this process alone, or as task 0: it restores, writes and validates checkpoints."""
     start = _start(options)
     if start.step >= options.number_of_steps and not validation.is_pending(options, start.step):
-        return TrainResult(
+        report = (
             f'Nothing to train: {start.checkpoint} is at step {start.step}, with '
             f'{option("TrainOptions.number_of_steps", options.number_of_steps)}. Set a larger number to continue, or '
-            f'another {option(_LOGDIR)} for a new training.',
-            start.step,
-            checkpoint=start.checkpoint,
+            f'another {option(_LOGDIR)} for a new training.'
         )
+        return TrainResult(start.step, None, 0.0, start.checkpoint, report=report)
     # Quick checks come before the check of the records, which is slow.
     for folder in (options.train_logdir, *validation.folders(options)):
         output_files.require_folder(folder, _LOGDIR)
@@ -140,7 +127,7 @@ def _run_chief(options: TrainOptions, source: DataSource, validated: Segmentatio
     # When everything is ready, as the newest entry of run.json is the one to be repeated.
     begin = train_hooks.BeginHook(functools.partial(_write_run_manifest, options, run_now))
     result = _train(options, data, start, bar, [begin, metrics], validator)
-    return TrainResult(_report(result, validator), result.step, result.loss, result.checkpoint, result.status)
+    return TrainResult(**vars(result), report=_report(result, validator))
 
 
 def _run_other(options: TrainOptions, source: DataSource) -> TrainResult:
@@ -151,7 +138,7 @@ def _run_other(options: TrainOptions, source: DataSource) -> TrainResult:
     result = _train(options, data, Start(), bar)
     ended = 'Stopped' if result.status else 'Ended'
     report = f'{ended} at step {result.step}, as task {options.clones.task} of {options.clones.num_replicas}.'
-    return TrainResult(report, result.step, result.loss, result.checkpoint, result.status)
+    return TrainResult(**vars(result), report=report)
 
 
 def _start(options: TrainOptions) -> Start:
@@ -267,9 +254,11 @@ def _train(
                 train_loop.LoopOptions(
                     options.save_interval_secs,
                     config.cpu_devices,
-                    group.remote,
+                    machines.master,
+                    cluster.device_filters(machines),
+                    group.is_ready,
                     MOST_SKIPS if options.on_nan == 'skip' else 0,
-                    start.step if group.remote is None else None,  # other replicas may have done some
+                    None if machines.master else start.step,  # other replicas may have done some
                 ),
             )
 

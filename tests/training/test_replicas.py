@@ -44,24 +44,24 @@ class TestGroup:
             with tf.compat.v1.variable_scope('', reuse=True):
                 third = several(task=2, replicas=3, startup_delay_steps=15)
                 other = new_group(third, train_step)
-            assert chief.remote.is_ready(running)
-            assert not other.remote.is_ready(running)  # no variable has a value yet
+            assert chief.is_ready(running)
+            assert not other.is_ready(running)  # no variable has a value yet
             assert 'Task 2 waits for task 0, and for step 30.' in caplog.text
             other.initialize(lambda running: pytest.fail('not for this one to do'), running)
             seen = []
 
             def first_values(running):
                 running.run(step.initializer)
-                seen.append(other.remote.is_ready(running))
+                seen.append(other.is_ready(running))
 
             chief.initialize(first_values, running)
             caplog.clear()
-            assert not other.remote.is_ready(running)  # 15 steps for each task
+            assert not other.is_ready(running)  # 15 steps for each task
             assert 'other settings' not in caplog.text
             running.run(step.assign(29))
-            assert not other.remote.is_ready(running)
+            assert not other.is_ready(running)
             running.run(step.assign(30))
-            assert other.remote.is_ready(running)
+            assert other.is_ready(running)
             chief.initialize(first_values, running)
             assert seen == [False, False]
         assert not caplog.text  # it says once that it waits
@@ -80,7 +80,7 @@ class TestGroup:
                     group.initialize(lambda running: running.run(step.initializer), running)  # noqa: B023
                     continue
                 with pytest.raises(OptionError, match=r'1 variables: logits \[1, 3\] -> \[1, 4\]'):
-                    group.remote.is_ready(running)
+                    group.is_ready(running)
 
     def test_nobody_waits_for_a_step_that_does_not_come(self):
         (master,) = servers.start()
@@ -90,8 +90,8 @@ class TestGroup:
             train_step = training_step.TrainStep(applied, applied, applied, applied, step)
             other = new_group(several(task=1), train_step, steps=3)
             running.run(step.assign(3))
-            other._sign.give(running, json.dumps(replicas.facts(other._options, other._data)))
-            assert other.remote.is_ready(running)
+            running.run(other._give, {other._text: json.dumps(replicas.facts(other._options, other._data))})
+            assert other.is_ready(running)
 
     def test_one_process_has_nothing_to_do_with_it(self):
         with tf.Graph().as_default() as graph:
@@ -100,7 +100,7 @@ class TestGroup:
             train_step = training_step.TrainStep(applied, applied, applied, applied, step)
             before = len(graph.get_operations())
             group = new_group(CloneOptions(), train_step)
-            assert (group.step, group.remote) == (train_step, None)
+            assert group.step is train_step and group.is_ready(None)
             assert len(graph.get_operations()) == before
 
 
