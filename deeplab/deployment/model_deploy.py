@@ -113,14 +113,17 @@ def deployment_config(
     return DeploymentConfig(num_clones, gpus > 0 and not clone_on_cpu, worker, num_ps_tasks)
 
 
-def prefetch(samples: dict[str, tf.Tensor], capacity: int) -> OrderedQueue:
-    """Returns a queue that a thread of the session fills with evaluations of `samples`, at most `capacity` batches."""
+def prefetch(samples: dict[str, tf.Tensor], capacity: int, before: Sequence[tf.Tensor] = ()) -> OrderedQueue:
+    """Returns a queue that a thread of the session fills with evaluations of `samples`, at most `capacity` batches.
+
+    The first batch of a step waits until `before` is computed.
+    """
     logger = tf.get_logger()
     level = logger.level
     logger.setLevel('ERROR')  # TensorFlow advises against queue runners, at length
     try:
         with tf.device(_CPU):
-            return OrderedQueue(slim.prefetch_queue.prefetch_queue(samples, capacity=capacity))
+            return OrderedQueue(slim.prefetch_queue.prefetch_queue(samples, capacity=capacity), before)
     finally:
         logger.setLevel(level)
 
@@ -142,6 +145,12 @@ class Batches:
         return None
 
 
+def _time_after(before: Sequence[tf.Tensor | tf.Operation]) -> tf.Tensor:
+    """Returns the time at which all of `before` are computed, scalar float64."""
+    with tf.control_dependencies(list(before)), tf.device(_CPU):
+        return tf.timestamp()
+
+
 class OrderedQueue(Batches):
     """A queue that runs its dequeue operations in the order of their creation.
 
@@ -149,28 +158,20 @@ class OrderedQueue(Batches):
     batch of every step, so that a run can be repeated.
     """
 
-    def __init__(self, queue: tf.queue.QueueBase):
+    def __init__(self, queue: tf.queue.QueueBase, before: Sequence[tf.Tensor] = ()):
         super().__init__()
         self._queue = queue
-        self._last: tf.Operation | None = None
-        self._asked: tf.Tensor | None = None
+        self._asked = _time_after(before)
+        self._last: tf.Operation = self._asked.op
 
-    def begin_step(self, before: Sequence[tf.Tensor] = ()) -> None:
-        """Makes the first batch of a step wait until `before` is computed, and records the time of its request."""
-        with tf.control_dependencies(list(before)), tf.device(_CPU):
-            self._asked = tf.timestamp()
-        self._last = self._asked.op
-
-    def waiting_seconds(self) -> tf.Tensor | None:
-        """Returns how long a step waits for its last batch: scalar float64; None without `begin_step`."""
-        if self._asked is None or self._last is None or self._last.graph is not self._asked.graph:
-            return None
-        with tf.control_dependencies([self._last]), tf.device(_CPU):
-            return tf.timestamp() - self._asked
+    def waiting_seconds(self) -> tf.Tensor:
+        """Returns how long a step waits for its last batch: scalar float64."""
+        with tf.device(_CPU):
+            return _time_after([self._last]) - self._asked
 
     def dequeue(self) -> dict[str, tf.Tensor]:
         """Returns the next batch, by the names of its parts."""
-        with tf.control_dependencies([self._last] if self._last is not None else []), tf.device(_CPU):
+        with tf.control_dependencies([self._last]), tf.device(_CPU):
             batch: dict[str, tf.Tensor] = self._queue.dequeue()
         self._last = next(iter(batch.values())).op
         return batch
@@ -196,14 +197,13 @@ class DeviceBatches(Batches):
             returns this batch.
           before: what must be computed before the first batch of a step is taken.
         """
-        with tf.control_dependencies(list(before)), tf.device(_CPU):
-            self._asked = tf.timestamp()
+        self._asked = _time_after(before)
         super().__init__([read(index, self._asked) for index in range(clones)])
 
     def waiting_seconds(self) -> tf.Tensor:
         """Returns how long a step waits for its last batch: scalar float64."""
-        with tf.control_dependencies([next(iter(batch.values())) for batch in self._batches]), tf.device(_CPU):
-            return tf.timestamp() - self._asked
+        with tf.device(_CPU):
+            return _time_after([next(iter(batch.values())) for batch in self._batches]) - self._asked
 
 
 def create_clones(config: DeploymentConfig, build: Callable[[], Any]) -> list[Clone]:

@@ -55,8 +55,7 @@ def build(
         return _on_devices(options, data, config, first_position, is_watched)
     pipeline = split_input.build_input(options, data, first_position)
     # A micro-batch takes one batch for each clone: the queue need not hold all of a step.
-    queue = model_deploy.prefetch(pipeline.samples, QUEUED_BATCHES * config.num_clones)
-    queue.begin_step([is_watched])
+    queue = model_deploy.prefetch(pipeline.samples, QUEUED_BATCHES * config.num_clones, [is_watched])
     return StepInput(queue, [pipeline.initializer], is_watched)
 
 

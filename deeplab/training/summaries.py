@@ -60,28 +60,21 @@ def merged(
 # loss or variable would be its name with the suffix _1.
 
 
-def _scalar(tag: str, value: tf.Tensor) -> tf.Tensor:
-    """Returns a summary of one number."""
-    return tf.raw_ops.ScalarSummary(tags=tag, values=value)
-
-
 def scalar_summaries(
     total_loss: tf.Tensor,
     learning_rate: tf.Tensor,
     losses: Mapping[str, tf.Tensor],
     clone_scope: str = '',
-    terms: Mapping[str, tf.Tensor] | None = None,
+    terms: Mapping[str, tf.Tensor] = {},
 ) -> list[tf.Tensor]:
     """Returns summaries `total_loss`, `learning_rate` and `losses/NAME` for each loss and term of the first clone.
 
     The name scope of the clone is removed from the tags. All values are scalars.
     """
-    result = [_scalar('total_loss', total_loss), _scalar('learning_rate', learning_rate)]
-    for loss in losses.values():
-        name = loss.op.name.removeprefix(f'{clone_scope}/')
-        result.append(_scalar(f'losses/{name}', loss))
-    result += [_scalar(f'losses/{key}', value) for key, value in (terms or {}).items()]
-    return result
+    values = {'total_loss': total_loss, 'learning_rate': learning_rate}
+    values |= {f'losses/{loss.op.name.removeprefix(f"{clone_scope}/")}': loss for loss in losses.values()}
+    values |= {f'losses/{key}': value for key, value in terms.items()}
+    return [tf.raw_ops.ScalarSummary(tags=tag, values=value) for tag, value in values.items()]
 
 
 def histograms(values: Mapping[str, np.ndarray]) -> list[bytes]:

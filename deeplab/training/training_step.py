@@ -55,18 +55,6 @@ class TrainStep:
     rate_field: str = 'LearningRateOptions.base'
 
 
-class GradientNorms(NamedTuple):
-    """L2 norms of gradients.
-
-    Attributes:
-      of_all: norm of all gradients together, scalar float32.
-      of_each: norm of each gradient, [n] float32.
-    """
-
-    of_all: tf.Tensor
-    of_each: tf.Tensor
-
-
 class MoreUpdates(NamedTuple):
     """Functions that return the operations of a gated update besides the optimizer's.
 
@@ -91,7 +79,7 @@ def gated_update(
     global_step: tf.Variable,
     more: MoreUpdates = NO_MORE,
     clip_norm: float | None = None,
-    norms: GradientNorms | None = None,
+    norm: tf.Tensor | None = None,
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Updates everything, or nothing if the loss or a gradient is not finite.
 
@@ -105,14 +93,14 @@ def gated_update(
       global_step: the counter of updates.
       more: further updates.
       clip_norm: if the L2 norm of all gradients is larger, they are scaled down to it; None for no clipping.
-      norms: result of `gradient_norms`; None if it is not needed elsewhere.
+      norm: L2 norm of all gradients, the first result of `gradient_norms`; None to compute it here.
 
     Returns:
       is_applied (scalar bool) and the L2 norm of all gradients before they are clipped (scalar float32).
 
     Source: arXiv:1211.5063, algorithm 1 (clipping).
     """
-    norm = (norms or gradient_norms(gradients)).of_all
+    norm = gradient_norms(gradients)[0] if norm is None else norm
     is_finite = tf.math.is_finite(loss) & tf.math.is_finite(norm)
 
     def apply() -> tf.Tensor:
@@ -135,8 +123,8 @@ def gated_update(
     return conditional.choose(is_finite, apply, skip), norm
 
 
-def gradient_norms(gradients: Sequence[tuple[tf.Tensor, tf.Variable]]) -> GradientNorms:
-    """Returns the L2 norms of gradients, each float32, and of all of them together.
+def gradient_norms(gradients: Sequence[tuple[tf.Tensor, tf.Variable]]) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns the L2 norm of all gradients together, scalar float32, and the norm of each, [n] float32.
 
     Args:
       gradients: pairs of gradient and variable.
@@ -146,7 +134,7 @@ def gradient_norms(gradients: Sequence[tuple[tf.Tensor, tf.Variable]]) -> Gradie
         with gradient.graph.colocate_with(gradient.op):  # a gradient on a GPU stays there
             halves.append(tf.nn.l2_loss(gradient))
     squares = tf.stack(halves)
-    return GradientNorms(tf.sqrt(2.0 * tf.reduce_sum(squares)), tf.sqrt(2.0 * squares))
+    return tf.sqrt(2.0 * tf.reduce_sum(squares)), tf.sqrt(2.0 * squares)
 
 
 def learning_rate(options: OptimizerOptions, number_of_steps: int, global_step: tf.Variable) -> tf.Tensor:
@@ -188,8 +176,8 @@ def build_train_step(
     )
 
     gradients = train_utils.multiply_gradients(gradients, multipliers)
-    norms = gradient_norms(gradients)
-    is_applied, norm = gated_update(
+    norm, variable_norms = gradient_norms(gradients)
+    is_applied, _ = gated_update(
         total_loss,
         gradients,
         train_utils.make_optimizer(options.optimizer, learning_rate),
@@ -200,7 +188,7 @@ def build_train_step(
             averages.update if averages else tuple,
         ),
         options.optimizer.clip_gradient_norm,
-        norms,
+        norm,
     )
     names = [clone.outputs.batch[common.IMAGE_NAME] for clone in clones if common.IMAGE_NAME in clone.outputs.batch]
     return TrainStep(
@@ -211,7 +199,7 @@ def build_train_step(
         global_step,
         tf.concat(names, 0) if names else None,
         loss_scale=factor,
-        variable_norms=norms.of_each,
+        variable_norms=variable_norms,
         variable_names=tuple(variable.op.name for _, variable in gradients),
         micro_batches=micro_batches,
         rate_field=OPTIMIZERS.get(options.optimizer.name).rate_field,
