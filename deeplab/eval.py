@@ -161,11 +161,11 @@ def _of_several(options: EvalOptions, task: evaluation_rounds.Task, choice: Weig
     directories = [options.checkpoint_dir, *options.further_checkpoint_dirs]
     rounds: list[evaluation_rounds.Round] = []
     failure = None
-    for target in several_checkpoints.find(directories, options.all_checkpoints):
-        logdir = os.path.join(options.eval_logdir, target.folder) if target.folder else options.eval_logdir
+    for path, folder in several_checkpoints.find(directories, options.all_checkpoints):
+        logdir = os.path.join(options.eval_logdir, folder) if folder else options.eval_logdir
         output_files.make_folder(logdir)
         try:
-            rounds.append(_evaluate(target.path, dataclasses.replace(options, eval_logdir=logdir), task, choice))
+            rounds.append(_evaluate(path, dataclasses.replace(options, eval_logdir=logdir), task, choice))
         except CheckpointError as error:
             logging.warning('%s', error)
             failure = failure or error
@@ -311,10 +311,7 @@ def report(result: evaluation_rounds.Round, descriptor: DatasetDescriptor) -> st
         *further.items(),
     ):
         lines.append(f'{name:{width}}          {_shown(value)}')
-    lines.append(
-        runner.speed_text(result.images, result.seconds, result.checkpoint, result.global_step)
-        + (f' All metrics: {result.path}' if result.path else '')
-    )
+    lines.append(result.speed_text() + (f' All metrics: {result.path}' if result.path else ''))
     if result.crop_size is not None:
         lines.append(f'Each image was padded to {option("ModelOptions.crop_size", result.crop_size)}.')
     if result.engine is not None:

@@ -46,23 +46,6 @@ _MOST_WAITING_BYTES = 1 << 29  # of these; one image may be larger
 
 
 @dataclasses.dataclass(frozen=True)
-class Round:
-    """Images written for one checkpoint.
-
-    Attributes:
-      images: number of images.
-      seconds: how long reading, predicting and writing them took.
-      engine: what ran the network; None if that was TensorFlow, as usual.
-    """
-
-    checkpoint: str
-    global_step: int
-    images: int
-    seconds: float
-    engine: engine_run.EngineReport | None = None
-
-
-@dataclasses.dataclass(frozen=True)
 class VisResult:
     """Result of a run of the program.
 
@@ -74,7 +57,7 @@ class VisResult:
       report: where the files are, for the user.
     """
 
-    rounds: tuple[Round, ...]
+    rounds: tuple[runner.CheckpointPass, ...]
     pictures_dir: str
     raw_dir: str | None
     submission: str | None
@@ -178,7 +161,7 @@ def _visualize(
     split: runner.Split,
     pictures: Pictures,
     options: VisOptions,
-) -> Round:
+) -> runner.CheckpointPass:
     """Runs one checkpoint over the split."""
     step = network_source.at(checkpoint).step() or 0
     images = names.counted(split.num_images, 'image')
@@ -193,7 +176,13 @@ def _visualize(
         pictures.finish()
     seconds = time.monotonic() - started
     logging.info('%s in %.1f s (%.1f images/s).', images, seconds, split.num_images / seconds)
-    return Round(checkpoint, step, split.num_images, seconds, None if ready.report.is_default else ready.report)
+    return runner.CheckpointPass(
+        checkpoint=checkpoint,
+        global_step=step,
+        images=split.num_images,
+        seconds=seconds,
+        engine=None if ready.report.is_default else ready.report,
+    )
 
 
 def undoes_resize(resize: ResizeOptions) -> bool:
@@ -337,11 +326,11 @@ def _bytes_of(number: int, name: str, sample: runner.Batch) -> int:
     return sum(getattr(value, 'nbytes', 0) for value in sample.values())
 
 
-def _report(result: Round, pictures_dir: str, raw_dir: str | None) -> str:
+def _report(result: runner.CheckpointPass, pictures_dir: str, raw_dir: str | None) -> str:
     """Returns where the images are, and how long they took."""
     first = os.path.join(pictures_dir, '000000_image.png')
     lines = [
-        runner.speed_text(result.images, result.seconds, result.checkpoint, result.global_step),
+        result.speed_text(),
         f'Images and colored predictions: {first}, 000000_prediction.png, ...',
     ]
     if raw_dir is not None:

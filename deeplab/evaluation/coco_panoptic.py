@@ -75,9 +75,9 @@ def load(path: str, folder: str, options: CocoFormatOptions) -> Annotations:
         categories = content.get('categories', ())
         names = {int(category['id']): str(category['name']) for category in categories}
         is_thing = {int(category['id']): bool(category['isthing']) for category in categories}
+    except DataError:
+        raise
     except (KeyError, TypeError, AttributeError, ValueError) as error:
-        if isinstance(error, DataError):
-            raise
         raise DataError(
             f'{shown(path)} is not in the COCO panoptic format ({type(error).__name__}: {shown(str(error))}). It needs '
             'annotations (image_id, file_name, segments_info with id and category_id) and categories (id, name, '

@@ -18,7 +18,6 @@ from absl import logging
 from deeplab.core.metrics import Metrics
 from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.evaluation import engine_run, runner, scoring
-from deeplab.evaluation.engine_run import EngineReport
 from deeplab.files import documents, writing
 from deeplab.inference import network_source
 from deeplab.inference.network import InferenceNetwork
@@ -53,23 +52,15 @@ class Task:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Round(scoring.Results):
+class Round(scoring.Results, runner.CheckpointPass):
     """Result of the evaluation of one checkpoint.
 
     Attributes:
-      images: number of images.
-      seconds: how long reading and predicting them took.
       path: the JSON file with all this; empty until the caller has set one.
-      engine: what ran the network; None if that was TensorFlow, as usual.
       crop_size: height and width to which the images were padded; None if they kept their sizes.
     """
 
-    checkpoint: str
-    global_step: int
-    images: int
-    seconds: float
     path: str = ''
-    engine: EngineReport | None = None
     crop_size: tuple[int, int] | None = None
 
 

@@ -20,7 +20,7 @@ from deeplab.datasets import example
 from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.datasets.segmentation_dataset import SegmentationDataset
 from deeplab.errors import OptionError
-from deeplab.evaluation.engine_run import EngineNetwork, GraphNetwork, Prepared
+from deeplab.evaluation.engine_run import EngineNetwork, EngineReport, GraphNetwork, Prepared
 from deeplab.inference.network import InferenceNetwork, in_graph
 from deeplab.options import ModelOptions, PredictionOptions, ResizeOptions, WindowOptions, crop_sizes
 from deeplab.system import overlap
@@ -36,13 +36,7 @@ Batch = dict[str, np.ndarray]
 
 @dataclasses.dataclass(frozen=True)
 class CheckedSplit:
-    """A split whose records have been checked.
-
-    Attributes:
-      descriptor: descriptor of the data set.
-      reader: reads its records.
-      check_result: result of the check of its records.
-    """
+    """A split whose records have been checked."""
 
     descriptor: DatasetDescriptor
     reader: input_generator.RecordReader
@@ -220,10 +214,27 @@ def reading_of(
     return Reading(split, steps, batch_size, tuple(dict.fromkeys(keys)), ahead, mean_pixel)
 
 
-def speed_text(images: int, seconds: float, checkpoint: str, step: int) -> str:
-    """Returns the sentence of a report that says how many images were predicted, how fast, and with what."""
-    speed = f'{names.counted(images, "image")} in {names.duration(seconds)} ({images / seconds:.1f} images/s)'
-    return f'{speed}, checkpoint {checkpoint} (step {step}).'
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class CheckpointPass:
+    """A pass of one checkpoint over the images of a split.
+
+    Attributes:
+      images: number of images.
+      seconds: how long reading and predicting them took, and what was made of the predictions.
+      engine: what ran the network; None if that was TensorFlow, as usual.
+    """
+
+    checkpoint: str
+    global_step: int
+    images: int
+    seconds: float
+    engine: EngineReport | None = None
+
+    def speed_text(self) -> str:
+        """Returns the sentence of a report that says how many images were predicted, how fast, and with what."""
+        speed = f'{names.counted(self.images, "image")} in {names.duration(self.seconds)}'
+        source = f'checkpoint {self.checkpoint} (step {self.global_step})'
+        return f'{speed} ({self.images / self.seconds:.1f} images/s), {source}.'
 
 
 def run_batches(

@@ -5,28 +5,22 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
 
 from deeplab.core import checkpoints
 from deeplab.evaluation.evaluation_rounds import Round
 
 
-class Target(NamedTuple):
-    """A checkpoint to evaluate; `folder` is for its metrics, in the program's folder, and empty for that folder."""
-
-    path: str
-    folder: str
-
-
-def find(directories: Sequence[str], takes_all: bool) -> list[Target]:
+def find(directories: Sequence[str], takes_all: bool) -> list[tuple[str, str]]:
     """Returns all checkpoints or the newest one of each folder, by step, and single checkpoints.
+
+    With each comes the folder for its metrics, in the program's folder, which is empty for that folder itself.
 
     Raises:
       CheckpointError: there is none in one of them.
     """
     folders = _folders(directories) if len(directories) > 1 else ['']
     return [
-        Target(path, folder)
+        (path, folder)
         for directory, folder in zip(directories, folders, strict=True)
         for path in _checkpoints(directory, takes_all)
     ]
