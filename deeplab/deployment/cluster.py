@@ -30,11 +30,13 @@ def device_filters(clones: CloneOptions) -> tuple[str, ...]:
 def connect(clones: CloneOptions) -> model_deploy.DeploymentConfig:
     """Connects to the cluster of `clones.master`, and returns the placement of clones in it.
 
-    Waits for servers that have not started yet, and logs that.
+    Waits for servers that have not started yet, and logs that. Without a master, the clones are on this machine.
 
     Raises:
       MachineError: there is no such server, or its cluster does not match the options.
     """
+    if not clones.master:
+        return model_deploy.deployment_config(clones.num_clones, clones.clone_on_cpu)
     devices = _devices_of(clones.master, device_filters(clones))
     jobs = {match[1] for match in map(re.compile(r'/job:(\w+)/').match, devices) if match}
     worker = f'/job:worker/task:{clones.task}' if clones.num_ps_tasks else ''

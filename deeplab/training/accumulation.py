@@ -7,7 +7,8 @@ variables, a step that was not applied or not finished has no effect on the next
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
@@ -15,16 +16,9 @@ from deeplab.core import dropout
 
 if TYPE_CHECKING:
     from deeplab.core.moving_updates import MovingUpdate
+    from deeplab.deployment.model_deploy import Gradient
 
 _SCOPE = 'accumulation'
-
-
-class Step(NamedTuple):
-    """Loss (scalar float32), gradients, batch norm statistics and ranges of 8-bit training of a step."""
-
-    loss: tf.Tensor
-    gradients: list[tuple[tf.Tensor, tf.Variable]]
-    moving_updates: list[MovingUpdate]
 
 
 class MicroBatches:
@@ -42,17 +36,17 @@ class MicroBatches:
         self.runs: tuple[tf.Operation, ...] = ()
         tf.compat.v1.add_to_collection(dropout.MICRO_BATCHES, self)
 
-    def mean(self, step: Step) -> Step:
-        """Returns the mean of `step` over the micro-batches; sets `runs`.
+    def mean(
+        self, loss: tf.Tensor, gradients: Sequence[Gradient], updates: Sequence[MovingUpdate]
+    ) -> tuple[tf.Tensor, list[Gradient], list[MovingUpdate]]:
+        """Returns the means over the micro-batches; sets `runs`.
 
-        A value that is not finite in one micro-batch is not finite in the mean. Weight decay, which is the same in all
-        of them, is included once.
+        The updates are batch norm statistics and the ranges of 8-bit training. A value that is not finite in one
+        micro-batch is not finite in the mean. Weight decay, which is the same in all of them, is included once.
         """
-        tensors = [step.loss, *(gradient for gradient, _ in step.gradients)]
-        shapes = [tf.TensorShape([]), *(variable.shape for _, variable in step.gradients)]
-        for update in step.moving_updates:
-            tensors.append(update.batch_value)
-            shapes.append(update.variable.shape)
+        variables = [variable for _, variable in gradients]
+        tensors = [loss, *(gradient for gradient, _ in gradients), *(update.batch_value for update in updates)]
+        shapes = [tf.TensorShape([]), *(each.shape for each in (*variables, *(update.variable for update in updates)))]
         # Local variables are in no checkpoint. The first micro-batch assigns them, so no initial value is needed.
         zeros = tf.compat.v1.zeros_initializer()
         with tf.compat.v1.variable_scope(_SCOPE):
@@ -65,11 +59,10 @@ class MicroBatches:
             more = tf.group(*(total.assign_add(value, read_value=False) for total, value in pairs), name='more')
             means = [(total + value) / self.count for total, value in pairs]
         self.runs = (first, *[more] * (self.count - 2))
-        loss, *rest = means
-        gradients = rest[: len(step.gradients)]
-        statistics = rest[len(step.gradients) :]
-        return Step(
-            loss,
-            [(mean, variable) for mean, (_, variable) in zip(gradients, step.gradients, strict=True)],
-            [update._replace(batch_value=mean) for mean, update in zip(statistics, step.moving_updates, strict=True)],
+        mean_loss, *rest = means
+        statistics = rest[len(variables) :]
+        return (
+            mean_loss,
+            list(zip(rest, variables, strict=False)),
+            [update._replace(batch_value=mean) for mean, update in zip(statistics, updates, strict=True)],
         )

@@ -99,7 +99,13 @@ def describe(
         'records': {**index.facts(), 'split': options.dataset.split, 'images': images},
         VALIDATION_RECORDS: validation_records,
         INITIAL_CHECKPOINT: None if initial_checkpoint is None else checkpoint(initial_checkpoint),
-        'machine': machine(),
+        'machine': {
+            'cores': processors.available_cores(),
+            'memory_gb': _memory_gb(),
+            'processor': processors.name(),
+            'gpus': _gpus(),
+            'system': platform.platform(),
+        },
     }
 
 
@@ -165,17 +171,6 @@ def checkpoint(path: str) -> dict[str, Any]:
         with contextlib.suppress(OSError), open(name, 'rb') as file:
             return {'path': path, 'digest': f'sha256:{hashlib.file_digest(file, "sha256").hexdigest()}'}
     return {'path': path, 'digest': None}
-
-
-def machine() -> dict[str, Any]:
-    """Describes the machine: cores that this process may use, memory, processor, GPUs, system."""
-    return {
-        'cores': processors.available_cores(),
-        'memory_gb': _memory_gb(),
-        'processor': processors.name(),
-        'gpus': _gpus(),
-        'system': platform.platform(),
-    }
 
 
 def _memory_gb() -> float | None:

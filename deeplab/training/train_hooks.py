@@ -6,7 +6,7 @@ import contextlib
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import tensorflow as tf
@@ -20,17 +20,6 @@ from deeplab.wording import option
 
 _FIRST_PROGRESS_SECS = 5.0
 _PROGRESS_SECS = 60.0
-
-
-class BeginHook(Hook):
-    """Calls a function once, when everything is ready for the first step."""
-
-    def __init__(self, do: Callable[[], None]):
-        self._do = do
-
-    def begin(self, session: tf.compat.v1.Session, step: int) -> None:
-        """Calls the function."""
-        self._do()
 
 
 def passes_multiple(before: int, step: int, every_steps: int) -> bool:

@@ -26,18 +26,6 @@ from deeplab.training import training_step
 from deeplab.wording import option
 
 POLL_SECS = 1.0
-# The fields of a `TrainStep` to compute in each step, if it has them.
-_FETCHED = (
-    'is_applied',
-    'loss',
-    'gradient_norm',
-    'learning_rate',
-    'image_names',
-    'loss_scale',
-    'waiting_seconds',
-    'variable_norms',
-    'steps_done',
-)
 Writer = checkpoints.CheckpointWriter | checkpoints.NoCheckpoints
 
 
@@ -223,7 +211,7 @@ class _Loop:
         self._most_skips = options.most_skips
         self._skipped = self._skipped_in_a_row = 0
         self._save_interval_secs = math.inf if options.save_interval_secs is None else options.save_interval_secs
-        self._fetches = {name: tensor for name in _FETCHED if (tensor := getattr(step, name)) is not None}
+        self._fetches = {name: value for name, value in vars(step).items() if isinstance(value, tf.Tensor)}
 
     def run(self, done: int, number_of_steps: int, interrupts: Interrupts) -> LoopResult:
         started = last_save = time.monotonic()

@@ -124,9 +124,7 @@ def _run_chief(options: TrainOptions, source: DataSource, validated: Segmentatio
     metrics = metrics_file.MetricsHook(options.train_logdir, options.log_steps, options.batch_size)
     validator = None if validated is None else validation.ValidationHook(options, validated, bar, metrics)
     run_now = _run_manifest(options, data, start.step, validator)
-    # When everything is ready, as the newest entry of run.json is the one to be repeated.
-    begin = train_hooks.BeginHook(functools.partial(_write_run_manifest, options, run_now))
-    result = _train(options, data, start, bar, [begin, metrics], validator)
+    result = _train(options, data, start, bar, [RunManifestHook(options.train_logdir, run_now), metrics], validator)
     return TrainResult(**vars(result), report=_report(result, validator))
 
 
@@ -198,10 +196,17 @@ def _run_manifest(
     return run_now
 
 
-def _write_run_manifest(options: TrainOptions, run_now: run_manifests.Run) -> None:
-    """Adds this run to run.json."""
-    with output_files.writing_to(options.train_logdir, _LOGDIR):
-        run_manifest.write(options.train_logdir, run_now)
+class RunManifestHook(train_loop.Hook):
+    """Adds this run to run.json when everything is ready, as the newest entry there is the one to be repeated."""
+
+    def __init__(self, directory: str, run_now: run_manifests.Run):
+        self._directory = directory
+        self._run_now = run_now
+
+    def begin(self, session: tf.compat.v1.Session, step: int) -> None:
+        """Writes the entry."""
+        with output_files.writing_to(self._directory, _LOGDIR):
+            run_manifest.write(self._directory, self._run_now)
 
 
 def _train(
@@ -216,15 +221,15 @@ def _train(
     machines = options.clones
     with tf.Graph().as_default(), lean_variables.scope(), memory.explained('train', size=_size(options)):
         tf.compat.v1.set_random_seed(options.seed)
-        config = (
-            cluster.connect(machines)
-            if machines.master
-            else model_deploy.deployment_config(machines.num_clones, machines.clone_on_cpu)
-        )
+        config = cluster.connect(machines)
         graph = _build(options, data, config, start.step)
         with config.host_scope():
             all_hooks = [*_hooks(options, data, graph, bar), *hooks, *([validator] if validator else [])]
-            writer = _checkpoint_writer(options)
+            writer = (
+                checkpoints.CheckpointWriter(options.train_logdir, KEPT_CHECKPOINTS)
+                if machines.is_chief
+                else checkpoints.NoCheckpoints()
+            )
             first_values = tf.compat.v1.global_variables_initializer()
             group = replicas.Group(options, data, graph.step)
         restore = initial_checkpoint.init_fn(options) if machines.is_chief else None
@@ -283,13 +288,6 @@ def _build(
         step = training_step.build_train_step(clones, options, learning_rate, global_step, averages, micro_batches)
         step = dataclasses.replace(step, waiting_seconds=source.batches.waiting_seconds())
     return TrainGraph(source, clones, step, averages)
-
-
-def _checkpoint_writer(options: TrainOptions) -> train_loop.Writer:
-    """Returns the writer of checkpoints, which writes none unless this is the chief."""
-    if options.clones.is_chief:
-        return checkpoints.CheckpointWriter(options.train_logdir, KEPT_CHECKPOINTS)
-    return checkpoints.NoCheckpoints()
 
 
 def _hooks(

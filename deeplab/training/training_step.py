@@ -170,7 +170,7 @@ def build_train_step(
     total_loss, gradients = model_deploy.optimize_clones(clones, losses, regularization, variables, factor)
     updates = moving_updates.registered(clones[0].scope)
     if micro_batches is not None:
-        total_loss, gradients, updates = micro_batches.mean(accumulation.Step(total_loss, gradients, updates))
+        total_loss, gradients, updates = micro_batches.mean(total_loss, gradients, updates)
     multipliers = train_utils.get_model_gradient_multipliers(
         options.optimizer.last_layer_scopes, options.optimizer.last_layer_gradient_multiplier
     )

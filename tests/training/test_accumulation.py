@@ -27,21 +27,20 @@ class Toy:
         self.x = self.taken(queue.dequeue())
         loss = self.w * self.x + 0.5
         gradients = [(tf.gradients(loss, self.w)[0], self.w)]
-        self.mean = self.batches.mean(
-            accumulation.Step(loss, gradients, [moving_updates.MovingUpdate(self.m, self.x, decay=0.75)])
-        )
+        update = moving_updates.MovingUpdate(self.m, self.x, decay=0.75)
+        mean_loss, mean_gradients, updates = self.batches.mean(loss, gradients, [update])
         optimizer = tf.compat.v1.train.GradientDescentOptimizer(RATE)
         applied, norm = training_step.gated_update(
-            self.mean.loss,
-            self.mean.gradients,
+            mean_loss,
+            mean_gradients,
             optimizer,
             self.step,
-            training_step.MoreUpdates(lambda: moving_updates.apply(self.mean.moving_updates)),
+            training_step.MoreUpdates(lambda: moving_updates.apply(updates)),
         )
         names = tf.reshape(tf.strings.as_string(self.x, precision=0), [1])
         self.train_step = training_step.TrainStep(
             applied,
-            self.mean.loss,
+            mean_loss,
             norm,
             tf.constant(RATE),
             self.step,

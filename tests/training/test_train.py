@@ -368,7 +368,7 @@ class TestBadInput:
         monkeypatch.setattr(sessions, 'write_graph', fail)
         options = training_setup.options(data, tmp_path / 'log')
         for write in (
-            functools.partial(train_run._write_run_manifest, options, {}),
+            functools.partial(train_run.RunManifestHook(options.train_logdir, {}).begin, None, 0),
             functools.partial(train_run._write_graph, options.train_logdir),
         ):
             with pytest.raises(OptionError, match=r"train_logdir: .*log' .*: No space"):
