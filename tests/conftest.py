@@ -82,9 +82,10 @@ def goldens_directory(pytestconfig: pytest.Config) -> pathlib.Path:
 def toy_network() -> Iterator[None]:
     """Makes `--model_variant=toy` known for one test."""
     from deeplab.registry import BACKBONES, register
+    from tests.helpers.registries import changes_undone
     from tests.helpers.toy_network import TOY
 
-    with BACKBONES.changes_undone():
+    with changes_undone(BACKBONES):
         register(TOY)
         yield
 
@@ -93,9 +94,10 @@ def toy_network() -> Iterator[None]:
 def tiny_network() -> Iterator[None]:
     """Makes `--model_variant=tiny` (`training_setup.TINY`) known for the tests of a file."""
     from deeplab.registry import BACKBONES, register
+    from tests.helpers.registries import changes_undone
     from tests.helpers.training_setup import TINY
 
-    with BACKBONES.changes_undone():
+    with changes_undone(BACKBONES):
         register(TINY)
         yield
 

@@ -25,6 +25,7 @@ from deeplab.export import destinations, export_graph, plain
 from deeplab.options import DecoderOptions, ExportOptions, ModelOptions, PredictionOptions, ResizeOptions
 from deeplab.registry import EXPORT_FORMATS
 from tests.helpers import checkpoint_files
+from tests.helpers.registries import changes_undone
 
 pytestmark = pytest.mark.rewritten
 
@@ -620,7 +621,7 @@ def test_an_ending_that_contradicts_the_format(words, parts):
 
 
 def test_endings_of_plugins_are_known(small_network, checkpoint, tmp_path):
-    with EXPORT_FORMATS.changes_undone():
+    with changes_undone(EXPORT_FORMATS):
         for name, suffix in (('packed', '.pb.gz'), ('theirs', '.pb')):
             EXPORT_FORMATS.add(dataclasses.replace(FROZEN_GRAPH, name=name, suffixes=(suffix,)))
         for path, expected in (('g.pb.gz', 'packed'), ('g.pb', 'frozen_graph')):

@@ -11,6 +11,7 @@ from deeplab import cli, plugins
 from deeplab.registry import REGISTRIES
 from tests import reference_page
 from tests.helpers import training_setup
+from tests.helpers.registries import changes_undone
 
 ROOT = pathlib.Path(__file__).parent.parent
 PAGE = (ROOT / 'docs' / 'extending.md').read_text(encoding='utf-8')
@@ -27,7 +28,7 @@ def examples(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with contextlib.ExitStack() as undone:
         for registry in REGISTRIES.values():
-            undone.enter_context(registry.changes_undone())
+            undone.enter_context(changes_undone(registry))
         yield list(EXAMPLES)
 
 

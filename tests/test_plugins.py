@@ -28,6 +28,7 @@ from deeplab.registry import (
     MetricContext,
 )
 from deeplab.utils import train_utils
+from tests.helpers.registries import changes_undone
 from tests.test_extending import EXAMPLES
 
 TRAIN = ['--train_logdir=logs', '--dataset_dir=records']
@@ -51,7 +52,7 @@ def network(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name in ('pebble.py', 'context_head.py'):
         (tmp_path / name).write_text(EXAMPLES[name])
-    with BACKBONES.changes_undone(), HEADS.changes_undone():
+    with changes_undone(BACKBONES), changes_undone(HEADS):
         yield '--plugins=pebble.py,context_head.py'
 
 
@@ -60,7 +61,7 @@ def mine(tmp_path, monkeypatch):
     """A plugin in the current folder."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / 'mine.py').write_text(MINE)
-    with LOSSES.changes_undone():
+    with changes_undone(LOSSES):
         yield 'mine.py'
 
 
@@ -194,7 +195,7 @@ def test_a_metric_of_a_plugin(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / 'most_errors.py').write_text(EXAMPLES['most_errors.py'])
     words = ['--checkpoint_dir=.', '--eval_logdir=e', '--dataset_dir=r', '--plugins=most_errors']
-    with METRICS.changes_undone():
+    with changes_undone(METRICS):
         options = cli.options_of('eval', [*words, '--metrics=image_iou,most_errors', '--errors_least=3'])
         assert options.metric_parameters == {'image_iou': {}, 'most_errors': {'errors_least': 3}}
         metric = METRICS.get('most_errors').create(MetricContext(2, 255, ('a', 'b')), errors_least=3)
@@ -212,7 +213,7 @@ def test_a_metric_of_a_plugin(tmp_path, monkeypatch):
 def test_an_optimizer_of_a_plugin(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / 'lion.py').write_text(EXAMPLES['lion.py'])
-    with OPTIMIZERS.changes_undone(), tf.Graph().as_default(), sessions.open_session() as running:
+    with changes_undone(OPTIMIZERS), tf.Graph().as_default(), sessions.open_session() as running:
         chosen = cli.options_of('train', [*TRAIN, '--plugins=lion', '--optimizer=lion', '--lion_beta=0.75']).optimizer
         assert chosen == OptimizerOptions('lion', settings={'lion_beta': 0.75}) and chosen.decouples_weight_decay
         weights = tf.compat.v1.get_variable('w', initializer=[1.0, -1.0])
@@ -227,7 +228,7 @@ def test_a_learning_policy_of_a_plugin(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / 'restarts.py').write_text(EXAMPLES['restarts.py'])
     words = [*TRAIN, '--plugins=restarts', '--learning_policy=restarts', '--restarts_cycles=2', '--slow_start_step=10']
-    with LEARNING_POLICIES.changes_undone():
+    with changes_undone(LEARNING_POLICIES):
         chosen = cli.options_of('train', [*words, '--base_learning_rate=0.2']).optimizer.learning_rate
         rates = [float(schedules.learning_rate(step, chosen, 50)) for step in (10, 20, 30, 40)]
         assert rates == pytest.approx([0.2, 0.1, 0.2, 0.1])
@@ -239,7 +240,7 @@ def test_an_augmentation_of_a_plugin(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / 'noise.py').write_text(EXAMPLES['noise.py'])
     words = [*TRAIN, '--plugins=noise', '--noise_deviation=4', '--cutout_size=2', '--flip_probability=0']
-    with AUGMENTATIONS.changes_undone():
+    with changes_undone(AUGMENTATIONS):
         chosen = cli.options_of('train', words).augment
         assert [record.name for record in chosen.active] == ['cutout', 'noise']
         with pytest.raises(OptionError, match=r'--noise_deviation=-1\.0 is not allowed: it must be from 0 to 255'):
@@ -260,7 +261,7 @@ def test_an_export_format_of_a_plugin(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / 'compressed_graph.py').write_text(EXAMPLES['compressed_graph.py'])
     words = ['--checkpoint_path=c', '--export_path=g', '--plugins=compressed_graph']
-    with EXPORT_FORMATS.changes_undone():
+    with changes_undone(EXPORT_FORMATS):
         options = cli.options_of('export_model', [*words, '--export_format=compressed_graph', '--gzip_level=1'])
         assert options.settings_of(EXPORT_FORMATS.get('compressed_graph')) == {'gzip_level': 1}
         with pytest.raises(OptionError, match='--format=compressed_graph .*--export_format=compressed_graph'):
@@ -296,7 +297,7 @@ def test_a_data_set_of_a_plugin(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     module = EXAMPLES['birds.py'].replace('register(\n', 'register(DATASET := \n')
     (tmp_path / 'birds.py').write_text(module)
-    with DATASETS.changes_undone():
+    with changes_undone(DATASETS):
         made = cli.options_of('train', [*TRAIN, '--plugins=birds.py', '--dataset=birds'])
         assert (made.model.num_classes, made.dataset.name) == (3, 'birds')
         assert descriptor.load('birds.py') == descriptor.load('birds')
@@ -321,6 +322,6 @@ def test_plugins_that_cannot_be_loaded(tmp_path, monkeypatch, name, content, par
     monkeypatch.chdir(tmp_path)
     if content:
         (tmp_path / name).write_text(content)
-    with LOSSES.changes_undone(), pytest.raises(OptionError) as error:
+    with changes_undone(LOSSES), pytest.raises(OptionError) as error:
         plugins.load([name])
     assert all(part in str(error.value) for part in parts), error.value

@@ -110,8 +110,8 @@ def _pictures(data: Data, samples: Sequence[tuple[str, int]], by_borders: bool =
         photo, overlay, remark = _draw(sample, data, by_borders)
         caption = f'{sample.name} ({name})' + (f': {remark}' if remark else '')
         images = ''.join(
-            f'<img src="{webp(pixels)}" width="{pixels.shape[1]}" height="{pixels.shape[0]}" loading="lazy" '
-            f'alt="{what} {text(sample.name)}">'
+            f'<img src="data:image/webp;base64,{webp(pixels)}" width="{pixels.shape[1]}" height="{pixels.shape[0]}" '
+            f'loading="lazy" alt="{what} {text(sample.name)}">'
             for what, pixels in (('Image', photo), ('Mask of', overlay))
         )
         yield f'<li><figure><div class="pair">{images}</div><figcaption>{text(caption)}</figcaption></figure></li>'

@@ -68,10 +68,10 @@ def prose(value: object) -> str:
 
 
 def webp(pixels: np.ndarray) -> str:
-    """Returns a picture, [h, w, 3] uint8, as the address of an `img` element."""
+    """Returns a picture, [h, w, 3] uint8, as WebP in base64."""
     stream = io.BytesIO()
     Image.fromarray(pixels).save(stream, 'WEBP', quality=_QUALITY, method=4)
-    return f'data:image/webp;base64,{base64.b64encode(stream.getvalue()).decode("ascii")}'
+    return base64.b64encode(stream.getvalue()).decode('ascii')
 
 
 def _hash(content: str) -> str:

@@ -113,7 +113,7 @@ def as_json(entries: Sequence[Entry], options: NetworksOptions) -> list[dict[str
                 'formula': input_formula(normalization),
                 'scale': normalization.scale,
                 'offset': normalization.offset,
-                'mean_pixel': normalization.mean_pixel,
+                'mean_pixel': normalization.mean_pixel_of(3),
             },
             'output_strides': backbone.output_strides,
             'decoder_strides': sorted(backbone.decoder_end_points),

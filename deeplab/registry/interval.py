@@ -11,14 +11,7 @@ _TEXT = re.compile(r'([\[(])\s*([^,\s]+)\s*,\s*([^,\s]+)\s*([\])])')
 
 
 class Interval(NamedTuple):
-    """All numbers between two bounds.
-
-    Attributes:
-      least: lower bound, or -inf.
-      most: upper bound, or inf.
-      with_least: whether it includes the lower bound.
-      with_most: whether it includes the upper bound.
-    """
+    """All numbers between two bounds, which may be infinite; `with_least` and `with_most` say whether it has them."""
 
     least: float
     most: float

@@ -27,11 +27,6 @@ class Normalization:
     scale: float
     offset: tuple[float, float, float]
 
-    @property
-    def mean_pixel(self) -> tuple[float, float, float]:
-        """The pixel that is normalized to zero, with which images are padded."""
-        return tuple(value / self.scale for value in self.offset)  # type: ignore[return-value]
-
     def offset_of(self, channels: int) -> tuple[float, ...]:
         """Returns the value that is subtracted from each of `channels` channels after scaling.
 
@@ -42,7 +37,7 @@ class Normalization:
         return (*self.offset, *[mean] * (channels - 3)) if channels >= 3 else (mean,) * channels
 
     def mean_pixel_of(self, channels: int) -> tuple[float, ...]:
-        """Returns the pixel of `channels` channels that is normalized to zero."""
+        """Returns the pixel of `channels` channels that is normalized to zero, with which images are padded."""
         return tuple(value / self.scale for value in self.offset_of(channels))
 
 

@@ -7,7 +7,6 @@ read them never imports TensorFlow.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import importlib
 import itertools
@@ -15,7 +14,7 @@ import keyword
 import math
 import pkgutil
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 from deeplab import names
@@ -287,16 +286,6 @@ class Registry(Generic[R]):
         """Returns the meaning of a parameter, followed by the records that take it if they are several."""
         readers = self.readers(parameter.name)
         return f'{parameter.meaning} Used by {", ".join(readers)}.' if len(readers) > 1 else parameter.meaning
-
-    @contextlib.contextmanager
-    def changes_undone(self) -> Iterator[None]:
-        """Removes, at the end of the `with` block, what was registered within it. For tests."""
-        self._load()
-        before = dict(self._records)
-        try:
-            yield
-        finally:
-            self._records = before
 
 
 def _parameters(records: Any) -> dict[str, Parameter]:

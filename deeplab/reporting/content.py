@@ -69,7 +69,7 @@ def _evaluation(evaluation: evaluation_files.Evaluation, class_names: Sequence[s
     by_name = evaluation.content['class_iou']
     return {
         'step': evaluation.step,
-        'split': evaluation.split,
+        'split': evaluation.settings['split'],
         'miou': run_files.number(evaluation.content.get('miou')),
         'class_iou': [run_files.number(by_name.get(name)) for name in class_names],
     }

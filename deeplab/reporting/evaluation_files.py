@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import glob
 import json
 import os
@@ -24,8 +25,6 @@ _WRITTEN_SINCE = (
 
 _LONGEST = 19  # characters of a value, such as a digest
 
-Settings = dict[str, Any]
-
 
 @dataclasses.dataclass(frozen=True)
 class Evaluation:
@@ -33,14 +32,34 @@ class Evaluation:
 
     Attributes:
       source: path of the file.
-      split: name of the split; empty if the file does not say.
+      changed: time of its last change.
       content: content of the file.
     """
 
     step: int
     source: str
-    split: str
+    changed: float
     content: Mapping[str, Any]
+
+    @functools.cached_property
+    def settings(self) -> dict[str, Any]:
+        """What determines the figures, by name, as far as the file says it; the split is empty if it does not."""
+        flags = self.content.get('flags')
+        flags = flags if isinstance(flags, Mapping) else {}
+        checkpoint = str(self.content.get('checkpoint') or '')
+        settings: dict[str, Any] = {
+            'split': str(self.content.get('split') or flags.get('eval_split') or ''),
+            'scales': flags.get('eval_scales') or [1.0],
+            'flips': bool(flags.get('add_flipped_images')),
+            'moving averages': bool(self.content.get('moving_average', flags.get('use_moving_average'))),
+            'window': flags.get('window'),
+            'precision': str(flags.get('precision') or 'float32'),
+            'export': network_source.at(checkpoint).label,
+        }
+        for name, key, flag in _WRITTEN_SINCE:
+            if key in self.content or flag in flags:
+                settings[name] = self.content[key] if key in self.content else flags[flag]
+        return settings
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,27 +105,23 @@ def read(folders: Sequence[str]) -> Curve:
     files of one step, the newest. A file that lacks a setting, as it is older than that setting or from eval, which
     writes no digest of the records, goes with any value of it.
     """
-    groups: dict[str, tuple[Settings, dict[int, tuple[float, Evaluation]]]] = {}
-    for changed, evaluation in _files(folders):
-        settings = _settings(evaluation.content)
-        _, group = groups.setdefault(json.dumps(settings, sort_keys=True), (settings, {}))
-        _add(group, changed, evaluation)
-    if not groups:
-        return Curve()
-    sizes = {key: (len(group), max(changed for changed, _ in group.values())) for key, (_, group) in groups.items()}
-    first, *others = (groups[key] for key in sorted(sizes, key=lambda key: sizes[key], reverse=True))
-    settings, group = first
-    left_out, differing = 0, dict[str, None]()
-    for their_settings, their_group in others:
+    groups: dict[str, dict[int, Evaluation]] = {}  # by settings, then by step
+    for evaluation in sorted(_files(folders), key=lambda each: each.changed):
+        groups.setdefault(json.dumps(evaluation.settings, sort_keys=True), {})[evaluation.step] = evaluation
+    by_size = sorted(groups.values(), key=lambda group: (len(group), max(e.changed for e in group.values())))
+    chosen: list[Evaluation] = []
+    settings, left_out, differing = dict[str, Any](), 0, dict[str, None]()
+    for group in reversed(by_size):
+        their_settings = next(iter(group.values())).settings
         contradictions = differences(settings, their_settings)
         if contradictions:
-            left_out += len(their_group)
+            left_out += len(group)
             differing |= dict.fromkeys(contradictions)
         else:
             settings = {**their_settings, **settings}
-            for changed, evaluation in their_group.values():
-                _add(group, changed, evaluation)
-    return Curve([group[step][1] for step in sorted(group)], settings, left_out, tuple(differing))
+            chosen += group.values()
+    newest = {each.step: each for each in sorted(chosen, key=lambda each: each.changed)}
+    return Curve([newest[step] for step in sorted(newest)], settings, left_out, tuple(differing))
 
 
 def differences(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
@@ -129,37 +144,11 @@ def _shown(value: Any) -> str:
     return names.shown(f'{text[:_LONGEST]}...' if len(text) > _LONGEST else text) or 'not named'
 
 
-def _files(folders: Sequence[str]) -> Iterator[tuple[float, Evaluation]]:
-    """Yields the metrics files with the times of their last changes."""
+def _files(folders: Sequence[str]) -> Iterator[Evaluation]:
+    """Yields the metrics files."""
     for folder in dict.fromkeys(os.path.normpath(folder) for folder in folders):
         for path in sorted(glob.glob(os.path.join(glob.escape(folder), 'metrics-*.json'))):
             content = evaluation_rounds.read_json(path)
             step = content.get('global_step')
             if isinstance(step, int) and isinstance(content.get('class_iou'), dict):
-                yield os.path.getmtime(path), Evaluation(step, path, _settings(content)['split'], content)
-
-
-def _add(group: dict[int, tuple[float, Evaluation]], changed: float, evaluation: Evaluation) -> None:
-    """Adds a file to the others of its settings, unless there is a newer one of its step."""
-    if evaluation.step not in group or group[evaluation.step][0] < changed:
-        group[evaluation.step] = (changed, evaluation)
-
-
-def _settings(content: Mapping[str, Any]) -> Settings:
-    """Returns what determines the figures of a checkpoint, by name, as far as a metrics file says it."""
-    flags = content.get('flags')
-    flags = flags if isinstance(flags, Mapping) else {}
-    checkpoint = str(content.get('checkpoint') or '')
-    settings: Settings = {
-        'split': str(content.get('split') or flags.get('eval_split') or ''),
-        'scales': flags.get('eval_scales') or [1.0],
-        'flips': bool(flags.get('add_flipped_images')),
-        'moving averages': bool(content.get('moving_average', flags.get('use_moving_average'))),
-        'window': flags.get('window'),
-        'precision': str(flags.get('precision') or 'float32'),
-        'export': network_source.at(checkpoint).label,
-    }
-    for name, key, flag in _WRITTEN_SINCE:
-        if key in content or flag in flags:
-            settings[name] = content[key] if key in content else flags[flag]
-    return settings
+                yield Evaluation(step, path, os.path.getmtime(path), content)

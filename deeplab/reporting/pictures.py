@@ -3,78 +3,70 @@
 from __future__ import annotations
 
 import base64
-import io
 import zlib
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from PIL import Image
+
+from deeplab.pictures import html_page
 
 MOST_BYTES = 24_000_000  # of a page
 _USUAL_BYTES = 17_000_000  # of all pictures, in base64
 LONGEST_SIDE = 960  # of a picture, in pixels
 _SHORTEST_SIDE = 64
-_QUALITY = 82
 
 
-class Picture(NamedTuple):
-    """An image with its truth and the predictions of each network.
+def encoded(
+    photo: np.ndarray, truth: np.ndarray, predictions: Sequence[np.ndarray | None], most_bytes: int
+) -> dict[str, Any]:
+    """Encodes an image with its masks, made smaller until they take at most `most_bytes` in base64.
 
-    Attributes:
+    Args:
       photo: [h, w, 3] or [h, w] uint8.
       truth: [h, w] ids.
-      predictions: [h, w] ids, one for each run; None for a run without predictions.
-    """
-
-    photo: np.ndarray
-    truth: np.ndarray
-    predictions: list[np.ndarray | None]
-
-
-def encoded(picture: Picture, most_bytes: int) -> dict[str, Any]:
-    """Encodes a picture, made smaller until it takes at most `most_bytes` in base64.
+      predictions: [h, w] ids, of each run; None for a run without predictions.
+      most_bytes: limit, which the smallest size may exceed.
 
     Returns:
       Width and height, of the picture and of the image; `photo`, `truth` and `predictions` in base64: WebP, and ids
       row by row in zlib's format.
     """
-    height, width = picture.truth.shape
+    height, width = truth.shape
     side = min(LONGEST_SIDE, max(height, width))
     while True:
-        encoded = _at(picture, side / max(height, width))
-        size = len(encoded['photo']) + len(encoded['truth']) + sum(map(len, filter(None, encoded['predictions'])))
-        if size <= most_bytes or side <= _SHORTEST_SIDE:
-            return encoded
-        side = max(int(side * min(0.9, (most_bytes / size) ** 0.5)), _SHORTEST_SIDE)
-
-
-def _at(picture: Picture, factor: float) -> dict[str, Any]:
-    height, width = picture.truth.shape
-    size = (max(round(width * factor), 1), max(round(height * factor), 1))
-    photo = Image.fromarray(picture.photo).convert('RGB')
-    if size != photo.size:
-        photo = photo.resize(size, Image.Resampling.LANCZOS)
-    content = io.BytesIO()
-    photo.save(content, 'WEBP', quality=_QUALITY, method=4)
+        factor = side / max(height, width)
+        size = (max(round(width * factor), 1), max(round(height * factor), 1))
+        picture = _photo(photo, size)
+        masks = [None if ids is None else _ids(ids, size) for ids in (truth, *predictions)]
+        used = sum(len(part) for part in (picture, *masks) if part is not None)
+        if used <= most_bytes or side <= _SHORTEST_SIDE:
+            break
+        side = max(int(side * min(0.9, (most_bytes / used) ** 0.5)), _SHORTEST_SIDE)
     return {
         'width': size[0],
         'height': size[1],
         'image_width': width,
         'image_height': height,
-        'photo': _text(content.getvalue()),
-        'truth': _ids(picture.truth, size),
-        'predictions': [None if ids is None else _ids(ids, size) for ids in picture.predictions],
+        'photo': picture,
+        'truth': masks[0],
+        'predictions': masks[1:],
     }
+
+
+def _photo(pixels: np.ndarray, size: tuple[int, int]) -> str:
+    """Resizes a photograph smoothly and compresses it."""
+    photo = Image.fromarray(pixels).convert('RGB')
+    if size != photo.size:
+        photo = photo.resize(size, Image.Resampling.LANCZOS)
+    return html_page.webp(np.asarray(photo))
 
 
 def _ids(ids: np.ndarray, size: tuple[int, int]) -> str:
     """Resizes ids by nearest neighbor and compresses them."""
     small = Image.fromarray(ids.astype(np.uint8)).resize(size, Image.Resampling.NEAREST)
-    return _text(zlib.compress(np.asarray(small).tobytes(), 9))
-
-
-def _text(content: bytes) -> str:
-    return base64.b64encode(content).decode('ascii')
+    return base64.b64encode(zlib.compress(np.asarray(small).tobytes(), 9)).decode('ascii')
 
 
 def share(images: int, used: int) -> int:

@@ -87,11 +87,6 @@ class RecordReader:
 
     def find_undecodable(self) -> str | None:
         """Decodes the last records again; describes the one that cannot be decoded, or returns None if all can."""
-        # A new thread runs TensorFlow eagerly, whatever graph the current one is building.
-        with concurrent.futures.ThreadPoolExecutor(1) as thread:
-            return thread.submit(self._find_undecodable).result()
-
-    def _find_undecodable(self) -> str | None:
         for record in reversed(dict.fromkeys(self._recent)):
             serialized = self.index.read(record)
             content = example.parse(serialized)
@@ -180,11 +175,10 @@ def get(
     data = tf.data.Dataset.range(first_position if is_training else 0, last)
     if is_taken is not None:
         data = data.filter(_as_written(is_taken))
-    load = _training_loader(reader, chosen, seed) if is_training else _ordered_loader(reader, chosen)
+    load = _loader(reader, chosen, seed if is_training else None)
 
     def sample_at(position: tf.Tensor) -> input_preprocess.Sample:
-        sample = load(position, with_label)
-        sample = input_preprocess.apply_steps(sample, steps)
+        sample = input_preprocess.apply_steps(load(position, with_label), steps)
         return {key: sample[key] for key in _TRAINING_KEYS if key in sample} if is_training else sample
 
     # Order stays whatever the number of threads; no stage holds more than a few batches.
@@ -223,46 +217,31 @@ def _pipeline_options() -> tf.data.Options:
     return options
 
 
-def _training_loader(reader: RecordReader, records: np.ndarray, seed: int) -> _Load:
-    """Returns a function of position and with_label: the decoded sample at a training position, with its seed."""
-    total = len(reader.index)
+def _loader(reader: RecordReader, records: np.ndarray, seed: int | None) -> _Load:
+    """Returns a function of position and with_label: the decoded sample at a position, with the record's number.
 
-    def read(position: np.ndarray) -> tuple[np.int64, np.int64, bytes]:
+    With a seed, it has the seed of its random steps (`common.SEED`); else `common.VALID`.
+    """
+
+    def read(position: np.ndarray) -> tuple[np.int64, np.int64 | np.bool_, bytes]:
+        if seed is None:
+            record = records[min(int(position), len(records) - 1)]
+            return np.int64(record), np.bool_(position < len(records)), reader.read(record)
         epoch, place = record_at(int(position), len(records), seed)
         record = records[place]
-        return np.int64(record), np.int64(epoch * total + record), reader.read(record)
+        return np.int64(record), np.int64(epoch * len(reader.index) + record), reader.read(record)
 
     def load(position: tf.Tensor, with_label: bool) -> input_preprocess.Sample:
-        record, draw, serialized = tf.numpy_function(read, [position], [tf.int64, tf.int64, tf.string])
-        sample = _decode(reader, record, serialized, with_label)
-        draw.set_shape([])
-        return {**sample, common.SEED: tf.stack([tf.constant(seed, tf.int64), draw])}  # [2]
+        kinds = [tf.int64, tf.bool if seed is None else tf.int64, tf.string]
+        record, valid_or_draw, serialized = tf.numpy_function(read, [position], kinds)
+        for tensor in (record, valid_or_draw, serialized):
+            tensor.set_shape([])
+        sample = {**reader.decode(serialized, with_label), common.RECORD: record}
+        if seed is None:
+            return {**sample, common.VALID: valid_or_draw}
+        return {**sample, common.SEED: tf.stack([tf.constant(seed, tf.int64), valid_or_draw])}  # [2]
 
     return load
-
-
-def _ordered_loader(reader: RecordReader, records: np.ndarray) -> _Load:
-    """Returns a function of position and with_label: the decoded sample at a position, in order."""
-
-    def read(position: np.ndarray) -> tuple[np.int64, np.bool_, bytes]:
-        record = records[min(int(position), len(records) - 1)]
-        return np.int64(record), np.bool_(position < len(records)), reader.read(record)
-
-    def load(position: tf.Tensor, with_label: bool) -> input_preprocess.Sample:
-        record, valid, serialized = tf.numpy_function(read, [position], [tf.int64, tf.bool, tf.string])
-        valid.set_shape([])
-        return {**_decode(reader, record, serialized, with_label), common.VALID: valid}
-
-    return load
-
-
-def _decode(
-    reader: RecordReader, record: tf.Tensor, serialized: tf.Tensor, with_label: bool
-) -> input_preprocess.Sample:
-    """Decodes a serialized record, and adds the record's number."""
-    serialized.set_shape([])
-    record.set_shape([])
-    return {**reader.decode(serialized, with_label), common.RECORD: record}
 
 
 @contextlib.contextmanager
@@ -281,7 +260,10 @@ def explain_input_errors(
     try:
         yield
     except tf.errors.OpError as error:
-        message = str(reader.failure) if reader.failure is not None else reader.find_undecodable()
+        # A new thread runs TensorFlow eagerly, whatever graph the current one is building.
+        with concurrent.futures.ThreadPoolExecutor(1) as thread:
+            undecodable = None if reader.failure is not None else thread.submit(reader.find_undecodable).result()
+        message = undecodable if reader.failure is None else str(reader.failure)
         if message is None:
             raise
         path = last_checkpoint()

@@ -266,18 +266,10 @@ def get_model_init_fn(
         check = functools.partial(_check_restore, path, slots, ignore_missing_vars, bool(rename_map))
         conversion = functools.partial(_inflation, input_channels, slots)
         report = checkpoints.restore_matching(session, path, variables, names, check, conversion)
-        _report_restore(path, report, slots, input_channels)
+        logging.info('Restored %d variables from %s.', len(report.restored), path)
+        _log_changed(_without(slots, report), input_channels)
 
     return restore
-
-
-def _check_restore(
-    path: str, slots: set[str], ignore_missing_vars: bool, is_renamed: bool, report: checkpoints.RestoreReport
-) -> None:
-    """Raises `CheckpointError` if too few variables are about to be restored."""
-    _require_something(path, report, slots)
-    if not ignore_missing_vars:
-        _require_everything(path, report, slots, is_renamed)
 
 
 def _inflation(
@@ -289,18 +281,27 @@ def _inflation(
     return lambda weights: inflate(weights, input_channels)
 
 
-def _names_and_lines(report: checkpoints.RestoreReport, slots: set[str]) -> tuple[list[str], list[str]]:
-    """Returns the names of missing model variables, and lines about model variables with other shapes."""
-    missing = [name for name in report.missing if name not in slots]
-    return missing, [line for line in report.mismatched if line.split(':')[0] not in slots]
+def _without(slots: set[str], report: checkpoints.RestoreReport) -> checkpoints.RestoreReport:
+    """Returns the part of a report that is about the network's own variables."""
+    parts = (tuple(line for line in part if line.split(':')[0] not in slots) for part in report)
+    return checkpoints.RestoreReport(*parts)
 
 
-def _require_something(path: str, report: checkpoints.RestoreReport, slots: set[str]) -> None:
+def _check_restore(
+    path: str, slots: set[str], ignore_missing_vars: bool, is_renamed: bool, report: checkpoints.RestoreReport
+) -> None:
+    """Raises `CheckpointError` if too few variables are about to be restored."""
+    report = _without(slots, report)
+    _require_something(path, report)
+    if not ignore_missing_vars:
+        _require_everything(path, report, is_renamed)
+
+
+def _require_something(path: str, report: checkpoints.RestoreReport) -> None:
     """Raises `CheckpointError` if no model variable will be restored."""
-    if any(name not in slots for name in report.restored):
+    if report.restored:
         return
-    missing, mismatched = _names_and_lines(report, slots)
-    if not missing and not mismatched:
+    if not report.missing and not report.mismatched:
         raise CheckpointError(
             f"Nothing is left to restore from the initial checkpoint '{path}': "
             f'{option("RestoreOptions.exclude_scopes")} and {option("TrainOptions.initialize_last_layer", False)} '
@@ -308,15 +309,15 @@ def _require_something(path: str, report: checkpoints.RestoreReport, slots: set[
         )
     raise CheckpointError(
         f"The initial checkpoint '{path}' has no variable of this network, which has variables such as "
-        f'{listed(missing or mismatched, 3)}. Set {option("ModelOptions.model_variant")} to the '
+        f'{listed(report.missing or report.mismatched, 3)}. Set {option("ModelOptions.model_variant")} to the '
         f'backbone of the checkpoint, map its names with {option("RestoreOptions.rename_map")}, or omit '
         f'{option("TrainOptions.initial_checkpoint")}'
     )
 
 
-def _require_everything(path: str, report: checkpoints.RestoreReport, slots: set[str], is_renamed: bool) -> None:
+def _require_everything(path: str, report: checkpoints.RestoreReport, is_renamed: bool) -> None:
     """Raises `CheckpointError`, with the fixes first, if model variables would not be restored."""
-    missing, mismatched = _names_and_lines(report, slots)
+    restored, missing, mismatched, _ = report
     if not missing and not mismatched:
         return
     rename_map = option('RestoreOptions.rename_map')
@@ -328,15 +329,13 @@ def _require_everything(path: str, report: checkpoints.RestoreReport, slots: set
     ]
     parts = []
     if missing:
-        differing = [line.split(':')[0] for line in mismatched]
-        wanted = [*missing, *differing, *(name for name in report.restored if name not in slots)]
+        wanted = [*missing, *(line.split(':')[0] for line in mismatched), *restored]
         parts.append(
             f'It lacks {len(missing)} of {len(wanted)} variables ({_counts_by_scope(missing, wanted)}): '
             f'{listed(missing, 3)}'
         )
     if mismatched:
-        number = len(mismatched)
-        differ = f'{counted(number, "variable")} {agreeing(number, "differ")}'
+        differ = f'{counted(len(mismatched), "variable")} {agreeing(len(mismatched), "differ")}'
         parts.append(f'{differ}: {listed(mismatched, 3)}')
     fix = ', or '.join([', '.join(fixes[:-1]), fixes[-1]])
     raise CheckpointError(
@@ -351,10 +350,9 @@ def _counts_by_scope(names: Sequence[str], of: Sequence[str]) -> str:
     return listed([f'{scope}: {count} of {totals[scope]}' for scope, count in counts.items()])
 
 
-def _report_restore(path: str, report: checkpoints.RestoreReport, slots: set[str], input_channels: int) -> None:
-    """Logs what was restored and what was not."""
-    missing, mismatched = _names_and_lines(report, slots)
-    logging.info('Restored %d variables from %s.', len(report.restored), path)
+def _log_changed(report: checkpoints.RestoreReport, input_channels: int) -> None:
+    """Logs which variables were converted, and which were not restored."""
+    missing, mismatched = report.missing, report.mismatched
     for name in report.converted:
         logging.info(
             'The first convolution (%s) has 3 channels in the checkpoint; its weights were distributed over %d, with '

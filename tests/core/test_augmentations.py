@@ -17,6 +17,7 @@ from deeplab.core.augmentations import blur, colors, cutout, rare_classes, rotat
 from deeplab.errors import OptionError
 from deeplab.options import AugmentOptions
 from deeplab.registry import AUGMENTATIONS, CROP, Augmentation, AugmentContext, Parameter
+from tests.helpers.registries import changes_undone
 
 SQUARE = np.arange(1, 10, dtype=np.uint8).reshape(3, 3, 1)
 MEAN = (10.0, 20.0, 30.0)
@@ -360,7 +361,7 @@ def test_captions():
 
 
 def test_only_one_augmentation_places_the_crop():
-    with AUGMENTATIONS.changes_undone():
+    with changes_undone(AUGMENTATIONS):
         AUGMENTATIONS.add(_augmentation(stage=CROP))
         with pytest.raises(ValueError, match="'other' has the seed_number 2 of 'flip'"):
             AUGMENTATIONS.add(_augmentation(name='other', seed_number=2))

@@ -8,6 +8,7 @@ from deeplab.core import scale_losses
 from deeplab.options import LossOptions
 from deeplab.registry import BATCH, LOSSES, Loss, register
 from tests.helpers import computed_losses
+from tests.helpers.registries import changes_undone
 
 WEIGHTS = (1.0, 0.5, 2.0, 4.0)
 
@@ -99,7 +100,7 @@ def test_a_loss_of_the_batch_gets_whole_images(case, stride):
         given.extend([logits, labels])
         return tf.reduce_sum(logits)
 
-    with LOSSES.changes_undone():
+    with changes_undone(LOSSES):
         register(Loss(name='last', summary='Sum.', function=last, of=BATCH))
         loss_of(case, formula='last', stride=stride)
     logits, labels = (tensor[:, ::stride, ::stride] for tensor in case)

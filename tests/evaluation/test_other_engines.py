@@ -17,6 +17,7 @@ from deeplab.errors import CheckpointError, OptionError
 from deeplab.options import EngineOptions, EvalOptions, VisOptions, WaitOptions
 from deeplab.registry import ENGINES, Engine, Outputs, register
 from tests.helpers import evaluation_setup as setup
+from tests.helpers.registries import changes_undone
 
 ONCE = WaitOptions(interval_secs=0, max_rounds=1, timeout_secs=0)
 
@@ -37,7 +38,7 @@ def _opened(graph, execution):
 
 @pytest.fixture(autouse=True)
 def engine():
-    with ENGINES.changes_undone():
+    with changes_undone(ENGINES):
         register(Engine(name='fake', open=_opened, precisions=lambda: ('float32', 'bfloat16')))
         yield
 

@@ -18,6 +18,7 @@ from deeplab.inference.network import InferenceNetwork
 from deeplab.options import EngineOptions, ModelOptions, PredictionOptions
 from deeplab.registry import BACKBONES, ENGINES, Engine, Outputs, register
 from deeplab.system import packages
+from tests.helpers.registries import changes_undone
 from tests.helpers.toy_network import TOY
 
 MODEL = ModelOptions({common.OUTPUT_TYPE: 3}, crop_size=(33, 49), model_variant='toy')
@@ -27,7 +28,7 @@ MODEL = ModelOptions({common.OUTPUT_TYPE: 3}, crop_size=(33, 49), model_variant=
 def checkpoint(tmp_path_factory):
     """A checkpoint of the toy network with its initial weights; the network is known while the tests run."""
     path = str(tmp_path_factory.mktemp('checkpoint') / 'model.ckpt-0')
-    with BACKBONES.changes_undone():
+    with changes_undone(BACKBONES):
         register(TOY)
         with tf.Graph().as_default(), tf.compat.v1.Session() as session:
             model.multi_scale_logits(tf.zeros([1, *MODEL.crop_size, 3]), MODEL)
@@ -69,7 +70,7 @@ class FakeEngine:
 def fake():
     """The engine 'fake', as the tests of this file know it."""
     engine = FakeEngine()
-    with ENGINES.changes_undone():
+    with changes_undone(ENGINES):
         register(Engine(name='fake', convert=engine.convert, load=engine.load))
         yield engine
 
@@ -169,7 +170,7 @@ def test_an_engine_with_other_labels_is_refused(weights, fake):
 
 
 def test_an_engine_that_is_not_installed():
-    with ENGINES.changes_undone():
+    with changes_undone(ENGINES):
         register(Engine(name='fake', requires=('no_such_package',), install="'deeplab-toolkit[fake]'"))
         with pytest.raises(OptionError, match=r"no_such_package, .*pip install 'deeplab-toolkit\[fake\]'"):
             opening.check(EngineOptions('fake'))

@@ -29,6 +29,7 @@ from deeplab.inference.predictor import Predictor
 from deeplab.options import EngineOptions, ExportOptions, PredictionOptions, ResizeOptions, WindowOptions
 from deeplab.registry import ENGINES, Engine, Outputs, register
 from tests.helpers import checkpoint_files, image_samples, predictor_setup
+from tests.helpers.registries import changes_undone
 
 pytestmark = pytest.mark.usefixtures('tiny_network')
 
@@ -402,7 +403,7 @@ def test_tensorflow_takes_the_sizes_for_which_the_network_is_not_converted(train
         with ENGINES.get('tensorflow').open(graph, execution) as predict:
             yield lambda images: shapes.append(images.shape) or predict(images)
 
-    with ENGINES.changes_undone():
+    with changes_undone(ENGINES):
         register(Engine(name='fake', open=opened))
         with Predictor.from_checkpoint(training, engine='fake') as other:
             for side in (20, 40, 60, 30):

@@ -9,6 +9,7 @@ import pytest
 from deeplab.errors import OptionError
 from deeplab.options import DatasetOptions, EvalOptions, LossOptions, ModelOptions, parameters
 from deeplab.registry import LOSSES, METRICS, Loss, Metric, Parameter, register
+from tests.helpers.registries import changes_undone
 
 
 def test_settings_are_attributes():
@@ -40,7 +41,7 @@ def test_what_is_no_parameter_is_refused():
 
 
 def test_a_record_from_outside_adds_its_parameters():
-    with LOSSES.changes_undone():
+    with changes_undone(LOSSES):
         register(Loss(name='mine', function=print, parameters=(Parameter('mine_rate', 0.5, 'Rate.'),)))
         assert LossOptions(formula='mine', settings={'mine_rate': 0.25}).mine_rate == 0.25
         assert LossOptions().mine_rate == 0.5
@@ -48,7 +49,7 @@ def test_a_record_from_outside_adds_its_parameters():
 
 def test_a_parameter_of_a_metric_that_is_not_chosen_is_refused():
     given = ModelOptions({'semantic': 3}), DatasetOptions('val', 'here'), 'checkpoints', 'figures'
-    with METRICS.changes_undone():
+    with changes_undone(METRICS):
         register(Metric(name='mine', create=print, parameters=(Parameter('mine_rate', 0.5, 'Rate.'),)))
         made = EvalOptions(*given, metrics=('mine',), settings={'mine_rate': 0.25})
         assert made.metric_parameters == {'mine': {'mine_rate': 0.25}}

@@ -18,6 +18,7 @@ from deeplab.registry import (
     Parameter,
     register,
 )
+from tests.helpers.registries import changes_undone
 
 NORMALIZATIONS = [SCALE_TO_PLUS_MINUS_ONE, SUBTRACT_RGB_MEAN]
 
@@ -29,7 +30,7 @@ def _options(**arguments):
 @pytest.fixture
 def changes():
     """What a test registers is gone when it ends."""
-    with BACKBONES.changes_undone(), HEADS.changes_undone():
+    with changes_undone(BACKBONES), changes_undone(HEADS):
         yield
 
 
@@ -137,6 +138,6 @@ def test_channels_beside_red_green_and_blue_have_the_mean_of_their_means():
     mean = (123.15 + 115.90 + 103.06) / 3
     assert SUBTRACT_RGB_MEAN.mean_pixel_of(1) == pytest.approx((mean,))
     assert SUBTRACT_RGB_MEAN.mean_pixel_of(2) == pytest.approx((mean, mean))
-    assert SUBTRACT_RGB_MEAN.mean_pixel_of(3) == SUBTRACT_RGB_MEAN.mean_pixel
+    assert SUBTRACT_RGB_MEAN.mean_pixel_of(3) == (123.15, 115.90, 103.06)
     assert SUBTRACT_RGB_MEAN.mean_pixel_of(5) == pytest.approx((123.15, 115.90, 103.06, mean, mean))
     assert SCALE_TO_PLUS_MINUS_ONE.mean_pixel_of(4) == pytest.approx((127.5,) * 4)

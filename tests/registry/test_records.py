@@ -13,6 +13,7 @@ import pytest
 from deeplab.errors import OptionError
 from deeplab.options import LossOptions
 from deeplab.registry import LOSSES, REGISTRIES, Loss, Parameter, Record, Registry, register
+from tests.helpers.registries import changes_undone
 
 RATE = Parameter('rate', 0.5, 'Rate.', range='[0, 1)')
 
@@ -68,7 +69,7 @@ def test_parameters_that_cannot_be(fields):
 
 
 def test_a_registered_record_is_found_by_its_name():
-    with LOSSES.changes_undone():
+    with changes_undone(LOSSES):
         register(_loss(parameters=(RATE,)))
         register(_loss('yours', parameters=(RATE,)))  # a parameter may be shared
         assert LOSSES.get('mine').parameters == (RATE,)
@@ -80,7 +81,7 @@ def test_a_registered_record_is_found_by_its_name():
 
 
 def test_names_and_parameters_are_unique():
-    with LOSSES.changes_undone():
+    with changes_undone(LOSSES):
         register(_loss(parameters=(RATE,)))
         register(_loss(parameters=(RATE,)))  # the same again, as when a module is imported twice
         with pytest.raises(ValueError, match="loss 'mine'"):
@@ -101,7 +102,7 @@ def test_parameters_do_not_have_the_names_of_options():
     """Whether the options are defined before or after the record is added."""
     registry = Registry('loss', 'LossOptions.formula', 'deeplab.core.optimizers')
     record = _loss(parameters=(Parameter('terms', 1, 'Terms.'),))
-    with LOSSES.changes_undone():
+    with changes_undone(LOSSES):
         registry.add(record)
         with pytest.raises(ValueError, match="parameter 'terms' of the loss 'mine' .* attribute of the options"):
             registry.share_names(dir(LossOptions), ())

@@ -41,7 +41,7 @@ def test_a_curve_has_one_split_and_scale(write, tmp_path):
     write(9, flags={'eval_split': 'test'})
     write(9, flags={'eval_split': 'val', 'eval_scales': [0.5, 1.0]})
     found = read(tmp_path)
-    assert [(each.step, each.split) for each in found.evaluations] == [(7, 'val'), (9, 'val')]
+    assert [(each.step, each.settings['split']) for each in found.evaluations] == [(7, 'val'), (9, 'val')]
     assert found.others == 2
     assert found.note() == (
         'The curves of the IoU show the figures of scales 1.0, split val; 2 metrics files of other settings exist.'

@@ -76,7 +76,7 @@ def test_a_picture_keeps_its_ids():
     random = np.random.default_rng(0)
     photo = random.integers(0, 256, (40, 60, 3), np.uint8)
     truth, predicted = random.integers(0, 256, (2, 40, 60), np.uint8)
-    found = pictures.encoded(pictures.Picture(photo, truth, [predicted]), 10**6)
+    found = pictures.encoded(photo, truth, [predicted], 10**6)
     assert (found['width'], found['height'], found['image_width'], found['image_height']) == (60, 40, 60, 40)
     assert zlib.decompress(base64.b64decode(found['truth'])) == truth.tobytes()
     assert zlib.decompress(base64.b64decode(found['predictions'][0])) == predicted.tobytes()
@@ -87,7 +87,7 @@ def test_a_picture_keeps_its_ids():
 @pytest.mark.parametrize('shape', [(300, 500), (3000, 20), (1, 1)])
 def test_a_picture_stays_within_its_share(shape):
     noise = np.random.default_rng(0).integers(0, 21, shape, np.uint8)
-    found = pictures.encoded(pictures.Picture(noise * 12, noise, [noise]), 30_000)
+    found = pictures.encoded(noise * 12, noise, [noise], 30_000)
     assert len(json.dumps(found)) < 31_000
     assert found['width'] >= 1 and found['height'] >= 1
 
@@ -96,7 +96,7 @@ def test_500_pictures_leave_a_page_below_25_megabytes():
     """Of noise, which compresses worst, beside 10 MB of charts and data."""
     used = 10_000_000
     noise = np.random.default_rng(0).integers(0, 21, (300, 500), np.uint8)
-    found = pictures.encoded(pictures.Picture(noise * 12, noise, [noise, noise]), pictures.share(500, used))
+    found = pictures.encoded(noise * 12, noise, [noise, noise], pictures.share(500, used))
     assert 500 * (len(json.dumps(found)) + 100) + used < 25_000_000
 
 
@@ -122,7 +122,7 @@ def test_files_of_a_run(tmp_path):
     steps = [point['step'] for point in found.points]
     assert (len(steps), steps[0], steps[-1]) == (run_files.MOST_POINTS, 1, 4001)
     assert found.points[-1]['loss'] is None
-    assert [(each.step, each.split) for each in found.curve.evaluations] == [(30, 'val'), (200, 'val')]
+    assert [(each.step, each.settings['split']) for each in found.curve.evaluations] == [(30, 'val'), (200, 'val')]
     facts = dict(run_files.facts(found))
     assert facts['Seed'] == '3' and facts['Versions'] == 'tensorflow 2'
     assert '5 images of split train (sha256:0123456789ab' in facts['Training records']

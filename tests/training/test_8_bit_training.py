@@ -18,6 +18,7 @@ from deeplab.options import CheckpointOptions, CloneOptions, ConvertOptions, Exp
 from deeplab.programs import checkpoint as inspect_checkpoint
 from deeplab.registry import BACKBONES, register
 from tests.helpers import dataset_files, training_setup
+from tests.helpers.registries import changes_undone
 
 pytestmark = pytest.mark.usefixtures('tiny_network')
 
@@ -52,7 +53,7 @@ def straight(tmp_path_factory):
     """A run of four steps, with a checkpoint of each, and its data."""
     folder = tmp_path_factory.mktemp('straight')
     data = training_setup.write_data(folder / 'records')
-    with BACKBONES.changes_undone():
+    with changes_undone(BACKBONES):
         register(training_setup.TINY)
         train.run(_options(data, folder / 'log', 4, save_interval_secs=0))
     return data, folder / 'log'

@@ -155,7 +155,7 @@ class TestInitialRestore:
         names = [f'net/conv{number}/weights' for number in range(255)]
         report = checkpoints.RestoreReport(('logits/weights',), (*names, 'logits/biases'), ())
         with pytest.raises(CheckpointError) as error:
-            train_utils._require_everything('a', report, set(), False)
+            train_utils._require_everything('a', report, False)
         assert str(error.value).endswith(
             ' It lacks 256 of 257 variables (net: 255 of 255, logits: 1 of 2): net/conv0/weights, net/conv1/weights, '
             'net/conv2/weights and 253 more'

@@ -21,6 +21,7 @@ from deeplab.options import DatasetOptions, EngineOptions, ModelOptions
 from deeplab.programs.benchmark import benchmark, figures, inference, parts, training
 from deeplab.registry import BACKBONES, register
 from deeplab.system import children
+from tests.helpers.registries import changes_undone
 from tests.helpers.toy_network import TOY
 
 ROOT = pathlib.Path(__file__).parents[3]
@@ -115,7 +116,7 @@ def test_flags_of_networks_and_of_exports_are_not_mixed(words, parts):
 
 def test_a_network_that_predicts(tmp_path, monkeypatch):
     monkeypatch.setattr(inference, '_SECONDS', 0.0)
-    with BACKBONES.changes_undone():
+    with changes_undone(BACKBONES):
         register(TOY)
         model = ModelOptions({common.OUTPUT_TYPE: 3}, (33, 33), 'toy')
         now = time.time()
@@ -188,7 +189,7 @@ def test_a_real_run_with_a_plugin(tmp_path, capsys):
     plugin.write_text(PLUGIN)
     words = [f'--plugins={plugin}', '--model_variant=toy', '--train_crop_size=33,33', '--training_batch_sizes=2']
     sizes = ['--batch_sizes=1', '--threads=1', '--budget_secs=1', f'--output={tmp_path / "found.json"}']
-    with BACKBONES.changes_undone():
+    with changes_undone(BACKBONES):
         assert cli.main(['benchmark', *words, *sizes]) == 0
     found = json.loads((tmp_path / 'found.json').read_text())
     assert [row['skipped'] for row in (*found['inference'], *found['training'])] == ['', '']
