@@ -46,28 +46,16 @@ class Class(NamedTuple):
 
 
 class Content(NamedTuple):
-    """The content of the image.
-
-    Attributes:
-      title: one line at the top.
-      columns: columns of the records' rows.
-      rows: a cell for each column, of each record.
-      samples: complete training samples.
-      samples_title: heading above them.
-      legend: the classes.
-      legend_title: heading above them.
-      palette: colors by class.
-      ignore_label: label of pixels excluded from loss and metrics.
-    """
+    """The content of the image, from the top to the bottom, and what masks are drawn with."""
 
     title: str
     columns: Sequence[Column]
-    rows: Sequence[Sequence[Cell]]
-    samples: Sequence[Cell]
+    rows: Sequence[Sequence[Cell]]  # of each record, a cell for each column
+    samples: Sequence[Cell]  # complete training samples
     samples_title: str
     legend: Sequence[Class]
     legend_title: str
-    palette: drawing.Palette
+    palette: drawing.Palette  # by class
     ignore_label: int
 
 

@@ -160,7 +160,7 @@ def _content(options: ReportOptions, runs: Sequence[content.Run]) -> tuple[dict[
     passes = {i: each.result for i, each in enumerate(runs) if each.result is not None}
     groups = content.chosen(list(passes.values()), options.images) if passes else {}
     if passes:
-        descriptor = next(iter(passes.values())).task.split.descriptor
+        descriptor = next(iter(passes.values())).task.evaluation.split.descriptor
         class_names = [descriptor.class_name(i) for i in range(descriptor.num_classes)]
         colors, ignore_label = descriptor.palette, descriptor.ignore_label
     else:

@@ -201,17 +201,13 @@ class Registry(Generic[R]):
                 'dots.'
             )
         origin = origin or {}
-        if self._records.get(record.name, record) != record and not self._is_earlier_run(record.name, origin):
+        before, file = self._origins.get(record.name, {}), origin.get('__file__')
+        is_earlier_run = before is not origin and file is not None and before.get('__file__') == file
+        if self._records.get(record.name, record) != record and not is_earlier_run:
             raise ValueError(f"A {self.kind} '{record.name}' is already registered; names must be unique.")
         self._check_parameters(record)
         self._records[record.name] = record
         self._origins[record.name] = origin
-
-    def _is_earlier_run(self, name: str, origin: Mapping[str, Any]) -> bool:
-        """Returns whether a record was added by another run of the file whose globals are `origin`."""
-        before = self._origins.get(name, {})
-        file = origin.get('__file__')
-        return before is not origin and file is not None and before.get('__file__') == file
 
     def _check_parameters(self, record: R) -> None:
         """Raises `ValueError` if a parameter of a record, which `add` adds, has a name that is taken."""

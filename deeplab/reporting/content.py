@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from deeplab import names
-from deeplab.core import metrics
+from deeplab.core.metrics import ConfusionMatrix, Metrics
 from deeplab.evaluation.differences import Interval, paired
 from deeplab.evaluation.image_results import ImageResults
 from deeplab.reporting import choice, evaluation_files, run_files
@@ -88,12 +88,14 @@ def _of_newest_file(files: run_files.RunFiles, class_names: Sequence[str]) -> di
         return nothing
     if matrix.shape != (len(class_names), len(class_names)):
         return nothing
-    ious = metrics.class_iou(np.stack([np.diagonal(matrix), matrix.sum(axis=1), matrix.sum(axis=0)]))
+    counted = ConfusionMatrix(len(class_names))
+    counted.counts = matrix
+    figures = counted.result()
     return {
-        'miou': [run_files.number(float(metrics.mean_of_known(ious))), None, None],
+        'miou': [figures.miou, None, None],
         'settings': [[name.capitalize(), text] for name, text in files.curve.shown(('split', 'crop size'))],
-        'figures': [['From', newest.source], ['Step', str(newest.step)], *_accuracies(matrix)],
-        'classes': _class_rows(matrix, [Interval(run_files.number(float(iou)), None, None) for iou in ious]),
+        'figures': [['From', newest.source], ['Step', str(newest.step)], *_accuracies(figures)],
+        'classes': _class_rows(figures, [Interval(iou, None, None) for iou in figures.class_iou]),
         'confusion': matrix.tolist(),
     }
 
@@ -101,6 +103,7 @@ def _of_newest_file(files: run_files.RunFiles, class_names: Sequence[str]) -> di
 def _of_pass(result: Pass) -> dict[str, Any]:
     """Returns the figures of the images that were predicted."""
     task, images, evaluated = result.task, result.images, result.round
+    split = task.evaluation.split
     of_all, interval = evaluated.metrics, evaluated.further['intervals']
     matrix = np.asarray(of_all.confusion_matrix, np.int64)
     low, high = (evaluated.of_classes['intervals'][end] for end in ('low', 'high'))
@@ -111,11 +114,11 @@ def _of_pass(result: Pass) -> dict[str, Any]:
             ['Checkpoint', names.printable(task.source.path)],
             *([['Step', str(task.step)]] if task.step is not None else []),
             ['Images', f'{len(images)} ({len(images) / max(evaluated.seconds, 1e-9):.1f} images/s)'],
-            *([['Crop size', '{} x {}'.format(*task.split.crop_size)]] if task.windows is None else []),
-            *_accuracies(matrix),
+            *([['Crop size', '{} x {}'.format(*split.crop_size)]] if task.evaluation.windows is None else []),
+            *_accuracies(of_all),
             *([['Engine', evaluated.engine.text().removeprefix('Engine: ')]] if evaluated.engine else []),
         ],
-        'classes': _class_rows(matrix, ious),
+        'classes': _class_rows(of_all, ious),
         'confusion': matrix.tolist(),
         'settings': [[label, names.printable(text)] for label, text in _settings(task)],
         'scores': [run_files.number(float(score)) for score in images.scores()],
@@ -127,7 +130,7 @@ def _of_pass(result: Pass) -> dict[str, Any]:
 def _settings(task: Task) -> list[tuple[str, str]]:
     """Returns how the figures were obtained, as pairs of a label and a text."""
     options = task.options
-    rows = [('Data set', task.split.descriptor.name), ('Split', options.dataset.split)]
+    rows = [('Data set', task.evaluation.split.descriptor.name), ('Split', options.dataset.split)]
     rows += task.source.settings(options)
     if options.windows is not None:
         sizes = {'window': options.windows.window, 'stride': options.windows.window_stride}
@@ -144,30 +147,23 @@ def _calibration(result: Pass) -> dict[str, Any] | None:
     return {'ece': figures['ece'], 'bins': json.loads(result.round.documents['calibration.json'])['bins']}
 
 
-def _accuracies(matrix: np.ndarray) -> list[list[str]]:
-    right, total = int(np.trace(matrix)), int(matrix.sum())
-    labels = matrix.sum(axis=1)
-    recalls = np.diagonal(matrix)[labels > 0] / labels[labels > 0]
-    if not total:
+def _accuracies(figures: Metrics) -> list[list[str]]:
+    if figures.pixel_accuracy is None:
         return [['Pixels', 'none are labeled']]
     return [
-        ['Pixel accuracy', f'{right / total:.2%}'],
-        ['Mean accuracy', f'{recalls.mean():.2%}'],
-        ['Labeled pixels', f'{total:,}'],
+        ['Pixel accuracy', f'{figures.pixel_accuracy:.2%}'],
+        ['Mean accuracy', f'{figures.mean_accuracy:.2%}'],
+        ['Labeled pixels', f'{np.sum(figures.confusion_matrix):,}'],
     ]
 
 
-def _class_rows(matrix: np.ndarray, ious: Sequence[Interval]) -> list[dict[str, Any]]:
-    right, labels, predictions = np.diagonal(matrix), matrix.sum(axis=1), matrix.sum(axis=0)
-    total = max(int(matrix.sum()), 1)
+def _class_rows(figures: Metrics, ious: Sequence[Interval]) -> list[dict[str, Any]]:
+    labels = np.sum(figures.confusion_matrix, axis=1)
+    shares = labels / max(labels.sum(), 1)
+    columns = ious, figures.class_accuracy, figures.class_precision, shares.tolist()
     return [
-        {
-            'iou': list(ious[i]),
-            'recall': float(right[i] / labels[i]) if labels[i] else None,
-            'precision': float(right[i] / predictions[i]) if predictions[i] else None,
-            'share': float(labels[i] / total),
-        }
-        for i in range(len(matrix))
+        {'iou': list(iou), 'recall': recall, 'precision': precision, 'share': share}
+        for iou, recall, precision, share in zip(*columns, strict=True)
     ]
 
 

@@ -22,12 +22,10 @@ from deeplab.inference import network_source, opening
 from deeplab.inference.network import InferenceNetwork
 from deeplab.inference.network_source import NetworkSource
 from deeplab.inference.run_weights import WeightsChoice
-from deeplab.options import EngineOptions, EvalOptions, WindowOptions
+from deeplab.options import EngineOptions, EvalOptions
 from deeplab.wording import option
 from deeplab.zoo import cache
 
-_METRICS = ('calibration', 'intervals')
-_METRICS_OF_LABELS = ('intervals',)  # without probabilities
 _OF_IMAGES = (common.IMAGE_NAME, common.HEIGHT, common.WIDTH)
 
 
@@ -37,23 +35,16 @@ class Task(NamedTuple):
     Attributes:
       source: a checkpoint or an export.
       options: how the images are read and predicted.
-      split: the images.
-      network: the network of a checkpoint.
+      evaluation: network, images and metrics; its windows are None for images of the crop size.
       step: step of the checkpoint; None for an export that does not name it.
       notes: sentences for the page.
     """
 
     source: NetworkSource
     options: EvalOptions
-    split: runner.Split
-    network: InferenceNetwork
+    evaluation: evaluation_rounds.Task
     step: int | None
     notes: Sequence[str] = ()
-
-    @property
-    def windows(self) -> WindowOptions | None:
-        """Windows in which images of any size are predicted; None for images of the crop size."""
-        return self.options.windows or self.source.own_windows
 
 
 class Pass(NamedTuple):
@@ -100,10 +91,9 @@ def prepare(path: str, options: EvalOptions, cache_dir: str | None, checks_weigh
     split = runner.open_split(data, model, options.resize, True, cache_dir, chooses_crop=True)
     uses_averages = WeightsChoice(options.use_moving_average, 'EvalOptions.use_moving_average').takes_averages(path)
     options = dataclasses.replace(options, use_moving_average=uses_averages)
+    windows = options.windows or source.own_windows
     network = InferenceNetwork(
-        options.model
-        if options.windows or source.own_windows
-        else dataclasses.replace(model, crop_size=split.crop_size),
+        options.model if windows else dataclasses.replace(model, crop_size=split.crop_size),
         options.prediction,
         options.batch_size,
         with_probabilities=source.has_probabilities,
@@ -113,7 +103,18 @@ def prepare(path: str, options: EvalOptions, cache_dir: str | None, checks_weigh
         network.check_memory('report')
     if checks_weights:
         source.require_weights(network, uses_averages)
-    return Task(source, options, split, network, source.step(), notes)
+    metrics = ('calibration', 'intervals') if source.has_probabilities else ('intervals',)
+    evaluation = evaluation_rounds.Task(
+        network,
+        split,
+        options.resize,
+        dataclasses.replace(options, metrics=metrics).metric_parameters,
+        use_moving_average=uses_averages,
+        engine=options.engine,
+        cache_dirs=(os.path.join(cache.folder(), 'engines'),),  # if the folder of the checkpoint cannot be written
+        windows=windows,
+    )
+    return Task(source, options, evaluation, source.step(), notes)
 
 
 def run(task: Task) -> Pass:
@@ -122,28 +123,19 @@ def run(task: Task) -> Pass:
     Raises:
       UserError: An image cannot be read, or the checkpoint does not match the network.
     """
-    source, options, split, network, _, _ = task
-    chosen = _METRICS if network.with_probabilities else _METRICS_OF_LABELS
-    evaluation = evaluation_rounds.Task(
-        network,
-        split,
-        options.resize,
-        dataclasses.replace(options, metrics=chosen).metric_parameters,
-        use_moving_average=bool(options.use_moving_average),
-        engine=options.engine,
-        cache_dirs=(os.path.join(cache.folder(), 'engines'),),  # if the folder of the checkpoint cannot be written
-        windows=task.windows,
-    )
+    evaluation, path = task.evaluation, task.source.path
+    descriptor = evaluation.split.descriptor
     with contextlib.ExitStack() as stack:
-        images = stack.enter_context(ImageResults(split.descriptor.num_classes, split.descriptor.ignore_label))
+        images = stack.enter_context(ImageResults(descriptor.num_classes, descriptor.ignore_label))
 
         def handle(batch: runner.Batch) -> None:
-            _require_classes(source.path, batch[runner.PREDICTION], split.descriptor)
+            _require_classes(path, batch[runner.PREDICTION], descriptor)
             _add(images, batch)
 
-        evaluated = evaluation_rounds.evaluate(source.path, evaluation, handle, _OF_IMAGES)
+        evaluated = evaluation_rounds.evaluate(path, evaluation, handle, _OF_IMAGES)
         stack.pop_all()
-    return Pass(task, evaluated, images, runner.reading_of(split, network, options.resize, (), task.windows))
+    reading = runner.reading_of(evaluation.split, evaluation.network, evaluation.resize, (), evaluation.windows)
+    return Pass(task, evaluated, images, reading)
 
 
 def _require_classes(path: str, labels: np.ndarray, descriptor: DatasetDescriptor) -> None:
@@ -171,13 +163,13 @@ def require_same_records(tasks: Sequence[Task]) -> None:
     for other in tasks[1:]:
         first = tasks[0]
         (images, classes), (other_images, other_classes) = (
-            (each.split.num_images, each.split.descriptor.num_classes) for each in (first, other)
+            (each.evaluation.split.num_images, each.evaluation.split.descriptor.num_classes) for each in (first, other)
         )
         if (images, classes) != (other_images, other_classes):
             what = f'{names.counted(images, "image")} of {classes} classes and {other_images:,} of {other_classes}'
             raise _not_comparable(first.source.path, other.source.path, what)
         differing = []
-        for one, another in _pairs_of_records(first.split, other.split):
+        for one, another in _pairs_of_records(first.evaluation.split, other.evaluation.split):
             if one.image_name != another.image_name:
                 pair = f"'{names.shown(one.image_name)}' and '{names.shown(another.image_name)}'"
                 what = f'different images, or on the same ones in another order, such as {pair}'

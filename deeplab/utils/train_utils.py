@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import collections
-import contextlib
 import functools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import tensorflow as tf
 import tf_slim as slim
@@ -182,20 +181,13 @@ def resume(
       CheckpointError: it does not fit.
     """
     variables = session.graph.get_collection(tf.compat.v1.GraphKeys.GLOBAL_VARIABLES)
-    with _resume_explained(path, [v.op.name for v in variables]), checkpoint_network.explained(path, network):
-        variables = quantization.restorable(loss_scaling.restorable(variables, path), path)
-        moving_average.resume(session, path, variables, averages)
-    logging.info('Resuming from %s.', path)
-
-
-@contextlib.contextmanager
-def _resume_explained(path: str, names: Sequence[str]) -> Iterator[None]:
-    """Explains a failed restore of variables: the checkpoint from which training resumes does not match them."""
     try:
-        yield
+        with checkpoint_network.explained(path, network):
+            restorable = quantization.restorable(loss_scaling.restorable(variables, path), path)
+            moving_average.resume(session, path, restorable, averages)
     except NetworkMismatchError as error:
         logdir = option('TrainOptions.train_logdir')
-        there, here = _optimizer_of(list(checkpoints.entries(path))), _optimizer_of(names)
+        there, here = _optimizer_of(list(checkpoints.entries(path))), _optimizer_of([v.op.name for v in variables])
         optimizer = ''
         if there is not None and there != here:
             optimizer = f' The checkpoint was trained with {option("OptimizerOptions.name", there)}.'
@@ -204,6 +196,7 @@ def _resume_explained(path: str, names: Sequence[str]) -> Iterator[None]:
             f'another {logdir}',
             error.details,
         ) from error
+    logging.info('Resuming from %s.', path)
 
 
 def _optimizer_of(names: Sequence[str]) -> str | None:

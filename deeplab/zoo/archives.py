@@ -37,21 +37,13 @@ class _TooLargeError(Exception):
 
 
 class _Entry(NamedTuple):
-    """A file, folder or something else in an archive.
+    """A file, folder or something else in an archive."""
 
-    Attributes:
-      name: path in the archive.
-      size: number of bytes as announced.
-      is_folder: whether it is a folder.
-      is_file: whether it is a regular file.
-      open: returns the content of a regular file.
-    """
-
-    name: str
-    size: int
+    name: str  # path in the archive
+    size: int  # number of bytes as announced
     is_folder: bool
     is_file: bool
-    open: Callable[[], IO[bytes] | None]
+    open: Callable[[], IO[bytes] | None]  # returns the content of a regular file
 
 
 def unpack(archive: str, folder: str, most_files: int = MOST_FILES) -> None:
@@ -186,22 +178,14 @@ def _refused(archive: str, reason: str) -> DownloadError:
 
 
 class _Reader:
-    """Reads a file.
-
-    Attributes:
-      allowed: number of bytes that may still be read.
-    """
+    """Reads a file, as far as it is allowed to."""
 
     def __init__(self, file: io.BufferedIOBase) -> None:
         self._file = file
-        self.allowed = _LARGEST_HEADER
+        self.allowed = _LARGEST_HEADER  # bytes that may still be read
 
     def read(self, size: int) -> bytes:
-        """Reads up to `size` bytes.
-
-        Raises:
-          _TooLargeError: more is read than allowed.
-        """
+        """Reads up to `size` bytes; raises `_TooLargeError` if that is more than allowed."""
         data = self._file.read(size)
         self.allowed -= len(data)
         if self.allowed < 0:

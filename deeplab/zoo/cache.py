@@ -123,12 +123,7 @@ def held(place: Place) -> Iterator[None]:
 
 @dataclasses.dataclass(frozen=True)
 class Content:
-    """Size and checksum of a file.
-
-    Attributes:
-      size: size in bytes.
-      sha256: SHA-256, in hexadecimal.
-    """
+    """Size in bytes and SHA-256, in hexadecimal, of a file."""
 
     size: int
     sha256: str

@@ -131,17 +131,12 @@ class _HttpRedirects(urllib.request.HTTPRedirectHandler):
 
 
 class _Partial:
-    """A file that is being downloaded to `path`.
-
-    Attributes:
-      file: path of what has arrived.
-      is_reached: whether the server has answered.
-    """
+    """A file that is being downloaded to `path`; what has arrived is in `file`."""
 
     def __init__(self, path: str, address: str) -> None:
         self.path, self.address, self.file = path, address, part_of(path)
         self._note = f'{self.file}.json'
-        self.is_reached = False
+        self.is_reached = False  # whether the server has answered
 
     @property
     def size(self) -> int:
@@ -174,11 +169,7 @@ class _Partial:
 
 
 def _receive(partial: _Partial) -> None:
-    """Receives the file, or the rest of it.
-
-    Raises:
-      _InterruptedError: before its end.
-    """
+    """Receives the file, or the rest of it; raises `_InterruptedError` if it ends before."""
     validator, size = partial.origin()
     start = partial.size if validator else 0
     if size is not None and start == size:

@@ -257,9 +257,8 @@ def test_records_of_other_images_or_masks_are_refused_before_the_first_predictio
         )
         reader, descriptor = types.SimpleNamespace(index=found), types.SimpleNamespace(num_classes=classes)
         facts = {'records': np.arange(len(found)), 'num_images': len(found), 'descriptor': descriptor}
-        return types.SimpleNamespace(
-            source=network_source.at(path), split=types.SimpleNamespace(reader=reader, **facts)
-        )
+        evaluation = types.SimpleNamespace(split=types.SimpleNamespace(reader=reader, **facts))
+        return types.SimpleNamespace(source=network_source.at(path), evaluation=evaluation)
 
     masks = np.zeros((2, 3, 4), np.uint8)
     corrected = masks.copy()

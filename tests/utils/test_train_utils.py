@@ -7,7 +7,7 @@ import tensorflow as tf
 from deeplab.checks import checkpoint_network
 from deeplab.core import checkpoint_fit, checkpoints, layers, sessions
 from deeplab.errors import CheckpointError, NetworkMismatchError, OptionError
-from deeplab.options import LossOptions, OptimizerOptions
+from deeplab.options import LossOptions, ModelOptions, OptimizerOptions
 from deeplab.registry import OPTIMIZERS
 from deeplab.utils import train_utils
 from tests.helpers import checkpoint_files
@@ -239,11 +239,17 @@ class TestInitialRestore:
         ((), 'Other weights. Training resumes'),
     ],
 )
-def test_the_optimizer_of_a_checkpoint_that_cannot_be_resumed_from(tmp_path, held, text):
+def test_the_optimizer_of_a_checkpoint_that_cannot_be_resumed_from(tmp_path, monkeypatch, held, text):
+    def refuse(*arguments):
+        raise NetworkMismatchError('Other weights')
+
+    monkeypatch.setattr(train_utils.moving_average, 'resume', refuse)
     path = checkpoint_files.write(tmp_path / 'model.ckpt', {name: [1.0] for name in ('net/weights', *held)})
-    with pytest.raises(NetworkMismatchError) as caught:
-        with train_utils._resume_explained(path, ['net/weights', 'net/weights/Momentum']):
-            raise NetworkMismatchError('Other weights')
+    with tf.Graph().as_default(), sessions.open_session() as session:
+        for name in ('net/weights', 'net/weights/Momentum'):
+            tf.compat.v1.get_variable(name, [1])
+        with pytest.raises(NetworkMismatchError) as caught:
+            train_utils.resume(session, path, ModelOptions({'semantic': 2}), None)
     assert text in str(caught.value)
 
 
