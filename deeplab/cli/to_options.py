@@ -26,9 +26,10 @@ PREVIEW_FILE = 'preview.png'
 
 def dataset_and_model(values: Values) -> tuple[options.DatasetOptions, options.ModelOptions]:
     """Returns the split, and the network that the flags describe for the classes and channels of its data set."""
-    dataset = descriptor.load(values.path('dataset'))
+    name = values.path('dataset')
+    dataset = descriptor.load(name)
     model = _model_options(values, dataset.num_classes, input_channels=dataset.image_channels)
-    return filled(options.DatasetOptions, values, description=dataset), model
+    return filled(options.DatasetOptions, values, loaded=(name, dataset)), model
 
 
 def _model_options(values: Values, num_classes: int, **given: Any) -> options.ModelOptions:

@@ -38,8 +38,13 @@ class DatasetOptions(Options):
         False,
         'Skip and count records that cannot be read, instead of stopping at the first.',
     )
-    # What `name` names, if it has been loaded, so that it is loaded once. Who changes `name` has to set it to None.
-    description: Dataset | None = dataclasses.field(default=None, repr=False, compare=False)
+    # A name and its description, so that the description is loaded once in a run; disregarded once `name` is another.
+    loaded: tuple[str, Dataset] | None = dataclasses.field(default=None, repr=False, compare=False)
+
+    @property
+    def description(self) -> Dataset | None:
+        """The description of the data set, if it has been loaded."""
+        return self.loaded[1] if self.loaded is not None and self.loaded[0] == self.name else None
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,12 +1,14 @@
 """Splits in folders of shards. Covers datasets/shard_names.py."""
 
+import dataclasses
 import pathlib
 import re
 
 import pytest
 
-from deeplab.datasets import segmentation_dataset
+from deeplab.datasets import descriptor, segmentation_dataset
 from deeplab.errors import DataError, OptionError, UserError
+from deeplab.options import DatasetOptions
 from tests.helpers import dataset_files
 
 
@@ -29,6 +31,14 @@ def test_shards_of_a_split_are_sorted_and_told_apart(tmp_path):
     assert (dataset.descriptor.name, dataset.split, dataset.directory) == ('pascal_voc_seg', 'train', str(tmp_path))
     other = segmentation_dataset.get_dataset('pascal_voc_seg', 'train-small', str(tmp_path))
     assert names(other)[0] == 'train-small-00000-of-00002.tfrecord'
+
+
+def test_a_loaded_description_serves_its_own_name_alone():
+    camvid = descriptor.load('camvid')
+    options = DatasetOptions('train', 'records', 'camvid', loaded=('camvid', camvid))
+    assert segmentation_dataset.DataSource(options).descriptor is camvid
+    other = dataclasses.replace(options, name='pascal_voc_seg')
+    assert segmentation_dataset.DataSource(other).descriptor.num_classes == 21
 
 
 def test_own_splits_and_names_without_numbers(tmp_path):

@@ -135,7 +135,7 @@ def test_reading_and_writing(channels, tmp_path, monkeypatch):
     if channels != 3:
         camvid = dataclasses.replace(camvid, image_channels=channels, image_bits=16)
     records = benchmark.write_records(str(tmp_path), 'val', camvid, (16, 24))
-    dataset = DatasetOptions('val', records, 'camvid', description=camvid)
+    dataset = DatasetOptions('val', records, 'camvid', loaded=('camvid', camvid))
     if channels != 3:  # only that its records can be read
         monkeypatch.setattr(parts, '_writing', lambda *given: 1.0)
     found = parts.measure(figures.PartsRequest(dataset, (16, 24), str(tmp_path / 'written')))
