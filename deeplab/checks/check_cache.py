@@ -30,7 +30,6 @@ class CheckCache:
     """Facts about the parts of a split (`SegmentationDataset.signatures`), each valid while its files are the same.
 
     Attributes:
-      criteria: what the records are compared with.
       key: changes with anything that the facts depend on.
       parts: number of parts.
     """
@@ -44,7 +43,7 @@ class CheckCache:
     ) -> None:
         """Takes the arguments of `record_check.check`; `folder` is where facts are kept, None for nowhere."""
         descriptor = dataset.descriptor
-        self.criteria = Criteria(
+        self._criteria = Criteria(
             descriptor.ignore_label,
             MaskIds(num_classes, descriptor.ignore_label),
             descriptor.image_channels,
@@ -56,26 +55,21 @@ class CheckCache:
         self._folder = None if folder is None else pathlib.Path(folder)
         # The bytes that records are made of depend on how masks are converted, as by the colors of a palette or a file.
         sources = {id(item.source): item.source for item in dataset.items if item.source is not None}
-        settings = [_VERSION, repr(self.criteria), *sorted(source.key for source in sources.values())]
+        settings = [_VERSION, repr(self._criteria), *sorted(source.key for source in sources.values())]
         self._part_keys = [_key([settings, signature]) for signature in dataset.signatures()]
         self.key = _key(self._part_keys)
         self.parts = len(self._part_keys)
         self._name = f'record_check-{dataset.split}-{_key([settings, storage.absolute(dataset.directory)])[:12]}.npz'
 
     def inspect(self, index: Records, cached: Mapping[int, Facts]) -> dict[int, Facts]:
-        """Returns the facts about all parts; inspects only the parts that are not cached.
-
-        Args:
-          index: records of the split.
-          cached: facts by the place of a part in the split, as from `load`.
-        """
+        """Returns the facts about all parts; inspects only the parts that are not `cached` (see `load`)."""
         stops = itertools.accumulate(index.parts())
         others = {
             place: range(stop - size, stop)
             for place, (size, stop) in enumerate(zip(index.parts(), stops, strict=True))
             if place not in cached
         }
-        facts = inspect(RecordSplit(self._dataset.split, index), others, self.criteria)
+        facts = inspect(RecordSplit(self._dataset.split, index), others, self._criteria)
         for place in others if index.damaged else ():
             shard = self._dataset.shards[place]
             for line in index.damaged:

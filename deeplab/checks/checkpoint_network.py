@@ -176,12 +176,7 @@ def _is_cell(held: Shapes) -> bool:
 
 
 def decoder_of(held: Shapes, skips: Mapping[int, int]) -> DecoderOptions:
-    """Identifies the decoder.
-
-    Args:
-      held: the checkpoint's shapes.
-      skips: channels of the backbone's skip connections by stride, which identify a decoder's stride.
-    """
+    """Identifies the decoder, whose strides follow from the channels of the backbone's skip connections by stride."""
     scope = common.DECODER_SCOPE
     strides: list[int] = []
     for stage in range(_count(held, rf'{scope}/feature_projection0(_\d+|)/')):
@@ -282,13 +277,9 @@ def explained(path: str, options: ModelOptions) -> Iterator[None]:
 
 
 def _mismatch(path: str, deduced: Deduced, options: ModelOptions, takes_number: bool) -> str:
-    """Returns cause and fix of an error that the checkpoint at `path` does not match `options`.
+    """Returns cause and fix of an error that the checkpoint at `path`, of network `deduced`, does not match `options`.
 
-    Args:
-      path: path of the checkpoint.
-      deduced: network of the checkpoint.
-      options: the other network.
-      takes_number: whether the number of classes is an option; otherwise the data set gives it.
+    The number of classes is an option if `takes_number`; otherwise the data set gives it.
     """
     named = ' '.join(settings_of(deduced.options))
     if deduced.is_backbone:

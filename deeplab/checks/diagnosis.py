@@ -28,7 +28,6 @@ class Diagnosis:
     """Findings about a data set, and what was done about them.
 
     Attributes:
-      name: folder of the data set.
       data: the data set with the facts about its splits.
       findings: findings in order of harm.
       table: name, frequencies and weight of each class in the split to train on; [] without it.
@@ -40,7 +39,6 @@ class Diagnosis:
       report: text for the user.
     """
 
-    name: str
     data: Data
     findings: tuple[Finding, ...]
     table: list[dict[str, Any]]
@@ -64,7 +62,7 @@ class Diagnosis:
     def as_json(self) -> dict[str, Any]:
         """Returns it as JSON values."""
         content = {
-            'data': self.name,
+            'data': self.data.options.data,
             'splits': {name: _facts(facts) for name, facts in self.data.splits.items()},
             'findings': [dataclasses.asdict(finding) for finding in self.findings],
             'num_classes': self.data.descriptor.num_classes,
@@ -76,18 +74,13 @@ class Diagnosis:
             content['repairs'] = {
                 'folder': self.repairs.folder,
                 'images': {split: len(names) for split, names in self.repairs.splits.items()},
-                'repaired': dict(self.repairs.done),
-                'left_out': self.repairs.left_out,
+                **self.repairs.as_json(),
                 'findings': [dataclasses.asdict(finding) for finding in self.remaining],
             }
         return content
 
     def lines(self, written: Sequence[str]) -> Iterator[str]:
-        """Yields the lines of the report; the result last.
-
-        Args:
-          written: paths of the files that have been written.
-        """
+        """Yields the lines of the report; last the result, with the paths of the files that have been written."""
         data, findings, table, suggested = self.data, self.findings, self.table, self.suggestion
         kind = 'records' if data.source.is_records else 'files'
         for name, facts in data.splits.items():

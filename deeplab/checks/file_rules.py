@@ -22,7 +22,6 @@ _RULES_OF_REMARKS = {
     folder_splits.UNLISTED: 'unlisted',
 }
 _COLORS_SHOWN = 12
-_EXAMPLE = 'NAME'  # of a class
 
 
 def check(data: Data) -> Iterator[Finding]:
@@ -63,7 +62,7 @@ def _fix_of_files(data: Data, name: str) -> str:
         suffix = option('DoctorOptions.mask_suffix', source.mask_suffix)
         return f'Set {suffix}, also of deeplab build_folder_data, or rename the masks.'
     if name == 'color_mask' and colors:
-        line, table = f'{" ".join(map(str, colors[0]))} {_EXAMPLE}', option('DoctorOptions.colors')
+        line, table = f'{" ".join(map(str, colors[0]))} NAME', option('DoctorOptions.colors')
         return (
             f"Write a line for each class, such as '{line}', to a file for {table} of deeplab build_folder_data, or of "
             f'this program with {option("DoctorOptions.fix")}. The colors are {_listed(colors)}.'
@@ -75,14 +74,17 @@ def _fix_of_files(data: Data, name: str) -> str:
 
 def _fix_of_colors(data: Data, table: ColorTable, colors: Sequence[Color]) -> str:
     """Returns the fix for masks in colors whose meaning `table` gives, perhaps not for all."""
+    given = option('DoctorOptions.colors', data.options.colors)
+    if data.options.colors is None:
+        given = f'The palette of {option("DoctorOptions.dataset", data.options.dataset)}'
     if lacking := table.lacking(colors):
         return (
-            f'{data.table_option} gives the colors a meaning, but {len(lacking)} of {len(colors)} '
+            f'{given} gives the colors a meaning, but {len(lacking)} of {len(colors)} '
             f'{agreeing(len(lacking), "are")} not in it: {_listed(lacking)}. Add them to the table, or fix the masks.'
         )
     return build_again(
         data,
-        f'{data.table_option} has all of these {len(colors)} colors: convert the masks with it by deeplab '
+        f'{given} has all of these {len(colors)} colors: convert the masks with it by deeplab '
         f'build_folder_data, or by this program with {option("DoctorOptions.fix")}',
     )
 

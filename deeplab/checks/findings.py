@@ -14,6 +14,7 @@ from deeplab.checks.sources import Source
 from deeplab.datasets.color_tables import ColorTable
 from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.names import agreeing, counted
+from deeplab.options import DoctorOptions
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,10 +66,9 @@ class Data:
       train: name of the split to train on; it may be missing.
       evaluated: name of the split to evaluate on; it may be missing.
       source: files or records of the splits.
-      output_stride: output stride of the network.
+      options: options of the doctor.
       has_description: whether programs can read its classes without a further description.
-      table: meaning of the colors of masks; None if unknown.
-      table_option: option that gives this meaning, for messages.
+      table: meaning of the colors of masks, of an own table or the data set's palette; None if unknown.
     """
 
     descriptor: DatasetDescriptor
@@ -77,10 +77,9 @@ class Data:
     train: str
     evaluated: str
     source: Source
-    output_stride: int
+    options: DoctorOptions
     has_description: bool
     table: ColorTable | None = None
-    table_option: str = ''
 
     def mask_colors(self) -> list[tuple[int, int, int]]:
         """Returns the colors in masks of colors, the most frequent ones first."""

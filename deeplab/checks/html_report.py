@@ -40,8 +40,9 @@ def render(diagnosis: Diagnosis) -> str:
         ('commands', 'Command lines', ''.join(_commands(diagnosis))),
         ('images', 'Images', ''.join(_examples(diagnosis.data))),
     ]
-    is_relative = os.path.basename(os.path.normpath(diagnosis.name)) in ('.', '..')
-    title = f'Data set {os.path.basename(os.path.abspath(diagnosis.name)) if is_relative else diagnosis.name}'
+    path = diagnosis.data.options.data
+    is_relative = os.path.basename(os.path.normpath(path)) in ('.', '..')
+    title = f'Data set {os.path.basename(os.path.abspath(path)) if is_relative else path}'
     parts = {
         'head': html_page.head('doctor', title, (_FOLDER / 'style.css').read_text('utf-8')),
         'title': text(title),
@@ -144,7 +145,7 @@ def _classes(diagnosis: Diagnosis) -> Iterator[str]:
     data = diagnosis.data
     yield (
         f'<p class="faded">Split {text(data.train)}. Weights as with {prose(LABEL_WEIGHTS)}; a part '
-        f'is thin if it is narrower than the output stride of {data.output_stride}.</p>'
+        f'is thin if it is narrower than the output stride of {data.options.output_stride}.</p>'
         '<div class="scroll" tabindex="0" role="region" aria-label="Table of classes"><table><thead><tr>'
     )
     for title in ('Class', 'Share of the pixels', '', 'Images', 'In thin parts', 'Weight', 'Id'):
@@ -194,10 +195,7 @@ def _examples(data: Data) -> Iterator[str]:
 def _draw(sample: Sample, data: Data, by_borders: bool) -> tuple[np.ndarray, np.ndarray, str]:
     """Draws a sample, whatever is wrong with it; stored pixels are shown, without an EXIF orientation.
 
-    Args:
-      sample: the sample.
-      data: its data set.
-      by_borders: whether to draw the borders in the mask instead of its areas.
+    `by_borders` draws the borders in the mask instead of its areas.
 
     Returns:
       [h, w, 3] uint8, the image, gray where it cannot be read; [h, w, 3] uint8, the mask over it, or the mask alone

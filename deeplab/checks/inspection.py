@@ -258,14 +258,7 @@ class _SampleInspection:
     def _summarize(
         self, header: images.Header, size: tuple[int, int], ids: np.ndarray | None, mask_orientation: int
     ) -> None:
-        """Adds the summary of the image, which compares it with the ids of its mask.
-
-        Args:
-          header: header of the image.
-          size: its height and width in records.
-          ids: [h, w] uint8 ids of its mask; None if it has none.
-          mask_orientation: EXIF orientation of the mask.
-        """
+        """Adds the summary of the image, of `size` in records, which compares it with the ids of its mask, if any."""
         sample = self._sample
         small = _small_picture(sample.image, header)
         gray_image = small.convert('L')
@@ -367,14 +360,9 @@ def _colors(content: bytes) -> tuple[str, dict[tuple[int, int, int], int]]:
 
 
 def thin_pixels(ids: np.ndarray, width: int) -> np.ndarray:
-    """Returns the pixels of each id in rows or columns of equal ids that are shorter than `width`.
+    """Returns the pixels of each id in rows or columns of equal ids that are shorter than `width`: [256] int64.
 
-    Args:
-      ids: [h, w] uint8.
-      width: width in pixels.
-
-    Returns:
-      [256] int64.
+    `ids` are [h, w] uint8.
     """
     thickness = np.minimum(_runs(ids), _runs(ids.T).T)
     # An image narrower than `width` has no thicker parts.
@@ -393,13 +381,7 @@ def _runs(ids: np.ndarray) -> np.ndarray:
 def between_pixels(ids: np.ndarray) -> np.ndarray:
     """Returns the pixels of each id that lies strictly between the ids left and right, or above and below.
 
-    Interpolation at the edges of objects makes such ids.
-
-    Args:
-      ids: [h, w] uint8.
-
-    Returns:
-      [256] int64.
+    Interpolation at the edges of objects makes such ids. `ids` are [h, w] uint8, the result is [256] int64.
     """
     is_between = np.zeros(ids.shape, bool)
     for values, result in ((ids, is_between), (ids.T, is_between.T)):

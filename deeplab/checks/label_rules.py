@@ -189,7 +189,7 @@ def _thin(data: Data) -> Iterator[Finding]:
             'thin',
             data.train,
             f"Classes with {_THIN_SHARE:.0%} or more of their pixels in split '{data.train}' in parts narrower "
-            f'than the output stride of {data.output_stride}, which the network hardly separates: {classes}.',
+            f'than the output stride of {data.options.output_stride}, which the network hardly separates: {classes}.',
             'Train with --decoder_output_stride=4, or --output_stride=8; do not shrink the images.',
         )
 

@@ -7,8 +7,7 @@ and the classes. The facts can be kept in a folder; facts about unchanged shards
 from __future__ import annotations
 
 import dataclasses
-import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from absl import logging
@@ -68,9 +67,6 @@ def check(
       needs_labels: whether there must be masks; if not, they are not checked.
       cache_dir: folder in which the findings are cached; None for no cache.
 
-    Returns:
-      The check result.
-
     Raises:
       DataError: A record cannot be read (unless these are skipped), an image has other channels than the data set, a
         mask does not match its image or the classes or is not a single channel of ids, or there is no record.
@@ -86,15 +82,13 @@ def check(
             raise DataError(f"The shards of split '{dataset.split}' in '{dataset.directory}' contain no records.")
         begun_key, inspected = child_process.result(_name_of_inspection(dataset.split, dataset.directory)) or ('', {})
         parts = inspected if begun_key == cache.key else cache.inspect(index, parts)
-        refused = {place: _errors(facts, skip_corrupt_records) for place, facts in parts.items()}
-        cache.save({place: facts for place, facts in parts.items() if not refused[place]})
-    whole = Facts()
+        cache.save({place: facts for place, facts in parts.items() if not _errors(facts, skip_corrupt_records)})
+    whole, numbers = Facts(), []
     for facts in parts.values():
+        numbers.append(np.array(facts.records, np.int64) + whole.samples)  # they count from the start of the part
         whole.add(facts)
     if errors := _errors(whole, skip_corrupt_records):
         raise DataError(_message(dataset, whole, errors, MaskIds(num_classes, ignore_label)))
-    if not is_cached:
-        _report_notes(dataset, whole)
     corrupt = tuple(case.text for case in whole.cases.get('corrupt', ()))
     if not whole.records:
         raise DataError(
@@ -102,22 +96,23 @@ def check(
         )
     if isinstance(index, PairRecords):
         index.note_sums(whole.sums[::2], whole.sums[1::2])
-    check_result = _result(index, parts, whole, num_classes, ignore_label, corrupt)
-    _report_corrupt(dataset, check_result)
-    return check_result
+    _warn(dataset, whole, is_cached)
+    return CheckResult(
+        index,
+        np.concatenate(numbers),
+        np.array(whole.sizes, np.int32).reshape(-1, 2),
+        whole.class_pixels(num_classes, ignore_label),
+        whole.class_image_pixels(num_classes, ignore_label),
+        int(whole.counts[ignore_label]),
+        corrupt,
+    )
 
 
 def begin(options: DatasetOptions, num_classes: int, needs_labels: bool, cache_dir: str | None) -> None:
     """Begins to inspect a split in a process of its own, while this one imports TensorFlow.
 
-    `check` takes its facts if the arguments are the same. On an idle machine with two processors, a training of CamVid
-    begins its first step 4 % earlier.
-
-    Args:
-      options: the split.
-      num_classes: as for `check`.
-      needs_labels: as for `check`.
-      cache_dir: as for `check`.
+    `check` takes its facts if it has the same arguments, with the split of these options. On an idle machine with two
+    processors, a training of CamVid begins its first step 4 % earlier.
     """
 
     def inspect() -> tuple[str, dict[int, Facts]] | None:
@@ -219,31 +214,10 @@ def _description() -> str:
     return f'the description of the data set ({option("DatasetOptions.name")})'
 
 
-def _result(
-    index: Records,
-    parts: Mapping[int, Facts],
-    whole: Facts,
-    num_classes: int,
-    ignore_label: int,
-    corrupt: tuple[str, ...],
-) -> CheckResult:
-    # In the facts about a part, the numbers of records count from its start.
-    starts = itertools.accumulate((facts.samples for facts in parts.values()), initial=0)
-    records = [np.array(facts.records, np.int64) + start for start, facts in zip(starts, parts.values(), strict=False)]
-    return CheckResult(
-        index,
-        np.concatenate(records),
-        np.array(whole.sizes, np.int32).reshape(-1, 2),
-        whole.class_pixels(num_classes, ignore_label),
-        whole.class_image_pixels(num_classes, ignore_label),
-        int(whole.counts[ignore_label]),
-        corrupt,
-    )
-
-
-def _report_notes(dataset: SegmentationDataset, facts: Facts) -> None:
-    """Warns of images that are usable, but probably not as they were meant."""
-    if cut := facts.problems['sixteen_bits']:
+def _warn(dataset: SegmentationDataset, facts: Facts, is_cached: bool) -> None:
+    """Warns of records that are skipped and, once, of images that are usable, but probably not as they were meant."""
+    cut = facts.problems['sixteen_bits']
+    if cut and not is_cached:
         logging.warning(
             "%d of %d images of split '%s' have 16 bits, of which the 8 lower ones are lost. To keep them, set "
             '"image_bits": 16 in %s.',
@@ -252,7 +226,7 @@ def _report_notes(dataset: SegmentationDataset, facts: Facts) -> None:
             dataset.split,
             _description(),
         )
-    if facts.oriented:
+    if facts.oriented and not is_cached:
         logging.warning(
             "%d of %d images of split '%s' have an EXIF orientation, which is not applied to records: the network sees "
             'the stored pixels, not the image as viewers display it. If masks were drawn in a viewer, build the '
@@ -261,14 +235,11 @@ def _report_notes(dataset: SegmentationDataset, facts: Facts) -> None:
             facts.samples,
             dataset.split,
         )
-
-
-def _report_corrupt(dataset: SegmentationDataset, check_result: CheckResult) -> None:
-    if check_result.corrupt:
+    if corrupt := facts.cases.get('corrupt'):
         logging.warning(
             "Split '%s': %d records (or remainders of shards) cannot be read and are skipped; %d remain. First: %s",
             dataset.split,
-            len(check_result.corrupt),
-            len(check_result.records),
-            '; '.join(check_result.corrupt[:SHOWN]),
+            len(corrupt),
+            len(facts.records),
+            '; '.join(case.text for case in corrupt[:SHOWN]),
         )

@@ -54,6 +54,10 @@ class Repairs:
     done: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)
     left_out: list[dict[str, str]] = dataclasses.field(default_factory=list)
 
+    def as_json(self) -> dict[str, Any]:
+        """Returns what was done with the samples."""
+        return {'repaired': dict(self.done), 'left_out': self.left_out}
+
 
 @contextlib.contextmanager
 def reserved(options: DoctorOptions) -> Iterator[Repairs | None]:
@@ -104,26 +108,17 @@ def _options(options: DoctorOptions) -> dict[str, Any]:
 def finish(repairs: Repairs) -> None:
     """Notes in a copy that its findings have been written."""
     with writing.atomic_write(os.path.join(repairs.folder, LOG)) as stream:
-        stream.write(json.dumps(_log(repairs), indent=1) + '\n')
+        stream.write(json.dumps(repairs.as_json(), indent=1) + '\n')
 
 
-def _log(repairs: Repairs) -> dict[str, Any]:
-    return {'repaired': dict(repairs.done), 'left_out': repairs.left_out}
-
-
-def write(data: Data, options: DoctorOptions, folder: str) -> Repairs:
-    """Writes the copy.
-
-    Args:
-      data: the facts about the data set.
-      options: where it is, and what the colors mean.
-      folder: the copy, which does not exist.
+def write(data: Data, folder: str) -> Repairs:
+    """Writes the copy into a folder that does not exist, or is empty.
 
     Raises:
       DataError: No image can be kept, or the copy cannot be written.
       OptionError: The color table cannot be read.
     """
-    plan = sample_repair.make_plan(data, options)
+    plan = sample_repair.make_plan(data)
     repairs = Repairs(folder)
     try:
         with writing.atomic_path(folder) as temporary:
@@ -134,8 +129,8 @@ def write(data: Data, options: DoctorOptions, folder: str) -> Repairs:
                 copy.add(split)
             if not any(repairs.splits.values()):
                 raise DataError(_nothing(repairs))
-            copy.write_lists(_options(options))
-            if (described := _description(data, options)) is not None:
+            copy.write_lists(_options(data.options))
+            if (described := _description(data)) is not None:
                 name = os.path.basename(os.path.abspath(folder))
                 kept = [key for key in (*_FOLDERS, _LISTS) if os.path.isdir(os.path.join(temporary, key))]
                 described = dataclasses.replace(described, name=name, splits={})
@@ -147,10 +142,10 @@ def write(data: Data, options: DoctorOptions, folder: str) -> Repairs:
     return repairs
 
 
-def _description(data: Data, options: DoctorOptions) -> DatasetDescriptor | None:
+def _description(data: Data) -> DatasetDescriptor | None:
     """Returns the classes that are given, or the classes of the table of colors; None if they are only assumed."""
     described, table = data.descriptor, data.table
-    if options.colors is None or table is None or described.class_names is not None:
+    if data.options.colors is None or table is None or described.class_names is not None:
         return None if data.is_assumed else described
     ids = [entry.class_id for entry in table.entries if entry.class_id != described.ignore_label]
     count = max(ids, default=0) + 1
@@ -169,11 +164,6 @@ def _nothing(repairs: Repairs) -> str:
     if 'color_mask' in reasons:
         more = f' {option("DoctorOptions.colors")} gives the colors of masks a meaning.'
     return f'No image can be kept in a repaired copy ({shown}).{more}'
-
-
-def _of_one(rule: str) -> str:
-    """Returns the problem that a rule names, for one sample."""
-    return names.agreeing(1, RULES[rule].what)
 
 
 def _path(stem: str) -> str:
@@ -195,7 +185,7 @@ class _Copy:
         """Repairs and writes the samples of a split."""
         kept: dict[str, None] = {}  # each name once, in order
         for rule, what in split.missing:
-            self._leave_out(split.name, what, rule, _of_one(rule))
+            self._leave_out(split.name, what, rule)
         samples = overlap.map_in_order(
             functools.partial(self._repaired, split), range(len(split)), processors.available_cores(), _AHEAD
         )
@@ -205,13 +195,15 @@ class _Copy:
             if isinstance(repaired, sample_repair.LeftOutError):
                 self._leave_out(split.name, name, *repaired.args)
             elif dropped is not None:
-                self._leave_out(split.name, name, dropped, _of_one(dropped))
+                self._leave_out(split.name, name, dropped)
             else:
                 kept[self._written(split.name, stem, repaired)] = None
         if kept:
             self._repairs.splits[split.name] = list(kept)
 
-    def _leave_out(self, split: str, name: str, rule: str, reason: str) -> None:
+    def _leave_out(self, split: str, name: str, rule: str, reason: str | None = None) -> None:
+        """Notes that a sample is left out, by default because of the problem that a rule names."""
+        reason = reason or names.agreeing(1, RULES[rule].what)
         self._repairs.left_out.append({'split': split, 'sample': name, 'rule': rule, 'reason': reason})
 
     def _repaired(self, split: Split, number: int) -> tuple[str, str, Repaired | sample_repair.LeftOutError]:
@@ -255,5 +247,5 @@ class _Copy:
             if split != sources.WHOLE:
                 (self._folder / _LISTS).mkdir(exist_ok=True)
                 (self._folder / _LISTS / f'{split}.txt').write_text('\n'.join(stems) + '\n', 'utf-8')
-        content = _log(self._repairs) | {_UNFINISHED: {'options': options, 'splits': self._repairs.splits}}
+        content = self._repairs.as_json() | {_UNFINISHED: {'options': options, 'splits': self._repairs.splits}}
         (self._folder / LOG).write_text(json.dumps(content, indent=1) + '\n', 'utf-8')

@@ -21,7 +21,6 @@ from deeplab.datasets import images, orientation
 from deeplab.datasets.color_tables import ColorTable
 from deeplab.datasets.mask_ids import MaskIds
 from deeplab.errors import DataError
-from deeplab.options import DoctorOptions
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,7 +28,6 @@ class RepairPlan:
     """The changes that follow from all samples together.
 
     Attributes:
-      data: the data set.
       ids: new id and rule by wrong id.
       allowed: ids that are kept, others get the ignore label; None to keep every id.
       dropped: rule by split and number of the samples that are left out.
@@ -41,11 +39,11 @@ class RepairPlan:
     dropped: Mapping[tuple[str, int], str]
 
 
-def make_plan(data: Data, options: DoctorOptions) -> RepairPlan:
+def make_plan(data: Data) -> RepairPlan:
     """Decides what to change."""
     descriptor = data.descriptor
     allowed = MaskIds(descriptor.num_classes, descriptor.ignore_label)
-    ignores_others = options.ignore_other_ids and not data.is_assumed
+    ignores_others = data.options.ignore_other_ids and not data.is_assumed
     return RepairPlan(data, _correct_ids(data), allowed if ignores_others else None, _dropped(data))
 
 

@@ -55,12 +55,7 @@ def similar_pairs(first: Sequence[np.ndarray], second: Sequence[np.ndarray]) -> 
 
 
 def correlations(first: Sequence[np.ndarray], second: Sequence[np.ndarray]) -> np.ndarray:
-    """Returns how alike the thumbnails of each pair are: [n] float32, from -1 to 1; 0 where one of them is flat.
-
-    Args:
-      first: n [17, 17] uint8 thumbnails.
-      second: n other thumbnails.
-    """
+    """Returns how alike n pairs of thumbnails are, [17, 17] uint8 each: [n] float32, -1 to 1; 0 where one is flat."""
     parts = [
         (one * other).sum(axis=1) for (_, one), (_, other) in zip(_described(first), _described(second), strict=True)
     ]
@@ -92,14 +87,9 @@ def shared_neighbors(
 ) -> list[tuple[ImageSummary, ImageSummary]]:
     """Returns neighbors in a sequence that is in both splits: the image of `first`, and the image of `second`.
 
-    Args:
-      first: images of a split.
-      second: images of another split.
-
-    Returns:
-      for each image of `second` with a neighbor in `first`, the nearest one; nothing unless the neighbors look alike.
+    There is a pair for each image of `second` with a neighbor in `first`, but none unless the neighbors look alike.
     """
-    pairs = _neighbors([look.stem for look in first], [look.stem for look in second])
+    pairs = _neighbors([image.stem for image in first], [image.stem for image in second])
     if len(pairs) < max(_FEWEST, _LEAST_SHARE * len(second)):
         return []
     own = [first[i].thumbnail for i, _ in pairs]

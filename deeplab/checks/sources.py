@@ -49,8 +49,6 @@ class Sample:
 
     Attributes:
       name: name in messages: the path in the folder of the images, or name and place of the record.
-      image: bytes of the image's file.
-      mask: bytes of the mask's file; None if there is none.
       stem: name without extension.
       misnamed_mask: path of the mask if it has not exactly the name of the image; else ''.
       other_images: paths of further images of this name.
@@ -71,8 +69,7 @@ class Source:
     """The splits of a data set.
 
     Attributes:
-      splits: the splits.
-      is_records: whether they are TFRecord shards; otherwise files.
+      is_records: whether the splits are TFRecord shards; otherwise files.
       image_folder: folder of the images; None for records.
       mask_folder: folder of the masks; None for records.
       list_folder: folder of the lists of files; None without lists.
@@ -210,14 +207,11 @@ class _FolderPair:
         ]
         return FileSplit(name, items, missing, self)
 
-    def misnamed_mask(self, stem: str) -> str:
-        """Returns the path of an image's mask for messages if it has another name; else ''."""
+    def unusual(self, stem: str) -> tuple[str, tuple[str, ...]]:
+        """Returns the mask of an image if it has another name, and further images of the name, as in a `Sample`."""
         is_misnamed = self.partners.get(stem, stem) != stem
-        return names.shown(os.path.relpath(self._mask_of[stem], self.mask_folder)) if is_misnamed else ''
-
-    def other_images(self, stem: str) -> tuple[str, ...]:
-        """Returns the paths of further images of a name for messages."""
-        return tuple(names.shown(os.path.relpath(path, self.image_folder)) for path in self.images[stem][1:])
+        mask = names.shown(os.path.relpath(self._mask_of[stem], self.mask_folder)) if is_misnamed else ''
+        return mask, tuple(names.shown(os.path.relpath(path, self.image_folder)) for path in self.images[stem][1:])
 
     def source(
         self,
@@ -226,14 +220,7 @@ class _FolderPair:
         others: Collection[str] = (),
         remarks: Sequence[folder_splits.Remark] = (),
     ) -> Source:
-        """Returns the splits with the files that no split uses.
-
-        Args:
-          splits: the splits.
-          list_folder: folder of their lists; None for none.
-          others: stems of the images that are in none of them.
-          remarks: remarks on the lists.
-        """
+        """Returns the splits with the files that no split uses; `others` are the stems of images in none of them."""
         unused = sorted(set(self.masks) - set(self.partners.values()))
         unlisted = sorted(stem for stem in others if stem in self.partners)
         outside = 'are in no list' if list_folder else 'are in no folder of a split'
@@ -375,43 +362,34 @@ class FileSplit:
         if item.source is not None and item.label is not None:
             with contextlib.suppress(DataError):  # another rule names what is wrong with it
                 mask = item.source.mask(item.label)
-        if self._pair is None:
-            return Sample(name, image, mask, item.name)
-        return Sample(
-            name, image, mask, item.name, self._pair.misnamed_mask(item.name), self._pair.other_images(item.name)
-        )
+        return Sample(name, image, mask, item.name, *(self._pair.unusual(item.name) if self._pair else ()))
 
 
 Split = RecordSplit | FileSplit  # reading is safe from several threads at once
 
 
-def partners(stems: Iterable[str], masks: Collection[str]) -> dict[str, str]:
+def partners(stems: Collection[str], masks: Collection[str]) -> dict[str, str]:
     """Returns the name of the mask for each image that has one.
 
     Args:
-      stems: names of the images without extension.
+      stems: names of the images without extension, each once.
       masks: names of the masks without extension.
 
     Returns:
       The mask by image. If no mask has the name of the image, it is a mask with this name in another case, or with an
       ending such as _mask that at least half of these images need.
     """
-    wanted = list(dict.fromkeys(stems))
-    mask_of = {stem: stem for stem in wanted if stem in masks}
+    mask_of = {stem: stem for stem in stems if stem in masks}
     by_lower = _by_lower(mask for mask in masks if mask not in mask_of)
-    mask_of |= {stem: by_lower[stem.lower()] for stem in wanted if stem not in mask_of and stem.lower() in by_lower}
-    rest = [stem for stem in wanted if stem not in mask_of]
+    mask_of |= {stem: by_lower[stem.lower()] for stem in stems if stem not in mask_of and stem.lower() in by_lower}
+    rest = [stem for stem in stems if stem not in mask_of]
     if ending := _common_ending(rest, by_lower):
         mask_of |= {stem: by_lower[stem.lower() + ending] for stem in rest if stem.lower() + ending in by_lower}
     return mask_of
 
 
 def _ending(masks: Mapping[str, str]) -> str:
-    """Returns the text that all masks have behind the name of their image; '' if there is no such text.
-
-    Args:
-      masks: the mask by image, as from `partners`.
-    """
+    """Returns the text that all masks of `partners` have behind the name of their image; '' if there is none."""
     endings = {mask[len(stem) :] if mask.startswith(stem) else '' for stem, mask in masks.items()}
     return endings.pop() if len(endings) == 1 else ''
 

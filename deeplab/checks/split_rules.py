@@ -140,7 +140,7 @@ def _large_images(data: Data) -> Iterator[Finding]:
         count = sum(number for size, number in sizes.items() if max(size) > _DEFAULT_CROP)
         if not count:
             continue
-        crop = crop_sizes.above(largest, data.output_stride)
+        crop = crop_sizes.above(largest, data.options.output_stride)
         text = f'{largest[0]} x {largest[1]} (height x width)'
         is_evaluated = name == data.evaluated
         yield data.finding(

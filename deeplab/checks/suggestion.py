@@ -59,15 +59,15 @@ class Suggestion:
     lines: tuple[str, ...]
 
 
-def suggest(data: Data, findings: Iterable[Finding], options: DoctorOptions) -> Suggestion | None:
+def suggest(data: Data, findings: Iterable[Finding]) -> Suggestion | None:
     """Returns sizes and command lines for a data set with these findings; None without an image to train on."""
     facts = data.splits.get(data.train)
     if facts is None or not facts.images:
         return None
     # No description is named that lies beside the records, or that the builder writes there.
-    dataset = options.dataset or (None if data.has_description else description_file.FILE_NAME)
+    dataset = data.options.dataset or (None if data.has_description else description_file.FILE_NAME)
     is_uneven = any(finding.rule == 'uneven' for finding in findings)
-    stride = data.output_stride
+    stride = data.options.output_stride
     sizes = np.array(list(facts.image_sizes))
     common = np.array(facts.image_sizes.most_common(1)[0][0])
     crop = tuple(min(side, *crop_sizes.below([_LARGEST_CROP], stride)) for side in crop_sizes.above(common, stride))
@@ -78,8 +78,8 @@ def suggest(data: Data, findings: Iterable[Finding], options: DoctorOptions) -> 
     batch = _batch_size(crop[0] * crop[1], len(facts.images), free)
     rate = float(f'{_RATE * batch / _OF_BATCH:.2g}')
     steps = int(min(max(-(-len(facts.images) * _EPOCHS // batch), _FEWEST_STEPS), _MOST_STEPS))
-    lines, splits = _build_lines(data, options, dataset)
-    directory = _RECORDS if lines else options.data
+    lines, splits = _build_lines(data, dataset)
+    directory = _RECORDS if lines else data.options.data
     is_split_by_builder = bool(lines) and data.train == sources.WHOLE
     train = {
         **({'dataset': dataset} if dataset else {}),
@@ -114,12 +114,12 @@ def _batch_size(pixels: int, images: int, free: int | None) -> int:
     return next(fitting, 1)
 
 
-def _build_lines(data: Data, options: DoctorOptions, dataset: str | None) -> tuple[list[str], dict[str, str]]:
+def _build_lines(data: Data, dataset: str | None) -> tuple[list[str], dict[str, str]]:
     """Returns the commands that build records of files, and the names of the splits in the records.
 
     There are no commands if programs read the data set as it is.
     """
-    source = data.source
+    source, options = data.source, data.options
     unchanged = {name: name for name in data.splits}
     if source.is_records or source.is_described:
         return [], unchanged
@@ -127,7 +127,7 @@ def _build_lines(data: Data, options: DoctorOptions, dataset: str | None) -> tup
     kinds = ('image', 'mask', 'list')
     flags: dict[str, str | None]
     if source.image_folder is None or splits is None:  # the copy brings folders together, and has lists
-        lines, splits = [repair_line(options, data)], unchanged
+        lines, splits = [repair_line(data)], unchanged
         flags = {f'{kind}_folder': f'{_copy(options)}/{kind}s' for kind in kinds}
     else:
         flags = {f'{kind}_folder': getattr(source, f'{kind}_folder') for kind in kinds}
@@ -138,8 +138,8 @@ def _build_lines(data: Data, options: DoctorOptions, dataset: str | None) -> tup
         dataset = description_file.beside(options.data)
     if dataset:
         given['dataset'] = dataset
-    elif _needs_colors(data, options):
-        given['colors'] = _color_table(options)
+    elif colors := _color_table(data):
+        given['colors'] = colors
     else:
         given['num_classes'] = str(data.descriptor.num_classes)
         if data.descriptor.ignore_label != BuilderOptions.ignore_label:
@@ -165,29 +165,32 @@ def _copy(options: DoctorOptions) -> str:
     return f'{os.path.basename(os.path.abspath(description_file.folder_of(options.data)))}_repaired'
 
 
-def _needs_colors(data: Data, options: DoctorOptions) -> bool:
-    """Returns whether masks have colors to which only a table gives a meaning."""
-    return options.dataset is None and bool(data.mask_colors())
+def _color_table(data: Data) -> str:
+    """Returns the path of the table that gives the colors of masks their meaning; '' if none is needed.
 
-
-def _color_table(options: DoctorOptions) -> str:
-    """Returns the color table given by the user or in the folder of the data set; else the path of one to write."""
-    if options.colors is not None:
-        return options.colors
-    folder = description_file.folder_of(options.data)
+    It is given by the user or in the folder of the data set; else it is the path of one to write.
+    """
+    if data.options.dataset is not None or not data.mask_colors():
+        return ''
+    if data.options.colors is not None:
+        return data.options.colors
+    folder = description_file.folder_of(data.options.data)
     paths = [os.path.normpath(os.path.join(folder, name)) for name in _COLORS]
     return next(filter(os.path.isfile, paths), _COLORS[-1])
 
 
-def repair_line(options: DoctorOptions, data: Data) -> str:
+def repair_line(data: Data) -> str:
     """Returns the command that writes a repaired copy of the data set, into the current folder."""
+    options = data.options
     flags = {
         field.name: str(value)
         for field in dataclasses.fields(options)
         if field.name not in _NOT_REPEATED and (value := getattr(options, field.name)) != field.default
     }
-    colors = {'colors': _color_table(options)} if _needs_colors(data, options) else {}
-    return _line(f'doctor {shell_quoted(options.data)}', {**flags, 'fix': _copy(options), **colors})
+    flags['fix'] = _copy(options)
+    if colors := _color_table(data):
+        flags['colors'] = colors
+    return _line(f'doctor {shell_quoted(options.data)}', flags)
 
 
 def _line(program: str, flags: dict[str, str]) -> str:

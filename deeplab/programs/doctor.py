@@ -35,7 +35,7 @@ from deeplab.checks import (
 )
 from deeplab.checks.data_rules import SEVERITIES
 from deeplab.checks.diagnosis import Diagnosis
-from deeplab.checks.findings import Data, Finding
+from deeplab.checks.findings import Data
 from deeplab.checks.inspection import Criteria
 from deeplab.checks.repaired_copy import Repairs
 from deeplab.datasets import color_tables, description_file, folder_splits
@@ -46,9 +46,9 @@ from deeplab.datasets.mask_ids import MaskIds
 from deeplab.errors import DataError, OutputError
 from deeplab.files import output_files, writing
 from deeplab.options import DoctorOptions
-from deeplab.wording import option
 
 _NAME = 'deeplab_doctor'
+_RULES = (file_rules, split_rules, label_rules, agreement_rules)
 
 
 def run(options: DoctorOptions) -> Diagnosis:
@@ -67,19 +67,21 @@ def run(options: DoctorOptions) -> Diagnosis:
     with repaired_copy.reserved(options) as repairs:
         diagnosis = _diagnose(options)
         if options.fix is not None:
-            diagnosis = _with_copy(diagnosis, options, repairs or _copied(diagnosis, options, options.fix))
+            diagnosis = _with_copy(diagnosis, repairs or _copied(diagnosis, options.fix))
         elif any(finding.repair for finding in diagnosis.findings):
-            line = suggestion.repair_line(options, diagnosis.data)
+            line = suggestion.repair_line(diagnosis.data)
             diagnosis = dataclasses.replace(diagnosis, repair_line=line)
         report = _write(diagnosis, path, page)
     return dataclasses.replace(diagnosis, path=path, report=report)
 
 
 def _diagnose(options: DoctorOptions) -> Diagnosis:
-    """Reads a data set; returns the findings with suitable command lines."""
+    """Reads a data set; returns the findings of all rules with suitable command lines."""
     data = examine(options)
-    findings = find(data)
-    return Diagnosis(options.data, data, findings, _class_table(data), suggestion.suggest(data, findings, options))
+    findings = [finding for rules in _RULES for finding in rules.check(data)]
+    # In order of harm: by severity; then whole splits before the most samples.
+    findings.sort(key=lambda finding: (SEVERITIES.index(finding.severity), -(finding.count or math.inf)))
+    return Diagnosis(data, tuple(findings), _class_table(data), suggestion.suggest(data, findings))
 
 
 def _write(diagnosis: Diagnosis, path: str, page: str | None) -> str:
@@ -105,23 +107,23 @@ def _write(diagnosis: Diagnosis, path: str, page: str | None) -> str:
     return '\n'.join(diagnosis.lines(written))
 
 
-def _copied(diagnosis: Diagnosis, options: DoctorOptions, folder: str) -> Repairs:
+def _copied(diagnosis: Diagnosis, folder: str) -> Repairs:
     """Writes the repaired copy; returns what was done.
 
     Raises:
       OutputError: No image can be kept, or the copy cannot be written.
     """
     try:
-        return repaired_copy.write(diagnosis.data, options, folder)
+        return repaired_copy.write(diagnosis.data, folder)
     except DataError as error:
         raise OutputError(str(error), '\n'.join(diagnosis.lines([]))) from error
 
 
-def _with_copy(diagnosis: Diagnosis, options: DoctorOptions, repairs: Repairs) -> Diagnosis:
+def _with_copy(diagnosis: Diagnosis, repairs: Repairs) -> Diagnosis:
     """Returns the diagnosis with what was done in the repaired copy, and what is still wrong there."""
     of_copy = dataclasses.replace(
-        options, data=repairs.folder, image_folder=None, mask_folder=None, mask_suffix='', list_folder=None, fix=None,
-        colors=None, ignore_other_ids=False,
+        diagnosis.data.options, data=repairs.folder, image_folder=None, mask_folder=None, mask_suffix='',
+        list_folder=None, fix=None, colors=None, ignore_other_ids=False,
     )  # fmt: skip
     copy = _diagnose(of_copy)
     return dataclasses.replace(diagnosis, repairs=repairs, copy=copy, suggestion=copy.suggestion)
@@ -136,18 +138,17 @@ def examine(options: DoctorOptions) -> Data:
     """
     name = options.dataset or description_file.beside(options.data)
     described = None if name is None else descriptor_lib.load(name)
-    ignore_label = options.ignore_label
-    if ignore_label is None:
-        ignore_label = DatasetDescriptor.ignore_label if described is None else described.ignore_label
-    table, table_option = _colors(options, described, ignore_label)
+    usual = described or DatasetDescriptor  # the class has the defaults
+    ignore_label = usual.ignore_label if options.ignore_label is None else options.ignore_label
+    table = _color_table(options, described, ignore_label)
     source = sources.open_source(options)
     num_classes = options.num_classes or (None if described is None else described.num_classes)
     allowed = None if num_classes is None else MaskIds(num_classes, ignore_label)
-    kind = (3, 8) if described is None else (described.image_channels, described.image_bits)
     criteria = Criteria(
         ignore_label,
         allowed,
-        *kind,
+        usual.image_channels,
+        usual.image_bits,
         is_thorough=True,
         output_stride=options.output_stride,
         in_records=source.is_records,
@@ -163,45 +164,26 @@ def examine(options: DoctorOptions) -> Data:
         described = DatasetDescriptor(options.data, classes, ignore_label)
     described = dataclasses.replace(described, ignore_label=ignore_label)
     has_description = name is not None or not source.is_records
-    return Data(
-        described, num_classes is None, splits, train, evaluated, source, options.output_stride, has_description,
-        table, table_option,
-    )  # fmt: skip
+    return Data(described, num_classes is None, splits, train, evaluated, source, options, has_description, table)
 
 
-def _colors(
-    options: DoctorOptions, described: DatasetDescriptor | None, ignore_label: int
-) -> tuple[ColorTable | None, str]:
-    """Returns the meaning of the colors of masks, None if it is not given, and the option that gives it.
+def _color_table(options: DoctorOptions, described: DatasetDescriptor | None, ignore_label: int) -> ColorTable | None:
+    """Returns the meaning of the colors of masks; None if it is not given.
 
     Raises:
       OptionError: The color table cannot be read.
     """
     if options.colors is not None:
-        return color_tables.load(options.colors, ignore_label), option('DoctorOptions.colors', options.colors)
+        return color_tables.load(options.colors, ignore_label)
     if options.dataset is not None and described is not None:
-        palette = described.palette[: described.num_classes]
-        return color_tables.of_palette(palette), f'The palette of {option("DoctorOptions.dataset", options.dataset)}'
-    return None, ''
+        return color_tables.of_palette(described.palette[: described.num_classes])
+    return None
 
 
 def _chosen(wanted: str, splits: Collection[str]) -> str:
     """Returns the split that an option names: if there is none, the only one of a similar name, such as train_fine."""
     similar = [name for name in splits if folder_splits.usual_split(name) == wanted or name.startswith(f'{wanted}_')]
     return similar[0] if wanted not in splits and len(similar) == 1 else wanted
-
-
-def find(data: Data) -> tuple[Finding, ...]:
-    """Returns the findings of all rules in order of harm: by severity; then whole splits before the most samples."""
-    findings = [
-        *file_rules.check(data),
-        *split_rules.check(data),
-        *label_rules.check(data),
-        *agreement_rules.check(data),
-    ]
-    return tuple(
-        sorted(findings, key=lambda finding: (SEVERITIES.index(finding.severity), -(finding.count or math.inf)))
-    )
 
 
 def _in_folder(path: str, suffix: str) -> str:
