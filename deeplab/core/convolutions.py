@@ -23,6 +23,7 @@ class Convolution(NamedTuple):
       prefix: prefix of the names of its ranges, for two convolutions that share a scope.
       is_depthwise: whether each channel has its own filter.
       expansion: the same convolution, if batch statistics are cheaper to compute from its input; else None.
+      norm_beside: scope of a batch norm in `outer_scope`; None for a batch norm in the convolution's own scope.
     """
 
     weights: tf.Tensor
@@ -31,15 +32,12 @@ class Convolution(NamedTuple):
     prefix: str = ''
     is_depthwise: bool = False
     expansion: batch_statistics.Expansion | None = None
+    norm_beside: str | None = None
 
-    def norm_scope(self, beside: str | None) -> contextlib.AbstractContextManager[Any]:
-        """Opens the variable scope in which the batch norm is created: the convolution's own, or its parent's.
-
-        Args:
-          beside: scope of a batch norm in the parent's scope; None for a batch norm in the convolution's own.
-        """
+    def norm_scope(self) -> contextlib.AbstractContextManager[Any]:
+        """Opens the variable scope in which the batch norm is created."""
         stack = contextlib.ExitStack()
-        if beside is not None:
+        if self.norm_beside is not None:
             stack.enter_context(tf.compat.v1.variable_scope(self.outer_scope, auxiliary_name_scope=False))
             stack.enter_context(tf.name_scope(self.outer_scope.original_name_scope))
         return stack

@@ -83,7 +83,6 @@ def _finish(
     normalize: bool,
     activation: Activation | None,
     bias: bool = True,
-    norm_beside: str | None = None,
     fake_quantization: quantization.FakeQuantization | None = None,
 ) -> tf.Tensor:
     """Applies the convolution, then batch norm, biases or neither, then the activation.
@@ -93,15 +92,15 @@ def _finish(
       normalize: whether a batch norm follows.
       activation: last operation; None for none.
       bias: whether biases follow if no batch norm does.
-      norm_beside: scope of a batch norm beside the convolution's scope; None for `BatchNorm` in it.
       fake_quantization: settings of the fake quantization; None for none.
     """
     if fake_quantization is not None:
-        return _finish_fake_quantized(convolution, normalize, activation, bias, norm_beside, fake_quantization)
+        return _finish_fake_quantized(convolution, normalize, activation, bias, fake_quantization)
     outputs = convolution.apply(convolution.weights)
     if normalize:
-        with convolution.norm_scope(norm_beside):
-            outputs = batch_norm(outputs, scope=norm_beside or BATCH_NORM_SCOPE, expansion=convolution.expansion)
+        with convolution.norm_scope():
+            scope = convolution.norm_beside or BATCH_NORM_SCOPE
+            outputs = batch_norm(outputs, scope=scope, expansion=convolution.expansion)
     elif bias:
         outputs = _add_biases(outputs)
     return outputs if activation is None else activation(outputs)
@@ -112,7 +111,6 @@ def _finish_fake_quantized(
     normalize: bool,
     activation: Activation | None,
     bias: bool,
-    norm_beside: str | None,
     fake_quantization: quantization.FakeQuantization,
 ) -> tf.Tensor:
     """Computes what an integer convolution will compute, in float32; arguments as in `_finish`.
@@ -122,8 +120,7 @@ def _finish_fake_quantized(
     """
     weights, fold = convolution.weights, None
     if normalize:
-        with convolution.norm_scope(norm_beside):
-            fold = _batch_norm_fold(convolution, scope=norm_beside or BATCH_NORM_SCOPE)
+        fold = _batch_norm_fold(convolution)
         # [filters] fits to [h, w, c, filters]; the filters of a depthwise kernel are its axis c.
         weights = weights * (tf.reshape(fold.factor, weights.shape[2:]) if convolution.is_depthwise else fold.factor)
     prefix = convolution.prefix
@@ -232,8 +229,8 @@ def conv2d(
         dilations = rate if kernel_size > 1 else 1
         convolve = functools.partial(convolutions.convolve, inputs, stride, dilations, padding, native_dilation)
         prefix = weights_name.removesuffix('weights')
-        convolution = convolutions.Convolution(weights, convolve, outer_scope, prefix, expansion=expansion)
-        return _finish(convolution, normalize, activation, bias, norm_beside)
+        convolution = convolutions.Convolution(weights, convolve, outer_scope, prefix, False, expansion, norm_beside)
+        return _finish(convolution, normalize, activation, bias)
 
 
 @tf_compat.add_arg_scope
@@ -418,13 +415,12 @@ def _batch_norm_fold(
     epsilon: float = HEAD_BATCH_NORM_EPSILON,
     is_training: bool = False,
     trained_scopes: tuple[str, ...] = (),
-    scope: str = BATCH_NORM_SCOPE,
 ) -> quantization.Fold:
     """Folds a batch norm into the convolution before it; its arguments, variables and updates are as in `batch_norm`.
 
     In training mode the convolution is also computed, to measure the batch's statistics.
     """
-    with tf.compat.v1.variable_scope(scope):
+    with convolution.norm_scope(), tf.compat.v1.variable_scope(convolution.norm_beside or BATCH_NORM_SCOPE):
         norm = _statistics(int(convolution.weights.shape[2 if convolution.is_depthwise else 3]), epsilon)
         if not _uses_batch(is_training, trained_scopes):
             return quantization.fold(norm, None)
