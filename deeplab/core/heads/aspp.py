@@ -40,20 +40,33 @@ def _pool(features: tf.Tensor, options: ModelOptions) -> tf.Tensor:
     """Pools the features: [n, 1, 1, c], or more positions if `image_pooling_crop_size` is smaller than the crop."""
     if options.crop_size is None or None in features.shape[1:3].as_list():
         return shapes.spatial_mean(features)  # [n, 1, 1, c]
-    height, width = features.shape[1:3].as_list()
+    window = pooling_window(features, options)
+    if window == features.shape[1:3].as_list():
+        return shapes.spatial_mean(features)  # faster than the pooling, with the same result: [n, 1, 1, c]
+    return tf.nn.avg_pool2d(features, window, options.image_pooling_stride, 'VALID')  # [n, ph, pw, c]
+
+
+def pooling_window(features: tf.Tensor, options: ModelOptions, grid: tuple[int, int] = (1, 1)) -> list[int]:
+    """Returns the rows and columns over which features are pooled: the crop, or one cell of a grid on it.
+
+    Raises:
+      OptionError: `image_pooling_crop_size` is larger than the input of the network.
+    """
+    assert options.crop_size is not None
+    size = features.shape[1:3].as_list()
     crop = options.image_pooling_crop_size or options.crop_size
-    window = [shapes.scaled_size(side, 1.0 / options.output_stride) for side in crop]
+    window = [
+        shapes.scaled_size(side, 1.0 / (options.output_stride * cells)) for side, cells in zip(crop, grid, strict=True)
+    ]
     if options.image_pooling_crop_size is None:
         # A network that downsamples to stride 32 and upsamples again loses positions of a crop that is not 32 * k + 1.
-        window = [min(side, most) for side, most in zip(window, (height, width), strict=True)]
-    if window[0] > height or window[1] > width:
+        window = [min(side, most) for side, most in zip(window, size, strict=True)]
+    if window[0] > size[0] or window[1] > size[1]:
         raise OptionError(
             f'{option("ModelOptions.image_pooling_crop_size", tuple(crop))} is larger than the input of the network, '
             f'{options.crop_size[0]},{options.crop_size[1]} at this scale. Set it to at most that, or omit it.'
         )
-    if window == [height, width]:
-        return shapes.spatial_mean(features)  # faster than the pooling, with the same result: [n, 1, 1, c]
-    return tf.nn.avg_pool2d(features, window, options.image_pooling_stride, 'VALID')  # [n, ph, pw, c]
+    return window
 
 
 def image_pooling(features: tf.Tensor, options: ModelOptions) -> tf.Tensor:

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 from deeplab import common
 from deeplab.core.densify import warn_of_wide_rates
+from deeplab.core.heads.aspp import pooling_window
 from deeplab.core.lazy import dropout, layers, shapes, tf
 from deeplab.errors import OptionError
 from deeplab.files import documents
@@ -178,23 +179,14 @@ def _check(options: ModelOptions) -> None:
 
 def _pool(inputs: tf.Tensor, grid: tuple[int, int], options: ModelOptions) -> tf.Tensor:
     """Average-pools with a window of one grid cell, at every position where the window fits."""
-    size = inputs.shape[1:3].as_list()
-    if options.crop_size is None or None in size:
+    if options.crop_size is None or None in inputs.shape[1:3].as_list():
         if grid != (1, 1):
             raise OptionError(
                 f'Pooling over a grid of {grid[0]}x{grid[1]} ({option("ModelOptions.dense_prediction_cell_json")}) '
                 f'needs a fixed image size. Set {option("ModelOptions.crop_size")}.'
             )
         return shapes.spatial_mean(inputs)  # [n, 1, 1, c]
-    crop = options.image_pooling_crop_size or options.crop_size
-    window = [
-        shapes.scaled_size(side, 1.0 / (options.output_stride * cells)) for side, cells in zip(crop, grid, strict=True)
-    ]
-    if window[0] > size[0] or window[1] > size[1]:
-        raise OptionError(
-            f'{option("ModelOptions.image_pooling_crop_size", tuple(crop))} is larger than the input of the network, '
-            f'{options.crop_size[0]},{options.crop_size[1]} at this scale. Set it to at most that, or omit it.'
-        )
+    window = pooling_window(inputs, options, grid)
     return tf.nn.avg_pool2d(inputs, window, 1, 'VALID')  # [n, h - window + 1, w - window + 1, c]
 
 
