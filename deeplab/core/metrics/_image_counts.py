@@ -38,12 +38,6 @@ def of_matrices(matrices: Counts) -> Counts:
     return np.stack([right, matrices.sum(axis=2), matrices.sum(axis=1)], axis=1)
 
 
-def images_of(counts: npt.NDArray[Any]) -> npt.NDArray[np.intp]:
-    """Returns the number of images with each class in labels or predictions: [n, 3, classes] -> [classes]."""
-    numbers: npt.NDArray[np.intp] = counts.any(axis=1).sum(axis=0)
-    return numbers
-
-
 def class_iou(counts: npt.NDArray[Any]) -> Fractions:
     """Returns the IoU of each class: [..., 3, classes] -> [..., classes], NaN for a class that occurs nowhere."""
     right = counts[..., RIGHT, :]
@@ -83,18 +77,3 @@ def groups(names: Sequence[str]) -> Groups:
     """Returns the groups of classes of equal names."""
     different = tuple(dict.fromkeys(names))
     return Groups(different, np.array([different.index(name) for name in names]))
-
-
-class ImageCounts:
-    """The counts of a growing number of images, in 32 bits."""
-
-    def __init__(self, num_classes: int) -> None:
-        self._batches = [np.empty((0, 3, num_classes), np.uint32)]
-
-    def rows(self) -> npt.NDArray[np.uint32]:
-        """Returns the counts of all images: [n, 3, classes]."""
-        return np.concatenate(self._batches)
-
-    def add(self, counts: npt.NDArray[Any]) -> None:
-        """Adds images: [n, 3, classes]."""
-        self._batches.append(counts.astype(np.uint32))

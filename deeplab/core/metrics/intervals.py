@@ -25,19 +25,18 @@ class Intervals:
     def __init__(self, context: MetricContext, bootstrap_samples: int, bootstrap_seed: int) -> None:
         self._samples = bootstrap_samples
         self._seed = bootstrap_seed
-        self._classes = context.num_classes
-        self._counts = _image_counts.ImageCounts(context.num_classes)
+        self._counts = [np.empty((0, 3, context.num_classes), np.uint32)]  # [n, 3, classes] of each batch
         self._ends: tuple[Fractions, Fractions] | None = None
 
     def update(self, labels: Ids, predictions: Ids, *, matrices: _image_counts.Counts) -> None:
         """Adds a batch of images, see `deeplab.registry.metrics.Accumulator`."""
         counts = _image_counts.of_matrices(matrices)
-        self._counts.add(counts[counts[:, _image_counts.OF_LABEL].any(axis=1)])
+        self._counts.append(counts[counts[:, _image_counts.OF_LABEL].any(axis=1)].astype(np.uint32))
         self._ends = None
 
     def merge(self, other: Intervals) -> None:
         """Adds the images of `other`."""
-        self._counts.add(other._counts.rows())
+        self._counts += other._counts
         self._ends = None
 
     def result(self) -> dict[str, float | None]:
@@ -54,11 +53,11 @@ class Intervals:
     def _intervals(self) -> tuple[Fractions, Fractions]:
         """Returns the intervals of mIoU, [2], and of the classes, [2, classes]; they do not depend on the order."""
         if self._ends is None:
-            counts = self._counts.rows()
-            rows = counts.reshape(len(counts), 3 * self._classes)
+            counts = np.concatenate(self._counts)  # [n, 3, classes]
+            rows = counts.reshape(len(counts), 3 * counts.shape[2])
             ious = resampled_iou(rows[_sorted(rows)], self._samples, np.random.default_rng(self._seed))
             ends = percentiles(np.concatenate([_image_counts.mean_of_known(ious)[:, None], ious], axis=1))
-            ends = of_several_images(ends, [len(rows), *_image_counts.images_of(counts)])
+            ends = of_several_images(ends, [len(rows), *counts.any(axis=1).sum(axis=0)])
             self._ends = ends[:, 0], ends[:, 1:]
         return self._ends
 

@@ -48,7 +48,7 @@ class PerImage:
 
     def __init__(self, context: MetricContext) -> None:
         self._context = context
-        self._counts = _image_counts.ImageCounts(context.num_classes)
+        self._counts = [np.empty((0, 3, context.num_classes), np.uint32)]  # [n, 3, classes] of each batch
         self._names: list[str] = []
         self._sizes: list[tuple[int, int]] = []
 
@@ -56,13 +56,13 @@ class PerImage:
         self, labels: Ids, predictions: Ids, *, matrices: _image_counts.Counts, names: Sequence[str], sizes: Ids
     ) -> None:
         """Adds a batch of images, see `deeplab.registry.metrics.Accumulator`."""
-        self._counts.add(_image_counts.of_matrices(matrices))
+        self._counts.append(_image_counts.of_matrices(matrices).astype(np.uint32))
         self._names += names
         self._sizes += [(int(height), int(width)) for height, width in sizes]
 
     def merge(self, other: PerImage) -> None:
         """Adds the images of `other`."""
-        self._counts.add(other._counts.rows())
+        self._counts += other._counts
         self._names += other._names
         self._sizes += other._sizes
 
@@ -84,7 +84,8 @@ class PerImage:
         return [*columns, *(f'iou {name}' for name in names), *(f'pixels {name}' for name in names)]
 
     def _lines(self) -> Iterator[list[object]]:
-        for name, size, counts in zip(self._names, self._sizes, self._counts.rows().astype(np.int64), strict=True):
+        all_counts = np.concatenate(self._counts).astype(np.int64)  # [n, 3, classes]
+        for name, size, counts in zip(self._names, self._sizes, all_counts, strict=True):
             right, of_label = counts[_image_counts.RIGHT], counts[_image_counts.OF_LABEL]
             total = of_label.sum()
             ious = _image_counts.class_iou(counts)
