@@ -133,14 +133,10 @@ def pixel_losses(
     """Computes the loss of each pixel, with a record for pixels and the values of its parameters.
 
     `label_weights` has one weight per class, or one for all classes; None for 1.
-
-    Raises:
-      OptionError: the number of weights is neither 1 nor the number of classes.
     """
     logits = tf.transpose(labeled.logits) if record.of == PIXELS else labeled.logits
     values = record.function(logits, labeled.labels, **parameters)  # [pixels]
     counted = tf.cast(labeled.is_counted, tf.float32)
-    check_label_weights(label_weights, labeled.classes)
     weights = tuple(label_weights or (1.0,))
     if len(weights) > 1:
         weight_of_pixels = counted * tf.gather(tf.constant(weights, tf.float32), labeled.labels)
@@ -240,10 +236,6 @@ def mean_of_classes(losses: Losses, label_weights: Sequence[float] | None = None
     Args:
       losses: losses of a clone's whole batch.
       label_weights: how much each class counts in the mean; None, or one number for all classes, for evenly.
-
-    Raises:
-      OptionError: the number of weights is neither 1 nor the number of classes.
     """
-    check_label_weights(label_weights, int(losses.values.shape[0]))
     class_weights = losses.counted * tf.constant(tuple(label_weights or (1.0,)), tf.float32)
     return tf.math.divide_no_nan(tf.reduce_sum(losses.values * class_weights), tf.reduce_sum(class_weights))

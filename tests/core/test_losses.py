@@ -150,7 +150,7 @@ def test_half_precision_logits_are_measured_in_float32():
 
 def test_wrong_number_of_weights():
     with pytest.raises(OptionError, match='label_weights has 3 weights, but there are 4 classes'):
-        computed_losses.softmax(tf.zeros([1, 4]), tf.zeros([1], tf.int32), IGNORE, (1.0, 2.0, 3.0))
+        scale_losses.check_label_weights((1.0, 2.0, 3.0), 4)
 
 
 @pytest.mark.parametrize(('step', 'expected'), [(0, 1.0), (50, 0.625), (100, 0.25), (500, 0.25)])

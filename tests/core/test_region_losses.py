@@ -11,7 +11,6 @@ import tensorflow as tf
 
 from deeplab.core import scale_losses
 from deeplab.core.losses import lovasz
-from deeplab.errors import OptionError
 from tests.helpers import computed_losses
 
 IGNORE = 255
@@ -197,12 +196,6 @@ def test_gradients_are_finite_where_probabilities_tie_or_saturate(name, scale):
 def test_half_precision_logits_are_measured_in_float32(name):
     regions = computed_losses.regions_of(tf.zeros([4, 3], tf.bfloat16), tf.zeros([4], tf.int32), IGNORE)
     assert MEASURES[name](regions).values.dtype == tf.float32
-
-
-def test_wrong_number_of_weights():
-    losses = scale_losses.Losses(tf.zeros([4]), tf.ones([4]))
-    with pytest.raises(OptionError, match='label_weights has 3 weights, but there are 4 classes'):
-        scale_losses.mean_of_classes(losses, (1.0, 2.0, 3.0))
 
 
 def test_weights_of_zero_for_all_that_occurs():
