@@ -177,18 +177,35 @@ def damage(path: str) -> CheckpointError | None:
 
 def newest(directory: str) -> str | None:
     """Returns the newest checkpoint in `directory` by its `checkpoint` file, or else by step; None if there is none."""
-    return next(iter(_newest_first(directory)), None)
+    return next(iter(newest_first(directory)), None)
 
 
-def newest_whole(directory: str) -> str | None:
+def newest_whole(directory: str, paths: Sequence[str] | None = None) -> str | None:
     """Returns the newest checkpoint in `directory` that can be read completely; None if there is none.
 
     Logs which newer ones are damaged, for example by a machine that stopped while writing.
 
+    Args:
+      directory: the folder.
+      paths: the checkpoints to choose from, newest first; None for all.
+
     Raises:
       CheckpointError: if there are checkpoints, and none can be read.
     """
-    return first_whole(directory, _newest_first(directory))
+    problems = []
+    for path in newest_first(directory) if paths is None else paths:
+        problem = damage(path)
+        if problem is None:
+            return path
+        problems.append(problem)
+        logging.warning('%s. Trying the previous checkpoint.', problem)
+    if not problems:
+        return None
+    if all(isinstance(problem, UnreadableError) and problem.is_damage for problem in problems):
+        raise CheckpointError(
+            f"All {len(problems)} checkpoints in '{directory}' are damaged. Move them to another folder to start anew"
+        )
+    raise CheckpointError(f"None of the {len(problems)} checkpoints in '{directory}' can be used. {problems[0]}")
 
 
 def require_newest(folder: str) -> str:
@@ -211,29 +228,10 @@ def is_own_name(path: str) -> bool:
     return _OWN_NAME.fullmatch(os.path.basename(path)) is not None
 
 
-def first_whole(directory: str, paths: Sequence[str]) -> str | None:
-    """Returns the first of some checkpoints in `directory` that can be read completely; see `newest_whole`."""
-    problems = []
-    for path in paths:
-        problem = damage(path)
-        if problem is None:
-            return path
-        problems.append(problem)
-        logging.warning('%s. Trying the previous checkpoint.', problem)
-    if not problems:
-        return None
-    if all(isinstance(problem, UnreadableError) and problem.is_damage for problem in problems):
-        raise CheckpointError(
-            f"All {len(problems)} checkpoints in '{directory}' are damaged. Move them to another folder to start anew"
-        )
-    raise CheckpointError(f"None of the {len(problems)} checkpoints in '{directory}' can be used. {problems[0]}")
-
-
-def _newest_first(directory: str) -> list[str]:
+def newest_first(directory: str) -> list[str]:
     """Returns checkpoints in `directory`: those in the state file, newest first, then others by descending step."""
-    listed = listed_in(directory)
     others = sorted(on_disk(directory), key=step_in_name, reverse=True)
-    return list(dict.fromkeys([*listed, *others]))
+    return list(dict.fromkeys([*listed_in(directory), *others]))
 
 
 def listed_in(directory: str) -> list[str]:
@@ -262,23 +260,16 @@ def step_in_name(path: str) -> int:
     return int(match.group(1)) if match else -1
 
 
-def restore_all(
-    session: tf.compat.v1.Session,
-    path: str,
-    variables: Iterable[tf.Variable],
-    names: Mapping[str, str] | None = None,
-) -> None:
+def restore_all(session: tf.compat.v1.Session, path: str, variables: Iterable[tf.Variable]) -> None:
     """Restores `variables` from the checkpoint at `path`. Adds nothing to the graph.
-
-    `names` has the names in the checkpoint by the names of the variables; None if they are equal.
 
     Raises:
       CheckpointError: if the checkpoint cannot be read, lacks a variable, or has one with another shape or type. In
         this case no variable is changed.
     """
     variables = list(variables)
-    require_all(path, variables, names)
-    _load(session, path, variables, names)
+    require_all(path, variables)
+    _load(session, path, variables)
 
 
 def read_all(
@@ -286,7 +277,7 @@ def read_all(
 ) -> dict[str, np.ndarray]:
     """Returns the values of variables, or of placeholders with their names, in the checkpoint at `path`.
 
-    The values are by the variables' own names; `names` as for `restore_all`.
+    The values are by the variables' own names; `names` as for `require_all`.
 
     Raises:
       CheckpointError: as `restore_all`.
@@ -304,7 +295,8 @@ def require_all(
 ) -> None:
     """Raises `NetworkMismatchError` unless the checkpoint at `path` has all variables (placeholders with their names).
 
-    For `names` see `restore_all`, for `num_classes` see `checkpoint_fit.require`.
+    `names` has the names in the checkpoint by the names of the variables; None if they are equal. For `num_classes` see
+    `checkpoint_fit.require`.
     """
     wanted = {_name_held(variable, names): variable for variable in variables}
     checkpoint_fit.require(path, entries(path), wanted, num_classes)

@@ -17,21 +17,20 @@ from deeplab.wording import option
 def of_run(directory: str, initial: str | None = None) -> list[str]:
     """Returns the checkpoints in `directory` from which a training there can resume, newest first.
 
-    First the checkpoints in its state file, then further ones named `model.ckpt-STEP`. The initial checkpoint may be in
-    the same folder; it is excluded unless the state file lists it under such a name.
+    First the checkpoints in its state file, then further ones. Two of three signs are enough: the state file lists the
+    checkpoint, it has a name `model.ckpt-STEP`, and it is not the initial checkpoint, which may be in the same folder.
 
     Args:
       directory: folder of the training.
       initial: path of the initial checkpoint, or of its folder; None for none.
     """
     given = _real_path(initial) if initial else None
-    listed = [
-        path for path in checkpoints.listed_in(directory) if checkpoints.is_own_name(path) or _real_path(path) != given
+    listed = checkpoints.listed_in(directory)
+    return [
+        path
+        for path in checkpoints.newest_first(directory)
+        if (path in listed) + checkpoints.is_own_name(path) + (_real_path(path) != given) >= 2
     ]
-    others = [
-        path for path in checkpoints.on_disk(directory) if checkpoints.is_own_name(path) and _real_path(path) != given
-    ]
-    return list(dict.fromkeys([*listed, *sorted(others, key=checkpoints.step_in_name, reverse=True)]))
 
 
 def newest_of_run(directory: str, initial: str | None = None) -> str | None:
@@ -48,7 +47,7 @@ def newest_of_run(directory: str, initial: str | None = None) -> str | None:
             directory,
             checkpoints.BASENAME,
         )
-    return checkpoints.first_whole(directory, paths)
+    return checkpoints.newest_whole(directory, paths)
 
 
 def require_not_overwritten(directory: str, initial: str | None, resumed_step: int | None, last_step: int) -> None:

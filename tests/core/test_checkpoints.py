@@ -159,7 +159,7 @@ class TestOddPaths:
         with tf.Graph().as_default(), tf.compat.v1.Session() as session:
             variables = make_variables(a=[100])
             variables[0] = tf.compat.v1.get_variable('b', initializer=np.zeros(100))
-            checkpoints.restore_all(session, path, variables[:1], {'b': 'a'})
+            checkpoints.restore_matching(session, path, variables[:1], {'b': 'a'})
             assert session.run(variables[0])[99] == 99.0
 
     def test_damage_is_told_with_the_real_path(self, tmp_path, folder):
