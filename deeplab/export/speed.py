@@ -98,7 +98,9 @@ def measured(request: ExportRequest, plugins: tuple[str, ...] = ()) -> ExportFig
     threads = request.threads
     pool = {} if threads is None else {'TF_NUM_INTRAOP_THREADS': str(threads), 'OMP_NUM_THREADS': str(threads)}
     named = plugins or _plugin_of(request.format)
-    figures: ExportFigures = children.call('deeplab.export.speed:measure', request, named, pool)
+    figures: ExportFigures = children.call(
+        'deeplab.export.speed:measure', request, plugin_names=named, environment=pool
+    )
     return figures
 
 

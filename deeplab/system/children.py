@@ -30,13 +30,13 @@ class ChildError(UserError):
 
 
 def call(
-    function: str, argument: Any, plugin_names: Sequence[str] = (), environment: Mapping[str, str] | None = None
+    function: str, *arguments: Any, plugin_names: Sequence[str] = (), environment: Mapping[str, str] | None = None
 ) -> Any:
     """Calls a function in a new process and returns its result.
 
     Args:
       function: 'module:name'.
-      argument: argument of the function; it and the result must be picklable.
+      *arguments: arguments of the function; they and the result must be picklable.
       plugin_names: plugins to import first.
       environment: variables to set.
 
@@ -47,7 +47,7 @@ def call(
     with tempfile.TemporaryDirectory() as folder:
         request, response = (os.path.join(folder, name) for name in ('request', 'response'))
         with open(request, 'wb') as file:
-            pickle.dump((list(plugin_names), wording.current_flag_names(), function, argument), file)
+            pickle.dump((list(plugin_names), wording.current_flag_names(), function, arguments), file)
         with started([sys.executable, '-c', _CODE, request, response], environment) as (process, log):
             process.wait()
             if process.returncode or not os.path.exists(response):
@@ -63,12 +63,12 @@ def answer() -> None:
     """Calls what a request names and writes the response; the main function of the new process."""
     request, response = sys.argv[1:]
     with open(request, 'rb') as file:
-        names, flags, function, argument = pickle.load(file)
+        names, flags, function, arguments = pickle.load(file)
     with wording.flag_names(flags) if flags else contextlib.nullcontext():
         try:
             plugins.load(names)
             module, _, name = function.partition(':')
-            result = getattr(importlib.import_module(module), name)(argument)
+            result = getattr(importlib.import_module(module), name)(*arguments)
         except UserError as error:
             result = error
     with open(response, 'wb') as file:

@@ -29,14 +29,7 @@ from deeplab.files import output_files, writing
 from deeplab.options import AUTO_ENGINE, BenchmarkOptions, DatasetOptions
 from deeplab.pictures.sample_image import sample_image
 from deeplab.programs.benchmark import side_by_side, training
-from deeplab.programs.benchmark.figures import (
-    Inference,
-    InferenceRequest,
-    InferenceResult,
-    Parts,
-    PartsRequest,
-    Training,
-)
+from deeplab.programs.benchmark.figures import Inference, InferenceRequest, Parts, Training
 from deeplab.system import children, processors
 from deeplab.wording import option
 
@@ -87,12 +80,13 @@ def run(options: BenchmarkOptions) -> NetworkBenchmark | side_by_side.ExportBenc
     with tempfile.TemporaryDirectory() as folder:
         dataset = _dataset(options, folder)
         measured = list(_inference(options, deadline, folder))
-        inference = tuple(row for result in measured for row in result.rows)
+        inference = tuple(row for _, rows in measured for row in rows)
         trained = tuple(_training(options, dataset, deadline))
         logging.info('Reading and writing images.')
-        request = PartsRequest(dataset, _image_size(options), folder)
-        parts: Parts = children.call('deeplab.programs.benchmark.parts:measure', request, options.train.plugins)
-    result = NetworkBenchmark(inference, measured[0].import_seconds, trained, parts, path)
+        measure_parts = 'deeplab.programs.benchmark.parts:measure'
+        arguments = (dataset, _image_size(options), folder)
+        parts: Parts = children.call(measure_parts, *arguments, plugin_names=options.train.plugins)
+    result = NetworkBenchmark(inference, measured[0][0], trained, parts, path)
     result = dataclasses.replace(result, report='\n'.join(_report(result, options)))
     _write(path, _as_json(result, options), result.report)
     return result
@@ -164,8 +158,8 @@ def _image_size(options: BenchmarkOptions) -> tuple[int, int]:
     return size
 
 
-def _inference(options: BenchmarkOptions, deadline: float, folder: str) -> Iterator[InferenceResult]:
-    """Measures the network that predicts, with each number of threads; all cores first."""
+def _inference(options: BenchmarkOptions, deadline: float, folder: str) -> Iterator[tuple[float, list[Inference]]]:
+    """Measures the network that predicts, with each number of threads, all cores first; see `inference.measure`."""
     # In a process that may load TensorFlow.
     find = 'deeplab.export_model:find_checkpoint'
     checkpoint = options.checkpoint_dir and children.call(find, options.checkpoint_dir)
@@ -173,15 +167,15 @@ def _inference(options: BenchmarkOptions, deadline: float, folder: str) -> Itera
     numbers = sorted(set(options.threads or (1, processors.available_cores())), reverse=True)
     for number, threads in enumerate(numbers):
         if number and time.time() > deadline:
-            rows = [Inference(threads, size, skipped=_LATE) for size in options.batch_sizes]
-            yield InferenceResult(0.0, tuple(rows))
+            yield 0.0, [Inference(threads, size, skipped=_LATE) for size in options.batch_sizes]
             continue
         engine = dataclasses.replace(options.engine, threads=threads)
         logging.info('Inference with %s threads, batch sizes %s.', threads, ', '.join(map(str, options.batch_sizes)))
         request = InferenceRequest(model, checkpoint, engine, options.batch_sizes, time.time(), deadline, folder)
         # TensorFlow has one pool of threads for all sessions of a process.
         pool = {'TF_NUM_INTRAOP_THREADS': str(threads), 'OMP_NUM_THREADS': str(threads)}
-        yield children.call('deeplab.programs.benchmark.inference:measure', request, options.train.plugins, pool)
+        measure = 'deeplab.programs.benchmark.inference:measure'
+        yield children.call(measure, request, plugin_names=options.train.plugins, environment=pool)
 
 
 def _training(options: BenchmarkOptions, dataset: DatasetOptions, deadline: float) -> Iterator[Training]:

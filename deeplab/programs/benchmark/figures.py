@@ -1,10 +1,10 @@
-"""Figures and requests of `deeplab benchmark`. Importing this module does not load TensorFlow."""
+"""Figures and a request of `deeplab benchmark`. Importing this module does not load TensorFlow."""
 
 from __future__ import annotations
 
 import dataclasses
 
-from deeplab.options import DatasetOptions, EngineOptions, ModelOptions
+from deeplab.options import EngineOptions, ModelOptions
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,19 +61,6 @@ class Inference:
 
 
 @dataclasses.dataclass(frozen=True)
-class InferenceResult:
-    """What a process measured.
-
-    Attributes:
-      import_seconds: time from the start of the process until its modules were loaded.
-      rows: one for each batch size.
-    """
-
-    import_seconds: float
-    rows: tuple[Inference, ...]
-
-
-@dataclasses.dataclass(frozen=True)
 class Training:
     """A training with one batch size; times in seconds.
 
@@ -105,18 +92,3 @@ class Parts:
 
     reading: float
     writing: float
-
-
-@dataclasses.dataclass(frozen=True)
-class PartsRequest:
-    """What a process is to measure.
-
-    Attributes:
-      dataset: the split.
-      size: height and width of the images that are written.
-      folder: folder for files that nobody needs afterwards.
-    """
-
-    dataset: DatasetOptions
-    size: tuple[int, int]
-    folder: str

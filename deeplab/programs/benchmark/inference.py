@@ -16,7 +16,7 @@ from deeplab.export.speed import timed
 from deeplab.inference import opening
 from deeplab.inference.network import InferenceNetwork
 from deeplab.options import PredictionOptions
-from deeplab.programs.benchmark.figures import Inference, InferenceRequest, InferenceResult
+from deeplab.programs.benchmark.figures import Inference, InferenceRequest
 from deeplab.system import system_files
 from deeplab.wording import option
 
@@ -24,8 +24,11 @@ _SECONDS = 2.0  # of later batches
 _CENTERS = {'beta': 0.0, 'moving_mean': 0.0, 'biases': 0.0, 'gamma': 1.0, 'moving_variance': 1.0}
 
 
-def measure(request: InferenceRequest) -> InferenceResult:
+def measure(request: InferenceRequest) -> tuple[float, list[Inference]]:
     """Measures a network; the first function that this process runs.
+
+    Returns:
+      Seconds from the start of the process until its modules were loaded, and the figures of each batch size.
 
     Raises:
       UserError: there is no such network, or the checkpoint does not match it.
@@ -45,7 +48,7 @@ def measure(request: InferenceRequest) -> InferenceResult:
             names = (option('EvalOptions.batch_size'), option('BenchmarkOptions.batch_sizes'))
             too_large = str(error).replace(*names)
             rows.append(Inference(threads, batch_size, skipped=too_large))
-    return InferenceResult(import_seconds, tuple(rows))
+    return import_seconds, rows
 
 
 def _measured(request: InferenceRequest, threads: int, batch_size: int) -> Inference:

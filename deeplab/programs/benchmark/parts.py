@@ -16,9 +16,9 @@ from deeplab.datasets.record_index import Records
 from deeplab.datasets.segmentation_dataset import DataSource
 from deeplab.evaluation import runner
 from deeplab.files import written_files
-from deeplab.options import ResizeOptions
+from deeplab.options import DatasetOptions, ResizeOptions
 from deeplab.pictures.sample_image import sample_image
-from deeplab.programs.benchmark.figures import Parts, PartsRequest
+from deeplab.programs.benchmark.figures import Parts
 from deeplab.utils import input_generator
 
 _SECONDS = 2.0
@@ -26,14 +26,14 @@ _MOST_RECORDS = 500
 _KEPT = (common.IMAGE, common.LABEL)
 
 
-def measure(request: PartsRequest) -> Parts:
-    """Measures reading and writing.
+def measure(dataset: DatasetOptions, size: tuple[int, int], folder: str) -> Parts:
+    """Measures reading a split, and writing images of a size to a folder for files that nobody needs afterwards.
 
     Raises:
       UserError: there is no such split, or a record cannot be read.
     """
-    data = DataSource(request.dataset).split()
-    return Parts(_reading(data.descriptor, data.open_records()), _writing(data.descriptor, request))
+    data = DataSource(dataset).split()
+    return Parts(_reading(data.descriptor, data.open_records()), _writing(data.descriptor, size, folder))
 
 
 def _reading(descriptor: DatasetDescriptor, index: Records) -> float:
@@ -61,15 +61,15 @@ def _reading(descriptor: DatasetDescriptor, index: Records) -> float:
         return count / (time.perf_counter() - started)
 
 
-def _writing(descriptor: DatasetDescriptor, request: PartsRequest) -> float:
+def _writing(descriptor: DatasetDescriptor, size: tuple[int, int], folder: str) -> float:
     """Returns images per second of what vis writes: image, colored prediction and class ids."""
-    height, width = request.size
-    image, mask = sample_image(request.size, descriptor.image_channels, num_classes=descriptor.num_classes)
+    height, width = size
+    image, mask = sample_image(size, descriptor.image_channels, num_classes=descriptor.num_classes)
     image, labels = image.astype(np.float32), mask.astype(np.int32)
-    pictures_dir, raw_dir = (os.path.join(request.folder, name) for name in (vis.PICTURES, vis.RAW_PREDICTIONS))
-    for folder in (pictures_dir, raw_dir):
-        os.makedirs(folder, exist_ok=True)
-    written = written_files.WrittenFiles(request.folder, 'vis')
+    pictures_dir, raw_dir = (os.path.join(folder, name) for name in (vis.PICTURES, vis.RAW_PREDICTIONS))
+    for path in (pictures_dir, raw_dir):
+        os.makedirs(path, exist_ok=True)
+    written = written_files.WrittenFiles(folder, 'vis')
     pictures = vis.Pictures(pictures_dir, raw_dir, descriptor.palette, descriptor, ResizeOptions(), written)
     started = time.perf_counter()
     with (writer := vis.Writer(pictures.write)):

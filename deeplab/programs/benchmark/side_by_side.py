@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from absl import logging
 
@@ -42,7 +42,7 @@ class ExportBenchmark:
 
     exports: tuple[Measured, ...]
     path: str
-    report: str = ''
+    report: str
 
 
 def measured(options: BenchmarkOptions, path: str) -> ExportBenchmark:
@@ -64,18 +64,17 @@ def measured(options: BenchmarkOptions, path: str) -> ExportBenchmark:
                 logging.info('%s with %s threads, batch %d.', each, threads or 'all', batch)
                 request = ExportRequest(each, name, threads, batch, options.size)
                 exports.append(Measured(each, name, speed.measured(request, options.train.plugins)))
-    result = ExportBenchmark(tuple(exports), path)
-    return dataclasses.replace(result, report='\n'.join(_report(result)))
+    return ExportBenchmark(tuple(exports), path, '\n'.join(_report(exports, path)))
 
 
-def _report(result: ExportBenchmark) -> Iterator[str]:
+def _report(exports: Sequence[Measured], path: str) -> Iterator[str]:
     """Yields the lines of the report."""
     rows = [['export', 'threads', 'batch', 'size', 'load', 'first', 'batch time', 'images/s', 'peak memory']]
-    for each in result.exports:
+    for each in exports:
         figures = each.figures
         *cells, peak = figures.cells
         counts = (str(figures.threads), str(figures.batch_size))
         rows.append([names.shown(each.path), *counts, *cells, f'{figures.images_per_second:.1f}', peak])
     yield f'On {processors.name()}:'
     yield from names.aligned(rows)
-    yield f'Written to {result.path}.'
+    yield f'Written to {path}.'
