@@ -75,6 +75,7 @@ def run(options: PreviewOptions) -> PreviewResult:
     with tf.Graph().as_default(), input_generator.explain_input_errors(data.reader):
         *rows, samples = _look(options, data, [*(steps for _, steps in columns), everything])
     shares, ignored = _shares(samples, data)
+    legend = _legend(shares, ignored, data)
     content = preview_sheet.Content(
         title=(
             f'{data.descriptor.name}, split {training.dataset.split}: {len(data.records)} images; seed {training.seed}'
@@ -83,12 +84,12 @@ def run(options: PreviewOptions) -> PreviewResult:
         rows=[[first, *(cell._replace(caption='') for cell in others)] for first, *others in zip(*rows, strict=True)],
         samples=[cell._replace(caption=f'{i}: {cell.caption}') for i, cell in enumerate(samples, start=1)],
         samples_title=f'The first samples of training, {_crop_size(training)}, with all augmentations',
-        legend=_legend(shares, ignored, data),
+        legend=legend,
         legend_title='Classes: share of the pixels in these samples (in the whole split)',
         palette=data.descriptor.palette,
         ignore_label=data.ignore_label,
     )
-    report = _report(data, len(samples), shares, ignored)
+    report = _report(legend, len(samples), len(shares))
     sheet = preview_sheet.compose(content)
     with output_files.writing_to(options.path, 'PreviewOptions.path', report):
         os.makedirs(os.path.dirname(options.path) or '.', exist_ok=True)
@@ -189,36 +190,27 @@ def _shares(samples: Sequence[preview_sheet.Cell], data: CheckedSplit) -> tuple[
 
 
 def _legend(shares: np.ndarray, ignored: float, data: CheckedSplit) -> list[preview_sheet.Class]:
-    """Returns the classes with their shares, and the ignored pixels."""
+    """Returns the classes with their shares in samples and split, then the ignored pixels.
+
+    Of many classes, only those in the samples are returned.
+    """
     name, palette = data.descriptor.class_name, data.descriptor.palette
-    classes = [preview_sheet.Class(name(i), palette[i], figures) for i, figures in _figures(shares, data)]
-    return [*classes, preview_sheet.Class(_IGNORED, None, _ignored_figures(ignored, data))]
-
-
-def _figures(shares: np.ndarray, data: CheckedSplit) -> list[tuple[int, str]]:
-    """Returns classes and their shares in samples and split; of many classes, only those in the samples."""
-    pixels = data.check_result.class_pixels.astype(np.float64)
-    split = pixels / max(pixels.sum(), 1)
-    return [
-        (i, f'{percent(shares[i])} ({percent(split[i])})')
+    pixels, ignored_pixels = data.check_result.class_pixels, data.check_result.ignored_pixels
+    labeled = int(pixels.sum())
+    split, ignored_of_split = pixels / max(labeled, 1), ignored_pixels / max(ignored_pixels + labeled, 1)
+    classes = [
+        preview_sheet.Class(name(i), palette[i], f'{percent(shares[i])} ({percent(split[i])})')
         for i in range(len(shares))
         if len(shares) <= _MOST_CLASSES_SHOWN or shares[i] > 0
     ]
+    return [*classes, preview_sheet.Class(_IGNORED, None, f'{percent(ignored)} ({percent(ignored_of_split)})')]
 
 
-def _ignored_figures(share: float, data: CheckedSplit) -> str:
-    """Formats the share of ignored pixels, in samples and split."""
-    ignored = data.check_result.ignored_pixels
-    return f'{percent(share)} ({percent(ignored / max(ignored + int(data.check_result.class_pixels.sum()), 1))})'
-
-
-def _report(data: CheckedSplit, samples: int, shares: np.ndarray, ignored: float) -> str:
+def _report(legend: list[preview_sheet.Class], samples: int, num_classes: int) -> str:
     """Returns the shares of the classes as text."""
-    figures = [(data.descriptor.class_name(i), text) for i, text in _figures(shares, data)]
-    hidden = len(shares) - len(figures)
-    *lines, last = names.aligned(
-        [*figures, (_IGNORED, f'{_ignored_figures(ignored, data)} of all pixels')], left=(0, 1)
-    )
+    *classes, ignored = ((line.name, line.figures) for line in legend)
+    hidden = num_classes - len(classes)
+    *lines, last = names.aligned([*classes, (ignored[0], f'{ignored[1]} of all pixels')], left=(0, 1))
     lines += [f'and {hidden} classes that do not occur in them'] if hidden else []
     title = f'Share of the pixels in the {samples} samples drawn (in the whole split):'
     return '\n  '.join([title, *lines, last])

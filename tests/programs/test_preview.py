@@ -167,9 +167,11 @@ def test_percentages_for_people():
 def test_of_many_classes_those_in_the_samples_are_shown():
     shares = np.zeros(100)
     shares[[3, 77]] = 0.5
-    check_result = types.SimpleNamespace(class_pixels=np.ones(100, np.int64))
+    check_result = types.SimpleNamespace(class_pixels=np.ones(100, np.int64), ignored_pixels=300)
     data = CheckedSplit(descriptor.DatasetDescriptor('many', 100), None, check_result)
-    assert preview._figures(shares, data) == [(3, '50% (1.0%)'), (77, '50% (1.0%)')]
+    shown = [(line.name, line.figures) for line in preview._legend(shares, 0.25, data)]
+    name = data.descriptor.class_name
+    assert shown == [(name(3), '50% (1.0%)'), (name(77), '50% (1.0%)'), ('ignored', '25% (75%)')]
 
 
 @pytest.mark.parametrize('channels', [1, 2, 4])
