@@ -157,7 +157,14 @@ def scale_and_crop(augment: AugmentOptions, context: AugmentContext) -> Step:
     crops = [record for record in augment.active if record.stage == CROP]
 
     def step(sample: Sample) -> Sample:
-        size, seed = _random_size(sample, augment), _seed_of(sample, CROP_SEED)
+        scale = preprocess_utils.random_scale_value(
+            augment.min_scale_factor,
+            augment.max_scale_factor,
+            augment.scale_factor_step_size,
+            _seed_of(sample, SCALE_SEED),
+        )
+        size = preprocess_utils.scaled_size(*preprocess_utils.size_of(sample[common.IMAGE]), scale)
+        seed = _seed_of(sample, CROP_SEED)
         if crops:
             return change(crops[0], augment, context._replace(scaled_size=size, crop_seed=seed))(sample)
         return _with_both(
@@ -225,17 +232,6 @@ def images_of(batch: Sample, mean_pixel: Sequence[float] | None) -> tf.Tensor:
 
 def _both(sample: Sample) -> tuple[tf.Tensor, tf.Tensor | None]:
     return sample[common.IMAGE], sample.get(common.LABEL)
-
-
-def _random_size(sample: Sample, augment: AugmentOptions) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns rows and columns of the image after scaling by a random factor."""
-    scale = preprocess_utils.random_scale_value(
-        augment.min_scale_factor,
-        augment.max_scale_factor,
-        augment.scale_factor_step_size,
-        _seed_of(sample, SCALE_SEED),
-    )
-    return preprocess_utils.scaled_size(*preprocess_utils.size_of(sample[common.IMAGE]), scale)
 
 
 def _with_both(sample: Sample, image: tf.Tensor, label: tf.Tensor | None) -> Sample:

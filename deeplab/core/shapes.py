@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import tensorflow as tf
@@ -45,12 +45,11 @@ def _static_side(side: Side) -> int | None:
     return side if isinstance(side, int) else None
 
 
-def _resize(images: tf.Tensor, size: Sequence[Side], method: str) -> tf.Tensor:
+def _resize(images: tf.Tensor, size: Sequence[Side], resize: Callable[..., tf.Tensor]) -> tf.Tensor:
+    """Resizes with one of TensorFlow's operations: tf.compat.v1.image warns, tf.image.resize aligns other corners."""
     height, width = size
     if isinstance(height, int) and isinstance(width, int) and images.shape[1:3].as_list() == [height, width]:
         return images  # aligned corners make this the identity
-    # The operations themselves: tf.compat.v1.image warns that it is old, tf.image.resize aligns other corners.
-    resize = tf.raw_ops.ResizeBilinear if method == 'bilinear' else tf.raw_ops.ResizeNearestNeighbor
     resized = resize(images=images, size=tf.stack([height, width]), align_corners=True)
     resized.set_shape([images.shape[0], _static_side(height), _static_side(width), images.shape[3]])
     return resized
@@ -66,7 +65,7 @@ def resize_bilinear(images: tf.Tensor, size: Sequence[Side]) -> tf.Tensor:
     Returns:
       [n, height, width, c]; float16 and bfloat16 keep their type, others become float32.
     """
-    resized = _resize(tf.cast(images, tf.float32), size, 'bilinear')
+    resized = _resize(tf.cast(images, tf.float32), size, tf.raw_ops.ResizeBilinear)
     return tf.cast(resized, images.dtype) if images.dtype in _SHORT_TYPES else resized
 
 
@@ -79,4 +78,4 @@ def spatial_mean(values: tf.Tensor) -> tf.Tensor:
 
 def resize_nearest(images: tf.Tensor, size: Sequence[Side]) -> tf.Tensor:
     """Resizes [n, h, w, c] of any type to `size` (height, width) by nearest neighbor, corners aligned."""
-    return _resize(images, size, 'nearest')
+    return _resize(images, size, tf.raw_ops.ResizeNearestNeighbor)
