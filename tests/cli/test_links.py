@@ -4,6 +4,7 @@ Covers options/fields.py.
 """
 
 import dataclasses
+import re
 import sys
 import types
 
@@ -54,6 +55,18 @@ def test_an_option_is_added_by_one_field(monkeypatch, capsys):
     assert '  --loss_tail=N\n      Rows below --loss_stride. Default: 3.\n' in cli.program_help(program, is_full=True)
     with pytest.raises(OptionError, match=r'^tail=10 is not allowed: it must be from 0 to 9\.$'):
         LossOptions(tail=10)
+
+
+def test_flags_of_files_and_folders_are_paths_in_every_program():
+    """In a path, ~ is the home folder, and an unknown scheme is an error."""
+    words_of_paths = re.compile('.*(_dir|logdir|workdir|_folder|_root|_path|_file|_json|rename_map)')
+    others = {'annotations', 'class_map', 'colors', 'data', 'dataset', 'directory', 'exports', 'file', 'fix', 'from'}
+    others |= {'html', 'inputs', 'output', 'published', 'run', 'tf_initial_checkpoint'}
+    no_paths = {'instance_dir', 'log_dir'}  # the former is in another folder, the latter is read by absl
+    for program in cli.PROGRAMS:
+        for name, flag in program.flags.items():
+            expected = name in others or (words_of_paths.fullmatch(name) and name not in no_paths)
+            assert flag.is_path == bool(expected) or 'string' not in flag.kind, (program.name, name)
 
 
 def test_every_declared_field_has_a_flag_in_some_program():

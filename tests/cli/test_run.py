@@ -54,6 +54,17 @@ def test_a_run_logs_to_standard_error_and_reports_on_standard_output(stand_in, c
     assert said.err.count('\n') == 1
 
 
+def test_notes_of_the_command_line_are_information_and_its_warnings_are_warnings(
+    stand_in, capsys, monkeypatch, tmp_path
+):
+    (tmp_path / 'dataset.yaml').write_text('num_classes: 3\n')
+    monkeypatch.setitem(sys.modules, 'deeplab.programs.preview', types.SimpleNamespace(run=lambda given: None))
+    words = [f'--dataset_dir={tmp_path}', '--dataset=camvid', '--train_crop_size=9,9', '--recipe=small_data']
+    assert cli.main(['preview', *words]) == 0
+    levels = {line.partition('] ')[2].partition(' ')[0]: line[0] for line in capsys.readouterr().err.splitlines()}
+    assert levels['Flags'] == 'I' and levels['--dataset=camvid'] == 'W', levels
+
+
 def test_v_rules_the_log_of_one_run_alone(stand_in, capsys):
     assert cli.main(['demo', '--v=-1']) == 0
     assert capsys.readouterr().err == ''

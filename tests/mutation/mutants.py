@@ -61,10 +61,11 @@ ORDERED = {'delattr', 'getattr', 'hasattr', 'isinstance', 'issubclass', 'map', '
 # Log messages below a warning may go; their texts, and the texts of errors and warnings, are prose.
 LOG_LEVELS = {'debug', 'info', 'log_first_n', 'vlog', 'warning', 'error', 'exception'}
 SILENT_LEVELS = {'debug', 'info', 'log_first_n', 'vlog'}
-# Calls that free, flush or wait earlier than necessary, or tell the user how far something is.
+# Calls that free, flush or wait earlier than necessary, tell the user how far something is, or paint a detail of a
+# generated photo that no mask shows.
 REMOVABLE = {
     *('close', 'collect', 'flush', 'join', 'sleep', 'unlink', 'rmtree', 'cancel', 'shutdown', 'simplefilter'),
-    *('filterwarnings', 'print', 'set_verbosity'),
+    *('filterwarnings', 'print', 'set_verbosity', 'detail'),
 }
 # Keyword arguments, and keys of such, that change speed, memory, layout, an example or a check of what always holds.
 WITHOUT_EFFECT = {

@@ -284,6 +284,9 @@ def test_runs_are_checked_before_the_first_prediction(options, monkeypatch, tmp_
     missing = dataclasses.replace(evaluation, dataset=dataclasses.replace(evaluation.dataset, split='missing'))
     with pytest.raises(DataError, match='missing'):
         report.run(dataclasses.replace(options, runs=(options.runs[0], ReportedRun(options.runs[1].path, missing))))
+    bare = dataclasses.replace(evaluation, dataset=setup.write_data(tmp_path / 'bare', with_labels=False))
+    with pytest.raises(DataError, match='no mask'):
+        report.run(dataclasses.replace(options, runs=(options.runs[0], ReportedRun(options.runs[0].path, bare))))
 
 
 def test_only_its_own_pages_are_overwritten(options, tmp_path):

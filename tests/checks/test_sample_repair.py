@@ -1,0 +1,63 @@
+"""Repair of single samples; whole data sets are repaired in test_broken_datasets.py."""
+
+import types
+
+import numpy as np
+import pytest
+
+from deeplab.checks import sample_repair
+from deeplab.checks.inspection import ids_of
+from deeplab.checks.sources import Sample
+from tests.helpers import dataset_files
+
+
+def repaired(image, ids):
+    """What becomes of an image and its ids, where nothing about the whole data set is to be changed."""
+    descriptor = types.SimpleNamespace(ignore_label=255)
+    data = types.SimpleNamespace(table=None, descriptor=descriptor, source=types.SimpleNamespace(is_records=False))
+    sample = Sample('a.png', dataset_files.png(image), dataset_files.png(ids), 'a')
+    return sample_repair.repair(sample, sample_repair.RepairPlan(data, {}, None, {}))
+
+
+def _ids(height, width):
+    return np.random.default_rng(0).integers(0, 3, (height, width), np.uint8)
+
+
+@pytest.mark.parametrize(
+    ('mask_size', 'image_size'),
+    [
+        ((20, 30), (40, 60)),
+        ((20, 31), (40, 63)),
+        ((20, 31), (40, 61)),
+        ((20, 30), (80, 122)),  # half a pixel of the mask
+        ((40, 62), (20, 30)),
+        ((20, 30), (23, 34)),
+    ],
+)
+def test_a_mask_of_the_same_shape_as_its_image_is_resized(mask_size, image_size):
+    done = repaired(dataset_files.pixels(*image_size), ids := _ids(*mask_size))
+    assert done.done == ['size']
+    rows, columns = (
+        ((np.arange(new) + 0.5) * old / new).astype(int) for old, new in zip(mask_size, image_size, strict=True)
+    )
+    np.testing.assert_array_equal(ids_of(done.mask), ids[rows][:, columns])
+
+
+@pytest.mark.parametrize(
+    ('mask_size', 'image_size'),
+    [
+        ((20, 30), (40, 63)),
+        ((20, 31), (40, 60)),
+        ((20, 30), (80, 123)),
+        ((40, 63), (20, 30)),
+        ((20, 30), (21, 32)),  # may have been cut off as well
+        ((20, 30), (18, 27)),
+    ],
+)
+def test_a_mask_of_another_shape_or_of_almost_the_size_of_its_image_is_left_out(mask_size, image_size):
+    with pytest.raises(sample_repair.LeftOutError) as caught:
+        repaired(dataset_files.pixels(*image_size), _ids(*mask_size))
+    assert caught.value.args[0] == 'size'
+    assert caught.value.args[1] == (
+        f'the image has {image_size[0]} x {image_size[1]} pixels, the mask {mask_size[0]} x {mask_size[1]}'
+    )
