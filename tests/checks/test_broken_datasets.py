@@ -17,7 +17,7 @@ from PIL import Image, ImageOps
 
 from deeplab.checks import edges, repaired_copy, sources, suggestion
 from deeplab.checks.data_rules import RULES
-from deeplab.datasets import example, orientation, segmentation_dataset
+from deeplab.datasets import descriptor, example, orientation, segmentation_dataset
 from deeplab.errors import OptionError, OutputError
 from deeplab.files import folder_lock, writing
 from deeplab.options import DoctorOptions
@@ -234,6 +234,8 @@ def test_a_copy_takes_the_colors_of_palettes_if_their_meaning_is_given(tmp_path)
     )
     assert json.loads((copy / 'repairs.json').read_text())['repaired'] == {'color_mask': len(made.every())}
     np.testing.assert_array_equal(np.asarray(Image.open(copy / 'masks/train_1.png')), made['train'][1].ids)
+    classes = descriptor.load(str(copy / 'dataset.yaml'))
+    assert classes.class_names == ('sky', 'ground', 'house', 'sign') and classes.ignore_label == 255
 
 
 def test_a_copy_rotates_nothing_where_the_edges_do_not_show_it(tmp_path):

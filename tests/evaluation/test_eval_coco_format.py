@@ -139,8 +139,13 @@ def data(tmp_path):
 
 
 def test_equal_segmentations(data, capsys):
-    assert data.run() == 0
+    assert data.run(f'--results_json_file={data.folder}/results.json') == 0
     assert 'All       |   100.0   100.0   100.0     2' in capsys.readouterr().out
+    written = json.loads((data.folder / 'results.json').read_text())
+    assert [(row['id'], row['name'], row['isthing'], row['pq']) for row in written['categories']] == [
+        (1, 'cat', True, 1.0),
+        (2, 'sky', False, 1.0),
+    ]
 
 
 def test_an_ignored_category_is_void(data, capsys):
@@ -208,4 +213,4 @@ def test_missing_folders_and_files(data, capsys):
     assert data.run(f'--results_json_file={data.folder}/no/results.json') == 1
     shown = capsys.readouterr()
     assert 'All       |' in shown.out
-    assert '--results_json_file: ' in shown.err and 'cannot be written' in shown.err
+    assert '--results_json_file: ' in shown.err and "no/results.json' cannot be written" in shown.err

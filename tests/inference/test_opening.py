@@ -99,6 +99,16 @@ def test_a_network_of_any_size_predicts_as_one_of_that_size(weights):
     assert larger.labels.shape == (1, 65, 33) and larger.probabilities.shape == (1, 65, 33, 3)
 
 
+@pytest.mark.usefixtures('checkpoint')
+def test_the_memory_of_a_batch_is_known_with_its_size():
+    one, two = (InferenceNetwork(MODEL, PredictionOptions(), n).memory_need() for n in (1, 2))
+    assert two.activations == 2 * one.activations > 2 * 33 * 49 * 3
+    assert two.held == one.held > 0
+    for crop_size, batch_size in ((None, 1), ((33, 49), None), (None, None)):
+        network = InferenceNetwork(dataclasses.replace(MODEL, crop_size=crop_size), PredictionOptions(), batch_size)
+        assert network.memory_need() is None and network.at_once == 1
+
+
 @pytest.mark.parametrize(
     'engine',
     ['tflite', pytest.param('openvino', marks=pytest.mark.slow), pytest.param('onnxruntime', marks=pytest.mark.slow)],

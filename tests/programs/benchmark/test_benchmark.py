@@ -150,7 +150,7 @@ def test_the_speed_of_reading_is_that_of_the_images_after_the_first(tmp_path, mo
     monkeypatch.setattr(parts, '_SECONDS', 10.5)
     monkeypatch.setattr(parts, 'time', types.SimpleNamespace(perf_counter=lambda: next(seconds)))
     monkeypatch.setattr(parts, '_writing', lambda *_: 1.0)
-    found = parts.measure(figures.PartsRequest(dataset, (16, 24), str(tmp_path / 'written')))
+    found = parts.measure(dataset, (16, 24), str(tmp_path / 'written'))
     assert found.reading == pytest.approx(11 / 13)  # of 11 looks, and those after both loops
 
 
