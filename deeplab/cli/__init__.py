@@ -14,23 +14,9 @@ To add a program: a `Program` in `programs`, its summary in `overview`, a functi
 options class, whose fields are its flags.
 """
 
-from deeplab.cli import programs  # noqa: F401 (fills the table of programs)
+from deeplab.cli import programs  # which fills the table of programs
 from deeplab.cli.help import HELP_WIDTH, program_help
 from deeplab.cli.parse import options_of, parse_flags
 from deeplab.cli.program import PROGRAMS, find_program
 from deeplab.cli.run import ERROR_STATUS, USAGE_STATUS, main, run_program
 from deeplab.cli.values import Values
-
-__all__ = [
-    'ERROR_STATUS',
-    'HELP_WIDTH',
-    'PROGRAMS',
-    'USAGE_STATUS',
-    'Values',
-    'find_program',
-    'main',
-    'options_of',
-    'parse_flags',
-    'program_help',
-    'run_program',
-]

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
 from deeplab import options
-from deeplab.cli.data_flags import BUILD_FOLDER, builder_groups
 from deeplab.cli.links import of
 from deeplab.cli.program import Program
 from deeplab.cli.to_options import folder_options, plain_options
 from deeplab.cli.words import Group
+
+_FORMATS = of(options.BuilderOptions, 'image_format', 'label_format')
+_RECORDS = Group('Records', (of(options.BuilderOptions, without=['image_format', 'label_format', 'output_dir']),))
 
 
 def _program(name: str, example: str, groups: tuple[Group, ...], to_options: Callable[..., Any]) -> Program:
@@ -25,8 +28,21 @@ def _program(name: str, example: str, groups: tuple[Group, ...], to_options: Cal
 
 
 def _builder(kind: type, name: str, example: str, has_formats: bool = False) -> Program:
-    """Returns the record of the builder with the options `kind`."""
-    return _program(name, example, builder_groups(kind, has_formats), plain_options(kind))
+    """Returns the record of a builder.
+
+    Args:
+      kind: class of its options.
+      name: name of the program.
+      example: flags of an example.
+      has_formats: whether its files have one format that users choose, and any classes; otherwise the classes are known
+        and the files may have any format.
+    """
+    shared = [field.name for field in dataclasses.fields(options.BuilderOptions) if field.name != 'output_dir']
+    files, records = of(kind, without=shared), of(options.BuilderOptions, 'num_shards', 'num_workers')
+    groups = Group('Files', (files,)), Group('Records', (records,))
+    if has_formats:
+        groups = Group('Files', (files, _FORMATS)), _RECORDS
+    return _program(name, example, groups, plain_options(kind))
 
 
 # In the order of the help.
@@ -64,7 +80,28 @@ BUILDERS = (
     _program(
         'build_folder_data',
         '--image_folder=images --mask_folder=masks --output_dir=tfrecord',
-        BUILD_FOLDER,
+        (
+            Group(
+                'Files',
+                (
+                    of(
+                        options.BuildFolderOptions,
+                        'image_folder',
+                        'mask_folder',
+                        'mask_suffix',
+                        'allow_unmatched',
+                        'annotations',
+                        'output_dir',
+                    ),
+                ),
+            ),
+            Group('Splits', (of(options.BuildFolderOptions, 'list_folder', 'val_fraction', 'group_pattern'),)),
+            Group(
+                'Classes',
+                (of(options.BuildFolderOptions, 'class_names', 'colors', 'dataset', 'unlabeled', 'label_map'),),
+            ),
+            _RECORDS,
+        ),
         folder_options,
     ),
     _program(

@@ -1,20 +1,12 @@
-"""Flags of data sets, builders and augmentation."""
+"""Flags of data sets."""
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 from deeplab.cli.links import flag_of, of
 from deeplab.cli.words import Entry, Flag, Group
-from deeplab.options import (
-    AugmentOptions,
-    BuilderOptions,
-    BuildFolderOptions,
-    DatasetOptions,
-    ModelOptions,
-    ResizeOptions,
-)
+from deeplab.options import DatasetOptions, ModelOptions, ResizeOptions
 
 _KEEP_ASPECT_RATIO = Flag(
     'keep_aspect_ratio', 'boolean', True, 'Accepted for compatibility with old command lines; it has no effect.'
@@ -55,44 +47,3 @@ def data_group(prefix: str, split: str, *more: Entry, **crop: Any) -> Group:
             of(DatasetOptions, without=['directory', 'name']),
         ),
     )
-
-
-AUGMENTATION = Group('Augmentation of training images', (of(AugmentOptions),))
-_FORMATS = of(BuilderOptions, 'image_format', 'label_format')
-_RECORDS = Group('Records', (of(BuilderOptions, without=['image_format', 'label_format', 'output_dir']),))
-
-
-def builder_groups(kind: type, has_formats: bool) -> tuple[Group, ...]:
-    """Returns the flags of a builder.
-
-    Args:
-      kind: class of its options.
-      has_formats: whether its files have one format that users choose, and any classes; otherwise the classes are known
-        and the files may have any format.
-    """
-    shared = [field.name for field in dataclasses.fields(BuilderOptions) if field.name != 'output_dir']
-    files = of(kind, without=shared)
-    if has_formats:
-        return Group('Files', (files, _FORMATS)), _RECORDS
-    return Group('Files', (files,)), Group(_RECORDS.title, (of(BuilderOptions, 'num_shards', 'num_workers'),))
-
-
-BUILD_FOLDER = (
-    Group(
-        'Files',
-        (
-            of(
-                BuildFolderOptions,
-                'image_folder',
-                'mask_folder',
-                'mask_suffix',
-                'allow_unmatched',
-                'annotations',
-                'output_dir',
-            ),
-        ),
-    ),
-    Group('Splits', (of(BuildFolderOptions, 'list_folder', 'val_fraction', 'group_pattern'),)),
-    Group('Classes', (of(BuildFolderOptions, 'class_names', 'colors', 'dataset', 'unlabeled', 'label_map'),)),
-    _RECORDS,
-)

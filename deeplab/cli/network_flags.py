@@ -1,10 +1,19 @@
-"""Flags of the network: backbone, head, decoder, classes."""
+"""Flags of the network and of how it predicts, which several programs share."""
 
 from __future__ import annotations
 
 from deeplab.cli.links import flag_of, of
-from deeplab.cli.words import Flag, Group
-from deeplab.options import AsppOptions, DatasetOptions, DecoderOptions, ModelOptions, NasOptions
+from deeplab.cli.words import Entry, Flag, Group
+from deeplab.options import (
+    AsppOptions,
+    DatasetOptions,
+    DecoderOptions,
+    EngineOptions,
+    ModelOptions,
+    NasOptions,
+    PredictionOptions,
+    WindowOptions,
+)
 
 _PRESET = Flag(
     'preset',
@@ -54,3 +63,17 @@ CLASSES = Group(
         ),
     ),
 )
+PREDICTION = Group('Scales and flips', (of(PredictionOptions),))
+WINDOWS = Group('Large images', (of(WindowOptions),))
+# Read by `early.limit_threads`, before TensorFlow is imported.
+NUM_THREADS = Flag(
+    'num_threads',
+    'integer',
+    None,
+    'Number of threads that compute, to run several programs at the same time. Not set: one per core.',
+)
+
+
+def engine_group(*first: Entry) -> Group:
+    """Returns the flags of the engine, after the flags of the machine."""
+    return Group('Machines and engines', (*first, of(EngineOptions), NUM_THREADS))

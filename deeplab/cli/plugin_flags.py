@@ -67,8 +67,3 @@ def repeated(words: Sequence[str], folder: str) -> list[str]:
 def _seen_from_here(names: Sequence[str], folder: str) -> list[str]:
     """Returns plugins that were named in another folder, files with their paths; the names as they are without one."""
     return [str(user_modules.find(name, folder) or name) if folder else name for name in names]
-
-
-def without(words: Sequence[str]) -> list[str]:
-    """Returns the words of a recorded command line, whose flags have the form --NAME=VALUE, without --plugins."""
-    return [word for word in words if not word.startswith(f'--{PLUGINS.name}=')]

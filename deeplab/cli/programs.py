@@ -7,25 +7,11 @@ import dataclasses
 from deeplab import options
 from deeplab.cli import early, program
 from deeplab.cli.builder_programs import BUILDERS
-from deeplab.cli.data_flags import AUGMENTATION, DEFAULT_CROP, data_group
-from deeplab.cli.inference_flags import (
-    EVAL_RESULTS,
-    EXPORT_CONVERSION,
-    EXPORT_FILES,
-    EXPORT_PROOF,
-    EXPORT_SIZES,
-    METRIC_FLAGS,
-    PREDICT_FILES,
-    PREDICT_NETWORK,
-    PREDICT_SIZES,
-    PREDICTION,
-    VIS_RESULTS,
-    WINDOWS,
-    engine_group,
-)
+from deeplab.cli.data_flags import DEFAULT_CROP, RESIZE, data_group
 from deeplab.cli.links import flag_of, of
-from deeplab.cli.network_flags import CLASSES, HEAD, NETWORK
+from deeplab.cli.network_flags import CLASSES, HEAD, NETWORK, NUM_THREADS, PREDICTION, WINDOWS, engine_group
 from deeplab.cli.program import Program
+from deeplab.cli.recipes import RECIPE
 from deeplab.cli.repeat import with_repeated
 from deeplab.cli.report_flags import compare_options, report_groups, report_options
 from deeplab.cli.to_options import (
@@ -39,19 +25,10 @@ from deeplab.cli.to_options import (
     preview_options,
     spread_against,
     train_options,
+    verify_options,
     vis_options,
 )
-from deeplab.cli.training_flags import (
-    LOSS,
-    NUM_THREADS,
-    OPTIMIZATION,
-    TRAIN_LOGS,
-    TRAIN_MACHINES,
-    UNUSED_HERE,
-    VALIDATION,
-)
-from deeplab.cli.verify_options import verify_options
-from deeplab.cli.words import Flag, Group
+from deeplab.cli.words import Entry, Flag, Group
 from deeplab.overview import TRAIN_EXAMPLE
 
 # Names of flags that --help shows for many programs, see `Program.common`.
@@ -60,10 +37,39 @@ _PAGE_FLAGS = (
     'output images metrics_dir dataset_dir dataset eval_split eval_crop_size use_moving_average window engine preset'
 )
 
+# Fields of TrainOptions by the heading of their flags; all others are about optimization.
+_LOGS = ('train_logdir', 'initial_checkpoint', 'initialize_last_layer')
+_SAVED = (
+    'save_interval_secs',
+    'save_summaries_secs',
+    'save_summaries_images',
+    'log_steps',
+    'profile_logdir',
+    'repeats',
+)
+_MACHINES = ('precision', 'xla')
+# Fields with flags in other groups.
+_EVAL_RESULTS = ('checkpoint_dir', 'all_checkpoints', 'use_moving_average', 'eval_logdir')
+_OUTSIDE = ('master', 'batch_size')
+_PREDICT_SOURCES = ('checkpoint_dir', 'export_path')
+_PREDICT_SIZES = ('crop_size', 'batch_size')
+_REPAIR = ('fix', 'ignore_other_ids')
+_UNUSED = Group(
+    'Accepted so that the same flags can be passed to all programs', (flag_of(options.LossOptions, 'label_weights'),)
+)
+
 
 def _network_of_export() -> list[Flag]:
     """Returns the network flags; the default is 8 in the original's export, 16 in its other programs."""
     return [dataclasses.replace(flag, default=8) if flag.name == 'output_stride' else flag for flag in NETWORK.flags]
+
+
+def _wait(rounds: str, meaning: str) -> tuple[Entry, ...]:
+    """Returns the flags that say how a program waits for checkpoints; `rounds` names the limit of their number."""
+    return (
+        of(options.WaitOptions, without=['max_rounds']),
+        flag_of(options.WaitOptions, 'max_rounds', name=rounds, meaning=f'{meaning}; 0: wait for new ones forever.'),
+    )
 
 
 TRAIN = Program(
@@ -72,14 +78,26 @@ TRAIN = Program(
     example=TRAIN_EXAMPLE,
     groups=(
         data_group('train', 'train'),
-        AUGMENTATION,
+        Group('Augmentation of training images', (of(options.AugmentOptions),)),
         NETWORK,
         HEAD,
-        LOSS,
-        OPTIMIZATION,
-        VALIDATION,
-        TRAIN_LOGS,
-        TRAIN_MACHINES,
+        Group('Loss', (of(options.LossOptions), of(options.OptimizerOptions, 'weight_decay'))),
+        Group(
+            'Optimization',
+            (
+                RECIPE,
+                of(options.TrainOptions, without=[*_LOGS, *_SAVED, *_MACHINES]),
+                of(options.OptimizerOptions, without=['weight_decay']),
+                of(options.LearningRateOptions),
+                of(options.NasOptions, 'drop_path_keep_prob'),
+            ),
+        ),
+        Group('Validation during training', (of(options.ValidationOptions),)),
+        Group(
+            'Checkpoints and logs',
+            (of(options.TrainOptions, *_LOGS), of(options.RestoreOptions), of(options.TrainOptions, *_SAVED)),
+        ),
+        Group('Machines', (of(options.TrainOptions, *_MACHINES), NUM_THREADS, of(options.CloneOptions))),
     ),
     to_options=train_options,
     begin=early.prepare_training,
@@ -93,7 +111,6 @@ TRAIN = Program(
         + _NETWORK_FLAGS
     ),
 )
-_REPAIR = ('fix', 'ignore_other_ids')
 # In the order of the help.
 program.register(
     Program(
@@ -161,14 +178,20 @@ program.register(
         '--max_number_of_evaluations=1',
         groups=(
             data_group('eval', 'val', of(options.EvalOptions, 'batch_size')),
-            EVAL_RESULTS,
-            METRIC_FLAGS,
+            Group(
+                'Checkpoints and results',
+                (
+                    of(options.EvalOptions, *_EVAL_RESULTS),
+                    *_wait('max_number_of_evaluations', 'Number of checkpoints to evaluate'),
+                ),
+            ),
+            Group('Metrics', (of(options.EvalOptions, without=[*_EVAL_RESULTS, *_OUTSIDE]),)),
             PREDICTION,
             WINDOWS,
             NETWORK,
             HEAD,
             engine_group(of(options.EvalOptions, 'master')),
-            UNUSED_HERE,
+            _UNUSED,
         ),
         to_options=eval_options,
         begin=early.prepare_inference,
@@ -315,9 +338,33 @@ program.register(
         module='deeplab.programs.predict',
         example='photos --checkpoint_dir=logs/train --output_dir=predictions',
         groups=(
-            PREDICT_FILES,
-            PREDICT_NETWORK,
-            PREDICT_SIZES,
+            Group(
+                'Images and results',
+                (of(options.PredictOptions, without=_PREDICT_SOURCES), of(options.PredictorOptions, 'classes')),
+            ),
+            Group(
+                'Network: one of --checkpoint_dir, --export_path and --preset',
+                (
+                    of(options.PredictOptions, *_PREDICT_SOURCES),
+                    of(options.FetchOptions),
+                    of(options.PredictorOptions, without=['classes', *_PREDICT_SIZES]),
+                ),
+            ),
+            Group(
+                'Sizes',
+                (
+                    of(options.PredictorOptions, *_PREDICT_SIZES),
+                    flag_of(
+                        options.WindowOptions,
+                        'window',
+                        meaning='Height and width of the overlapping windows in which a larger image is predicted, '
+                        'such as 513,513. Not set: 513,513, or --eval_crop_size, for images of more than 4,194,304 '
+                        'pixels.',
+                    ),
+                    of(options.WindowOptions, without=['window']),
+                    *RESIZE,
+                ),
+            ),
             PREDICTION,
             engine_group(),
             NETWORK,
@@ -338,13 +385,19 @@ program.register(
         example='--dataset_dir=tfrecord --checkpoint_dir=logs/train --vis_logdir=logs/vis --max_number_of_iterations=1',
         groups=(
             data_group('vis', 'val', of(options.VisOptions, 'batch_size')),
-            VIS_RESULTS,
+            Group(
+                'Checkpoints and results',
+                (
+                    of(options.VisOptions, without=_OUTSIDE),
+                    *_wait('max_number_of_iterations', 'Number of checkpoints to visualize'),
+                ),
+            ),
             PREDICTION,
             WINDOWS,
             NETWORK,
             HEAD,
             engine_group(of(options.VisOptions, 'master')),
-            UNUSED_HERE,
+            _UNUSED,
         ),
         to_options=vis_options,
         begin=early.prepare_inference,
@@ -383,10 +436,32 @@ program.register(
         example='--checkpoint_path=logs/train/model.ckpt-30000 --export_path=frozen_inference_graph.pb '
         '--output_stride=16',
         groups=(
-            EXPORT_FILES,
-            EXPORT_SIZES,
-            EXPORT_CONVERSION,
-            EXPORT_PROOF,
+            Group('Checkpoint and export', (of(options.ExportOptions, without=['image_bits']),)),
+            Group(
+                'Classes, sizes and channels',
+                (
+                    Flag(
+                        'num_classes',
+                        'integer',
+                        21,  # of the original's flag; the options have no default
+                        'Number of classes of the checkpoint.',
+                        fields=('ModelOptions.outputs_to_num_classes',),
+                    ),
+                    flag_of(options.ModelOptions, 'input_channels', name='image_channels'),
+                    of(options.ExportOptions, 'image_bits'),
+                    flag_of(
+                        options.ModelOptions,
+                        'crop_size',
+                        kind='repeated integer',
+                        default=[513, 513],  # of the original's flag; a network of unknown size has None in the options
+                        meaning='Height and width, in pixels, of the largest image that the export accepts: 513,513, '
+                        'or one flag for each.',
+                    ),
+                    *RESIZE,
+                ),
+            ),
+            Group('Conversion to tflite, onnx and openvino; layout of saved_model', (of(options.ConversionOptions),)),
+            Group('Comparison with the checkpoint', (of(options.ProofOptions),)),
             Group(
                 'Scales and flips',
                 (
@@ -397,7 +472,7 @@ program.register(
             Group('Network', (_network_of_export,)),
             HEAD,
             Group('Machine', (NUM_THREADS,)),
-            UNUSED_HERE,
+            _UNUSED,
         ),
         to_options=export_options,
         begin=early.use_one_dnn,

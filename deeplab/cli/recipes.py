@@ -22,19 +22,17 @@ class Setting:
 
     Attributes:
       flag: its name.
-      value: its text, as on a command line.
+      value: its text, as on a command line, or a function that makes it from what the command line and its preset set;
+        the function returns None to omit the flag.
       reason: why the recipe sets it, the end of a line in the list of the recipe.
       only_with: other flags, set by the recipe or by none, without which this one is not sensible: if the command line
         gives one of them another value, or the recipe omits it, this one is left out.
-      derive: makes the text, in place of `value`, from what the command line and its preset set; None: the recipe omits
-        the flag.
     """
 
     flag: str
-    value: str
+    value: str | Callable[[Values], str | None]
     reason: str
     only_with: tuple[str, ...] = ()
-    derive: Callable[[Values], str | None] | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,7 +82,7 @@ SMALL_DATA = Recipe(
         Setting('base_learning_rate', '0.005', 'the learning rate of adamw', ('optimizer',)),
         Setting('weight_decay', '0.01', 'of adamw: part of the update, not of the loss', ('optimizer',)),
         Setting('learning_policy', 'cosine', 'falls to 0 at the end'),
-        Setting('slow_start_step', '', 'a fifteenth of the steps, at most 500', derive=_slow_start),
+        Setting('slow_start_step', _slow_start, 'a fifteenth of the steps, at most 500'),
         Setting('slow_start_burnin_type', 'linear', 'rises to the learning rate', ('slow_start_step',)),
         Setting('loss', 'softmax+2*lovasz', 'lovasz follows the IoU, so that small and rare classes count'),
         Setting('loss_stride', '2', 'a quarter of the pixels suffices, and takes less time', ('upsample_logits',)),
@@ -95,9 +93,8 @@ SMALL_DATA = Recipe(
         Setting('max_scale_factor', '1.5', 'as above', ('min_scale_factor',)),
         Setting(
             'decoder_output_stride',
-            '',
+            _decoder_stride,
             'half the output stride; not for a preset or an initial checkpoint',
-            derive=_decoder_stride,
         ),
         Setting(
             'decoder_filters',
@@ -106,12 +103,7 @@ SMALL_DATA = Recipe(
             ('decoder_output_stride', 'decoder_output_is_logits'),
         ),
         Setting('aspp_convs_filters', '96', 'saves the time that the decoder takes', ('decoder_output_stride',)),
-        Setting(
-            'batch_norm_decay',
-            '',
-            '1 - 15 / steps: the end has forgotten the initial statistics',
-            derive=_batch_norm_decay,
-        ),
+        Setting('batch_norm_decay', _batch_norm_decay, '1 - 15 / steps: the end has forgotten the initial statistics'),
         Setting(
             'moving_average_decay', '0.99', 'averages the weights of the last steps, which other programs then use'
         ),
@@ -145,7 +137,7 @@ def apply(name: str, values: Values) -> None:
         hint = did_you_mean(name, RECIPES)
         raise UsageError(f"--recipe='{name}': there is no such recipe. {hint}Allowed: {', '.join(RECIPES)}, or {LIST}.")
     settings = RECIPES[name].settings
-    texts = {each.flag: each.derive(values) if each.derive else each.value for each in settings}
+    texts = {each.flag: each.value if isinstance(each.value, str) else each.value(values) for each in settings}
     others = {flag for each in settings for flag in each.only_with}
     changed = {flag for flag in {*texts, *others} if _is_changed(flag, values, texts)}
     for setting in settings:
@@ -181,11 +173,11 @@ def explanation() -> str:
     lines = ['Recipes: --recipe=NAME sets these flags of train; flags given on the command line override them.']
     for recipe in RECIPES.values():
         lines += ['', f'{recipe.name}: {recipe.purpose}']
-        shown = [(f'--{setting.flag}={setting.value or "..."}', setting.reason) for setting in recipe.settings]
-        width = max(len(text) for text, _ in shown)
-        for text, reason in shown:
+        texts = [f'--{each.flag}={each.value if isinstance(each.value, str) else "..."}' for each in recipe.settings]
+        width = max(map(len, texts))
+        for text, setting in zip(texts, recipe.settings, strict=True):
             lines += textwrap.wrap(
-                f'{text:{width}}  {reason}',
+                f'{text:{width}}  {setting.reason}',
                 _WIDTH,
                 initial_indent='  ',
                 subsequent_indent=' ' * (width + 4),

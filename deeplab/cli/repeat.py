@@ -38,9 +38,10 @@ def with_repeated(words: Sequence[str]) -> list[str]:
         plugins = plugin_flags.repeated(run['command'], folder if folder != os.getcwd() else '')
         plugin_flags.load(plugins)
         flags = find_program('train').flags
+    recorded = [word for word in run['command'] if not word.startswith('--plugins=')]
     repeated = [
         f'--{name}={seen_from_here(name, value, folder)}' if name in flags else name
-        for name, value in normalized(plugin_flags.without(run['command']), flags)
+        for name, value in normalized(recorded, flags)
         if name not in given
     ]
     empty = {f'{dashes}{name}=' for name in unset for dashes in ('-', '--')}

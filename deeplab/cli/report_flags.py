@@ -8,9 +8,8 @@ from collections.abc import Mapping
 
 from deeplab import options
 from deeplab.cli.data_flags import RESIZE_FLAGS, data_group
-from deeplab.cli.inference_flags import PREDICTION, WINDOWS, engine_group
 from deeplab.cli.links import filled, flag_of, of
-from deeplab.cli.network_flags import HEAD, NETWORK
+from deeplab.cli.network_flags import HEAD, NETWORK, PREDICTION, WINDOWS, engine_group
 from deeplab.cli.parse import parse_flags
 from deeplab.cli.program import find_program
 from deeplab.cli.repeat import seen_from_here

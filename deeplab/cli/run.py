@@ -9,9 +9,11 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from absl import logging
+
 import deeplab
 from deeplab import names, overview, start, wording
-from deeplab.cli import early, escapes, first_import, late_run, recipes
+from deeplab.cli import early, escapes, first_import, recipes
 from deeplab.cli.help import program_help
 from deeplab.cli.logs import log_notes, start_logging, without_import_chatter
 from deeplab.cli.parse import load_plugins, options_of, parse_flags
@@ -19,7 +21,8 @@ from deeplab.cli.program import Program, find_program, names_in_messages
 from deeplab.cli.values import Values
 from deeplab.cli.words import UsageError
 from deeplab.errors import OutputError, UserError
-from deeplab.files import storage
+from deeplab.files import run_manifests, storage
+from deeplab.options import EvalOptions, VisOptions
 from deeplab.system import interrupts
 
 USAGE_STATUS = 2
@@ -89,12 +92,12 @@ def _run(program: Program, values: Values, program_options: Any) -> int:
         start_logging(program.name, values)
         log_notes(values.notes, values.warnings)
         program.begin(program_options)
-        late_run.announce(program_options)
+        announce_wait(program_options)
         run = _imported(program)
         _require_known_schemes(values)
         start.begin_to_run()
         with interrupts.raised():
-            program_options = late_run.awaited(program, values, program_options)
+            program_options = with_awaited_run(program, values, program_options)
             result = run(program_options, run_program) if program.runs_others else run(program_options)
     except UserError as error:
         if isinstance(error, OutputError) and error.report:
@@ -107,6 +110,58 @@ def _run(program: Program, values: Values, program_options: Any) -> int:
         _write(report)
     # A program that was stopped by a signal returns its report and the status of the signal.
     return getattr(result, 'status', 0)
+
+
+def announce_wait(program_options: Any) -> None:
+    """Warns if eval or vis is to wait for a folder, before TensorFlow is imported and the records are opened."""
+    if not isinstance(program_options, (EvalOptions, VisOptions)):
+        return
+    folder = program_options.checkpoint_dir
+    is_missing = not (storage.is_remote(folder) or os.path.exists(folder) or os.path.exists(f'{folder}.index'))
+    if is_missing and not run_manifests.is_own_name(folder):
+        logging.warning(
+            "'%s' does not exist yet. The first checkpoint of a training there is awaited; Ctrl-C ends this.", folder
+        )
+
+
+def with_awaited_run(program: Program, values: Values, program_options: Any) -> Any:
+    """Waits for the first checkpoint if there is no run.json yet, and then takes network flags from run.json.
+
+    Without it, eval and vis would run the network of the defaults if they were started before the training, and that
+    of the training if they were started after it.
+
+    Args:
+      program: the program.
+      values: the values of its flags, as they are without that run.json.
+      program_options: its options, as they are without that run.json.
+
+    Returns:
+      The options with those flags.
+
+    Raises:
+      UserError: there are no records, or no checkpoint appears in time.
+    """
+    if not isinstance(program_options, (EvalOptions, VisOptions)):
+        return program_options
+    folder = program_options.checkpoint_dir
+    if os.path.isfile(folder) or os.path.isfile(f'{folder}.index') or run_manifests.beside(folder):
+        return program_options
+    from deeplab.datasets.segmentation_dataset import DataSource
+    from deeplab.evaluation import waiting
+    from deeplab.inference import network_source
+
+    if network_source.at(folder).exists():
+        return program_options
+    DataSource(program_options.dataset).split()  # a mistake is not to wait
+    next(waiting.rounds(folder, program_options.wait))
+    if run_manifests.beside(folder) is None:
+        return program_options
+    anew = parse_flags(program, values.words)
+    log_notes(
+        [note for note in anew.notes if note not in values.notes],
+        [warning for warning in anew.warnings if warning not in values.warnings],
+    )
+    return program.to_options(anew)
 
 
 def _imported(program: Program) -> Callable[..., Any]:

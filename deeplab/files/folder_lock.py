@@ -69,14 +69,13 @@ def held(folder: str, program: str, field: str, is_beside: bool = False) -> Iter
     """
     path = (path_beside if is_beside else path_of)(folder, program)
     made = _make(os.path.dirname(path))
-    try:
-        descriptor = _take(path)
-    except _InUseError as error:
+    descriptor = _take(path)
+    if isinstance(descriptor, Owner):
         _remove_empty(made)
         raise OptionError(
-            f'{option(field, folder)}: another {program} is running in this folder: {error.owner}. Wait until it ends, '
+            f'{option(field, folder)}: another {program} is running in this folder: {descriptor}. Wait until it ends, '
             'stop it, or set another folder'
-        ) from None
+        )
     try:
         yield
     finally:
@@ -100,14 +99,6 @@ def owner(folder: str, program: str) -> Owner | None:
         os.close(descriptor)
 
 
-class _InUseError(Exception):
-    """The lock is held by the process `owner`."""
-
-    def __init__(self, holder: Owner) -> None:
-        super().__init__()
-        self.owner = holder
-
-
 def _make(folder: str) -> list[str]:
     """Creates a folder and its parents; returns the missing folders, the innermost first."""
     made = []
@@ -126,8 +117,8 @@ def _remove_empty(folders: list[str]) -> None:
             os.rmdir(folder)
 
 
-def _take(path: str) -> int | None:
-    """Locks the file; returns its descriptor, or None if it cannot be created. Raises `_InUseError`."""
+def _take(path: str) -> int | Owner | None:
+    """Locks the file; returns its descriptor, None if it cannot be created, or the process that holds the lock."""
     for attempt in range(_ATTEMPTS):
         try:
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
@@ -142,7 +133,7 @@ def _take(path: str) -> int | None:
             return descriptor
         os.close(descriptor)
         if not is_locked and attempt == _ATTEMPTS - 1:
-            raise _InUseError(holder or Owner())
+            return holder or Owner()
         time.sleep(_PAUSE_SECS)
     return None
 

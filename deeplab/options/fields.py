@@ -42,8 +42,7 @@ class Declaration:
       name: name of the field.
       default: its default; `dataclasses.MISSING` for a required field.
       meaning: text for help and docs, one or two sentences, or a function that returns it.
-      type: type of its values, without None.
-      is_optional: whether None, "not set", is allowed.
+      type: type of its values, without None, "not set".
       flag: name of the flag; None for a field that no flag sets directly.
       kind: kind of the flag (see `cli.words.Flag`).
       flag_default: default of the flag, which differs from the field's where the original's flag has a number or text
@@ -60,7 +59,6 @@ class Declaration:
     default: Any
     meaning: str | Callable[[], str]
     type: Any
-    is_optional: bool
     flag: str | None
     kind: str
     flag_default: Any
@@ -150,7 +148,6 @@ def _declaration(field: dataclasses.Field[Any], annotation: Any) -> Declaration:
         'name': field.name,
         'default': field.default,
         'type': plain,
-        'is_optional': plain is not annotation,
         'flag': None if facts.get('with_flag_of') else facts['flag'] if facts['flag'] != '' else field.name,
         'kind': kind,
     }

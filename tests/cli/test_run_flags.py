@@ -1,6 +1,6 @@
 """Network flags that eval, vis and export take from the run.json beside a checkpoint.
 
-Covers cli/parse.py and cli/late_run.py.
+Covers cli/parse.py, and of cli/run.py what waits for a training.
 """
 
 import json
@@ -8,7 +8,7 @@ import json
 import pytest
 
 from deeplab import cli
-from deeplab.cli import late_run, to_options
+from deeplab.cli import run, to_options
 from deeplab.cli.parse import given_fields
 from deeplab.datasets import segmentation_dataset
 from deeplab.errors import DataError
@@ -223,7 +223,7 @@ def test_a_program_that_is_started_before_the_training_takes_its_flags(program, 
     made = cli.find_program(program).to_options(values)
     assert made.model.depth_multiplier == 1.0
     with pytest.raises(DataError):  # records that do not exist are no reason to wait
-        late_run.awaited(cli.find_program(program), values, made)
+        run.with_awaited_run(cli.find_program(program), values, made)
     monkeypatch.setattr(segmentation_dataset.DataSource, 'split', lambda source: None)
 
     def begin(directory, wait):
@@ -234,20 +234,20 @@ def test_a_program_that_is_started_before_the_training_takes_its_flags(program, 
 
     monkeypatch.setattr(waiting, 'rounds', begin)
     with caplog.at_level('INFO'):
-        found = late_run.awaited(cli.find_program(program), values, made)
+        found = run.with_awaited_run(cli.find_program(program), values, made)
     assert (found.model.depth_multiplier, found.model.output_stride) == (0.5, 8)
     assert f'{folder}/run.json' in caplog.text and '--depth_multiplier=0.5' in caplog.text
     monkeypatch.setattr(waiting, 'rounds', None)
-    assert late_run.awaited(cli.find_program(program), values, found) is found  # it was there at the start
+    assert run.with_awaited_run(cli.find_program(program), values, found) is found  # it was there at the start
 
 
 @pytest.mark.parametrize('program', ['eval', 'vis'])
 def test_a_folder_that_does_not_exist_is_named_at_once(program, tmp_path, caplog):
     made = cli.find_program(program).to_options(parsed(program, tmp_path / 'nowhere'))
-    late_run.announce(made)
+    run.announce_wait(made)
     assert f"'{tmp_path}/nowhere' does not exist yet. The first checkpoint" in caplog.text
     caplog.clear()
     for place in ('', 'nowhere/model.ckpt-5'):  # which are said when they are looked for
-        late_run.announce(cli.find_program(program).to_options(parsed(program, tmp_path / place)))
-    late_run.announce(cli.options_of('train', ['--train_logdir=nowhere', '--dataset_dir=records']))
+        run.announce_wait(cli.find_program(program).to_options(parsed(program, tmp_path / place)))
+    run.announce_wait(cli.options_of('train', ['--train_logdir=nowhere', '--dataset_dir=records']))
     assert not caplog.text

@@ -1,6 +1,6 @@
 """`deeplab verify`: figures that are reproduced, and what is found if they are not.
 
-Covers evaluation/verification.py and cli/verify_options.py.
+Covers evaluation/verification.py, and of cli/to_options.py the options of verify.
 """
 
 import dataclasses
