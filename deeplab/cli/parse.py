@@ -80,7 +80,7 @@ def _apply_run(values: Values) -> None:
     given, plugins = run.get('given'), run.get('plugins')
     if plugins is None:
         plugins = plugin_flags.named_in(run['command'])
-    missing = plugin_flags.missing(plugins, _folder_of(run), values.words)
+    missing = plugin_flags.missing(plugins, run_manifests.folder_of(run), values.words)
     if missing:  # they are not imported: the file may come from anywhere
         values.notes.append(
             f'The training in {file} used --plugins={",".join(missing)}. If you trust these files, pass the flag here '
@@ -122,7 +122,7 @@ def _network_of_run(given: Mapping[str, Any], run: run_manifests.Run, values: Va
     network = {}
     for flag in (flag for group in (NETWORK, HEAD) for flag in group.flags):
         if flag.name not in _NOT_OF_NETWORK and flag.name in values and not given.keys().isdisjoint(flag.fields):
-            text = seen_from_here(flag.name, as_text(given[flag.fields[0]]), _folder_of(run))
+            text = seen_from_here(flag.name, as_text(given[flag.fields[0]]), run_manifests.folder_of(run))
             check_value(flag, text)
             network[flag.name] = flag.parsed(text)
     return network
@@ -139,11 +139,6 @@ def _facts_of_data(file: str, run: run_manifests.Run, values: Values) -> dict[st
         with contextlib.suppress(UserError):  # which is reported where the data set is needed
             facts['image_bits'] = descriptor.load(dataset).image_bits
     return {name: value for name, value in facts.items() if name in values and isinstance(value, int)}
-
-
-def _folder_of(run: run_manifests.Run) -> str:
-    """Returns the folder in which a run was started; empty if it is not known."""
-    return str(run.get('folder') or '')
 
 
 def _warn_of_resizing(file: str, given: Mapping[str, Any], values: Values) -> None:

@@ -10,6 +10,7 @@ from deeplab.cli.program import find_program
 from deeplab.cli.words import UsageError, normalized
 from deeplab.core import scopes
 from deeplab.datasets import descriptor
+from deeplab.files import run_manifests
 from deeplab.training import run_manifest
 
 # Flags whose value is a path that training reads, a name or such a path (which has one of the suffixes), or a path
@@ -32,7 +33,7 @@ def with_repeated(words: Sequence[str]) -> list[str]:
     run = run_manifest.load(os.path.expanduser(given['from']))
     if not run['command']:
         raise UsageError(f'--from={given["from"]} cannot be repeated: that run was started from Python, without flags.')
-    folder = run.get('folder') or ''
+    folder = run_manifests.folder_of(run)
     plugins = []
     if 'plugins' not in given:  # the user repeats a run of their own
         plugins = plugin_flags.repeated(run['command'], folder if folder != os.getcwd() else '')

@@ -95,9 +95,10 @@ def _options(values: Values, program: str) -> options.ReportOptions:
 
 def _from_manifest(run: run_manifests.Run) -> dict[str, str]:
     """Returns the flags of eval for the records that a training validated on; empty texts for what it does not name."""
-    folder = str(run.get('folder') or '')
     values = {name: run_manifests.option_of(run, *place) for name, place in _IN_MANIFEST.items()}
-    return {name: seen_from_here(name, str(value or ''), folder) for name, value in values.items()}
+    return {
+        name: seen_from_here(name, str(value or ''), run_manifests.folder_of(run)) for name, value in values.items()
+    }
 
 
 def _crop_of_validations(run: run_manifests.Run) -> str:

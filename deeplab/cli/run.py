@@ -105,9 +105,7 @@ def _run(program: Program, values: Values, program_options: Any) -> int:
         return _fail(f'deeplab {program.name}', error, ERROR_STATUS)
     except KeyboardInterrupt as error:
         return _fail(f'deeplab {program.name}', str(error) or 'interrupted', interrupts.status_of(error))
-    report = _report(result)
-    if report:
-        _write(report)
+    _write_report(result)
     # A program that was stopped by a signal returns its report and the status of the signal.
     return getattr(result, 'status', 0)
 
@@ -207,16 +205,16 @@ def run_program(name: str, words: Sequence[str]) -> Any:
     run = _imported(program)
     with wording.flag_names(names_in_messages(program)):
         result = run(program_options)
-    report = _report(result)
-    if report:
-        _write(report)
+    _write_report(result)
     return result
 
 
-def _report(result: Any) -> str:
-    """Returns the report of a result, or a list of what a builder wrote."""
+def _write_report(result: Any) -> None:
+    """Prints the report of a result, or a list of what a builder wrote."""
     if not isinstance(result, Mapping):
-        return getattr(result, 'report', '') or ''
+        if report := getattr(result, 'report', ''):
+            _write(report)
+        return
     lines = [f'Written to {result["output_dir"]}:']
     for split, facts in result.get('splits', {}).items():
         masks = '' if facts['labeled'] else ', without masks'
@@ -227,7 +225,7 @@ def _report(result: Any) -> str:
         lines.append(f'  {names.counted(result["masks"], "mask")}')
     if 'description' in result:
         lines.append(f'  {result["description"]}: {result["num_classes"]} classes')
-    return '\n'.join(lines)
+    _write('\n'.join(lines))
 
 
 def _write(text: str) -> None:

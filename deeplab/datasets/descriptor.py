@@ -359,7 +359,7 @@ def trusted_name_in_run(file: str, run: Mapping[str, Any]) -> str | None:
     if dataset in DATASETS.names():
         return dataset
     if dataset.endswith(FILE_SUFFIXES):
-        folders = (os.path.dirname(file), str(run.get('folder') or ''), '')
+        folders = (os.path.dirname(file), run_manifests.folder_of(run), '')
         candidates = [os.path.join(folder, dataset) for folder in folders]
         return next((path for path in candidates if os.path.isfile(path)), None)
     return None

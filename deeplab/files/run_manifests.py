@@ -68,6 +68,11 @@ def option_of(run: Mapping[str, Any], *names: str) -> Any:
     return value
 
 
+def folder_of(run: Mapping[str, Any]) -> str:
+    """Returns the folder in which a run was started; empty if it is not known."""
+    return str(run.get('folder') or '')
+
+
 def is_own_name(path: str) -> bool:
     """Returns whether a path ends in the name of a checkpoint that training writes."""
     return _OWN_NAME.fullmatch(os.path.basename(path)) is not None

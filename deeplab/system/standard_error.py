@@ -13,7 +13,7 @@ LEVEL = 'TF_CPP_MIN_LOG_LEVEL'  # the environment variable that TensorFlow reads
 _ALL = '0'  # its value if users ask for all messages
 _NVIDIA_DRIVER = '/proc/driver/nvidia'
 _IMPORT_CHATTER = re.compile(rb'I\d{4} |WARNING: All log messages before absl::InitializeLog')
-_lock = threading.RLock()
+_lock = threading.RLock()  # of two threads, the second would restore the file of the first
 
 
 @contextlib.contextmanager
@@ -27,17 +27,8 @@ def without_lines(pattern: re.Pattern[bytes]) -> Iterator[None]:
     if os.environ.get(LEVEL) == _ALL or not _lock.acquire(blocking=False):
         yield
         return
-    try:
-        with _held_back(pattern):
-            yield
-    finally:
-        _lock.release()
-
-
-@contextlib.contextmanager
-def _held_back(pattern: re.Pattern[bytes]) -> Iterator[None]:
-    """As `without_lines`, for one thread at a time: of two, the second would restore the file of the first."""
     with contextlib.ExitStack() as stack:
+        stack.callback(_lock.release)
         try:
             held = stack.enter_context(tempfile.TemporaryFile())
             stderr = os.dup(2)

@@ -4,22 +4,15 @@ from __future__ import annotations
 
 import pathlib
 from collections.abc import Iterator
-from typing import NamedTuple
 
 PROC, CGROUPS = pathlib.Path('/proc'), pathlib.Path('/sys/fs/cgroup')
 
 
-class Group(NamedTuple):
-    """A control group: the folder of its files, and the version of their format, 1 or 2."""
-
-    folder: pathlib.Path
-    version: int
-
-
-def groups(controller: str) -> Iterator[Group]:
+def groups(controller: str) -> Iterator[tuple[pathlib.Path, int]]:
     """Yields the control groups that limit this process, from the innermost to the root, for 'memory' or 'cpu'.
 
-    A container sees its own group as the root; a path that it cannot see is treated as the root.
+    Of each, it yields the folder of its files, and the version of their format, 1 or 2. A container sees its own group
+    as the root; a path that it cannot see is treated as the root.
     """
     for line in lines(PROC / 'self' / 'cgroup'):
         _, controllers, path = line.split(':', 2)
@@ -28,7 +21,7 @@ def groups(controller: str) -> Iterator[Group]:
         root, version = (CGROUPS / controller, 1) if controllers else (CGROUPS, 2)
         folder = root / path.lstrip('/')
         for group in (folder, *folder.parents):
-            yield Group(group, version)
+            yield group, version
             if group == root:
                 break
 
