@@ -160,11 +160,11 @@ def profile_network(flags: list[str], batch: int, untraced: int, traced: int, fo
     """Runs the network of eval and vis on noise."""
     options = options_of('eval', [*_needed(flags, 'checkpoint_dir', 'eval_logdir', 'dataset_dir'), *flags])
     path = _checkpoint(options.checkpoint_dir, options, folder)
-    predict = network.in_graph(network.InferenceNetwork(options.model, options.prediction, batch).frozen(path))
+    frozen = network.InferenceNetwork(options.model, options.prediction, batch).frozen(path)
     with tf.Graph().as_default(), sessions.open_session() as session:
         shape = [batch, *options.model.crop_size, options.model.input_channels]
         images = tf.compat.v1.placeholder(tf.float32, shape)
-        labels = predict(images).labels
+        labels = network.in_graph(frozen, images).labels
         tracer = Tracer(session.run, untraced, traced)
         pixels = np.random.default_rng(0).uniform(0, 255, shape).astype(np.float32)
         while not tracer.is_done:

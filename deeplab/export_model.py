@@ -68,9 +68,9 @@ def run(options: ExportOptions) -> PlainExport:
         for destination in targets:
             exports.append(work.proven_export(destination))
             with output_files.writing_to(folder, 'ExportOptions.export_path'):
-                path = results.write(folder, exports[-1][1])
-    proofs = tuple(proof for _, proof in exports)
-    lines = [result.report for result, _ in exports] if len(exports) == 1 else []
-    lines += [f'{proof.format}:{proof.variant}: {proof.path}' for proof in proofs] if len(exports) > 1 else ['']
+                path = results.write(folder, exports[-1].proofs[0])
+    proofs = tuple(proof for export in exports for proof in export.proofs)
+    lines = [exports[0].report, ''] if len(exports) == 1 else []
+    lines += [f'{proof.format}:{proof.variant}: {proof.path}' for proof in proofs] if len(exports) > 1 else []
     lines += ['', *results.table(proofs), f'All figures: {path}']
-    return dataclasses.replace(exports[0][0], report='\n'.join(lines), proofs=proofs)
+    return dataclasses.replace(exports[0], report='\n'.join(lines), proofs=proofs)

@@ -302,7 +302,7 @@ def _fetches(
         with tf.device('/device:CPU:0'):
             fetches[common.IMAGE] = input_preprocess.images_of(samples, mean_pixel)
         return fetches
-    outputs = in_graph(network.frozen)(input_preprocess.images_of(samples, mean_pixel))
+    outputs = in_graph(network.frozen, input_preprocess.images_of(samples, mean_pixel))
     fetches[PREDICTION] = outputs.labels
     if outputs.probabilities is not None:
         fetches[CONFIDENCE] = outputs.probabilities[..., 0]

@@ -6,7 +6,7 @@ Programs that run exported graphs rely on its names of tensors.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -90,9 +90,9 @@ def _network(options: ExportOptions) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     tf.cast(labels, tf.float32, name=RAW_PREDICTIONS)
     raw = tf.identity(probabilities, name=RAW_PROBABILITIES)
     own_size = shapes.spatial_size(image) if options.resize.is_set else None
-    predictions = _at_own_size(labels[..., tf.newaxis], size, own_size, 'nearest')  # [1, h, w, 1]
+    predictions = _at_own_size(labels[..., tf.newaxis], size, own_size, shapes.resize_nearest)  # [1, h, w, 1]
     predictions = tf.squeeze(predictions, axis=3, name=PREDICTIONS)  # [1, h, w]
-    probabilities = tf.identity(_at_own_size(raw, size, own_size, 'bilinear'), name=PROBABILITIES)
+    probabilities = tf.identity(_at_own_size(raw, size, own_size, shapes.resize_bilinear), name=PROBABILITIES)
     return image, predictions, probabilities
 
 
@@ -179,11 +179,8 @@ def _at_own_size(
     values: tf.Tensor,
     size: tuple[tf.Tensor, tf.Tensor],
     own_size: tuple[tf.Tensor, tf.Tensor] | None,
-    method: str,
+    resize: Callable[..., tf.Tensor],
 ) -> tf.Tensor:
     """Crops the padding from [1, *crop_size, c], then resizes to `own_size`, if any."""
     values = values[:, : size[0], : size[1]]  # [1, h', w', c]
-    if own_size is None:
-        return values
-    resize = shapes.resize_nearest if method == 'nearest' else shapes.resize_bilinear
-    return resize(values, own_size)  # [1, h, w, c]
+    return values if own_size is None else resize(values, own_size)  # [1, h, w, c]

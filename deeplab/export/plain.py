@@ -68,7 +68,7 @@ def write(
     checkpoint: str,
     destination: Destination,
     facts: Mapping[str, Any],
-    prove: Callable[[str, proof.Comparison], None] = lambda path, comparison: None,
+    prove: Callable[[str, proof.Comparison], results.Proof] | None = None,
 ) -> PlainExport:
     """Writes a format that holds the network as TensorFlow's graph, from the pixels of an image of any size.
 
@@ -77,8 +77,8 @@ def write(
       checkpoint: path of the checkpoint.
       destination: format and path.
       facts: metadata; empty for none.
-      prove: called with the temporary path of the export, and its comparison, before it is put in place; what it raises
-        refuses the export.
+      prove: called with the temporary path of the export, and its comparison, before it is put in place; returns the
+        figures of the export, and what it raises refuses the export.
 
     Raises:
       UserError: see `export_model.run`.
@@ -108,12 +108,12 @@ def write(
             record.write(network, temporary, **options.settings_of(record))
         del network  # large
         agreement, difference = compare(record.run(temporary, image), expected, record)
-        prove(temporary, proof.Comparison(1, agreement, difference))
+        proofs = (prove(temporary, proof.Comparison(1, agreement, difference)),) if prove is not None else ()
         if options.save_inference_graph:
             with output_files.writing_to(folder, 'ExportOptions.export_path'):
                 sessions.write_graph(export_graph.with_variables(options), os.path.join(folder, INFERENCE_GRAPH))
     step, size = checkpoints.step_of(checkpoint), writing.size_of(path)
-    result = PlainExport(path, checkpoint, step, export.parameters, size, agreement, difference, '')
+    result = PlainExport(path, checkpoint, step, export.parameters, size, agreement, difference, '', proofs)
     return dataclasses.replace(result, report=report(result, options, record, image.shape))
 
 

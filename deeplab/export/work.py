@@ -8,7 +8,7 @@ import functools
 import math
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -121,8 +121,8 @@ class CheckpointExports:
         height, width = export_graph.crop_size_of(options)
         return [np.ascontiguousarray(image[:height, :width]) for image in images]
 
-    def proven_export(self, destination: Destination) -> tuple[plain.PlainExport, results.Proof]:
-        """Writes an export with metadata; compares, measures and evaluates it before it is put in place.
+    def proven_export(self, destination: Destination) -> plain.PlainExport:
+        """Writes an export with metadata and one proof; it is put in place after the proof.
 
         Raises:
           OptionError: it loses more mean IoU than is allowed.
@@ -131,30 +131,18 @@ class CheckpointExports:
             self._dataset, self._options.model.num_classes, self._options.proof.dataset is not None
         )
         facts = _metadata(self._options, destination.target, self._checkpoint, self._step, classes)
-        proofs: list[results.Proof] = []
-
-        def prove(path: str, comparison: proof.Comparison | None = None) -> None:
-            proofs.append(self._proof(destination, path, comparison))
-
         if not destination.record.is_portable:
-            return plain.write(self._options, self._checkpoint, destination, facts, prove), proofs[0]
-        self._write(destination, facts, prove)
-        (proven,) = proofs
-        comparison = proven.comparison
-        exported = plain.PlainExport(
-            proven.path,
-            self._checkpoint,
-            self._step,
-            self._parameters,
-            proven.figures.bytes,
-            comparison.agreement,
-            comparison.difference,
-            _report(proven, self._options),
-        )
-        return exported, proven
+            prove = functools.partial(self._proof, destination)
+            return plain.write(self._options, self._checkpoint, destination, facts, prove)
+        proven = self._written(destination, facts)
+        comparison, size = proven.comparison, proven.figures.bytes
+        return plain.PlainExport(
+            proven.path, self._checkpoint, self._step, self._parameters, size, comparison.agreement,
+            comparison.difference, _report(proven, self._options), (proven,),
+        )  # fmt: skip
 
-    def _write(self, destination: Destination, facts: Mapping[str, Any], prove: Callable[[str], None]) -> None:
-        """Writes an export to a format of another runtime; `prove` is called before it is put in place."""
+    def _written(self, destination: Destination, facts: Mapping[str, Any]) -> results.Proof:
+        """Writes an export to a format of another runtime; it is put in place after its proof."""
         options, record = self._options, destination.record
         assert record.convert is not None
         network = self._described(destination.target.variant, facts)
@@ -164,7 +152,8 @@ class CheckpointExports:
         with destinations.beside(destination.path, record) as temporary:
             with output_files.writing_to(folder, 'ExportOptions.export_path'), explained:
                 record.convert(network, temporary, **options.settings_of(record))
-            prove(temporary)
+            proven = self._proof(destination, temporary)
+        return proven
 
     def _described(self, variant: str, facts: Mapping[str, Any]) -> PortableNetwork:
         """Returns what a format is converted from."""
@@ -178,7 +167,7 @@ class CheckpointExports:
             self._conversions,
         )
 
-    def _proof(self, destination: Destination, path: str, comparison: proof.Comparison | None) -> results.Proof:
+    def _proof(self, destination: Destination, path: str, comparison: proof.Comparison | None = None) -> results.Proof:
         """Compares, measures and evaluates an export.
 
         Args:

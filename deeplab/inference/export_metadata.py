@@ -57,6 +57,12 @@ def dumped(metadata: Mapping[str, Any]) -> str:
     return json.dumps(metadata)
 
 
+def is_in(path: str) -> bool:
+    """Returns whether a file contains metadata, in a format that stores it as plain text."""
+    with open(path, 'rb') as file:
+        return b'metadata_version' in file.read()
+
+
 def loaded(text: str | bytes) -> dict[str, Any]:
     """Returns the metadata in a text; empty if it is none."""
     try:

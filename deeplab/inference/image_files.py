@@ -183,7 +183,9 @@ class Reader:
         if content is not None:
             with contextlib.suppress(DataError):  # of a file that Pillow alone can decode
                 pixels = self.of_content(content)
-                _close_file_of(image)
+                if getattr(image, 'filename', ''):  # which Pillow has opened: loading closes it, the image stays usable
+                    with contextlib.suppress(Exception):
+                        image.load()
                 return pixels
         with _explained():
             return self._decoded_by_pillow(image)
@@ -292,18 +294,10 @@ def _unchanged_file(image: Image.Image) -> bytes | None:
         else:
             return None
         with _opened(io.BytesIO(content)) as fresh:
-            look = _pixels_and_palette if is_decoded else _plan
-            is_same = all(aspect(image) == aspect(fresh) for aspect in (_frame, orientation.of_picture, look))
-            return content if is_same else None
+            pairs = zip(_aspects(image, is_decoded), _aspects(fresh, is_decoded), strict=True)
+            return content if all(aspect == stored for aspect, stored in pairs) else None
     except Exception:  # the file is closed, missing or damaged, which reading the image explains
         return None
-
-
-def _close_file_of(image: Image.Image) -> None:
-    """Closes the file that Pillow has opened for an image, if any; the image remains usable."""
-    if getattr(image, 'filename', ''):
-        with contextlib.suppress(Exception):
-            image.load()
 
 
 def _content_around(file: IO[bytes]) -> bytes:
@@ -315,17 +309,14 @@ def _content_around(file: IO[bytes]) -> bytes:
         file.seek(position)
 
 
-def _frame(image: Image.Image) -> tuple[object, ...]:
-    return image.size, image.mode, image.tell()
+def _aspects(image: ImageFile.ImageFile, is_decoded: bool) -> Iterator[object]:
+    """Yields what an image and its file have in common unless the image was changed; the pixels, which take long, last.
 
-
-def _pixels_and_palette(image: Image.Image) -> tuple[object, ...]:
-    return image.getpalette(), image.tobytes()
-
-
-def _plan(image: Image.Image) -> tuple[object, ...]:
-    """Returns how Pillow is going to decode an image, such as smaller or in gray."""
-    return (image.tile, image.decoderconfig) if isinstance(image, ImageFile.ImageFile) else ()
+    Of an image that is not decoded yet, it is how Pillow is going to decode it, such as smaller or in gray.
+    """
+    yield image.size, image.mode, image.tell()
+    yield orientation.of_picture(image)
+    yield (image.getpalette(), image.tobytes()) if is_decoded else (image.tile, image.decoderconfig)
 
 
 def _without_waiting(path: str, flags: int) -> int:
@@ -333,7 +324,7 @@ def _without_waiting(path: str, flags: int) -> int:
     return os.open(path, flags | getattr(os, 'O_NONBLOCK', 0))
 
 
-def _opened(file: IO[bytes]) -> Image.Image:
+def _opened(file: IO[bytes]) -> ImageFile.ImageFile:
     """Opens a file of any format that Pillow decodes itself; reads only its header."""
     Image.init()
     formats = [name for name in Image.ID if name not in _REFUSED]

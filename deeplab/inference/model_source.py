@@ -106,24 +106,16 @@ def of_preset(name: str) -> NetworkDescription:
     """
     preset = catalog.get(name)
     flags = catalog.settings(preset, 'predict', {})
-    changes = {}
-    for flag, (kind, declaration) in _preset_declarations().items():
-        if flag in flags:
-            changes[f'{kind}.{declaration.name}'] = _value(declaration, flags[flag])
+    changes = {
+        f'{kind.__name__}.{declaration.name}': _value(declaration, flags[declaration.flag])
+        for kind in _PRESET_KINDS
+        for declaration in declarations(kind).values()
+        if declaration.flag in flags
+    }
     resize = {field.partition('.')[2]: changes.pop(field) for field in list(changes) if field.startswith('Resize')}
     assert preset.num_classes is not None
     options = changed(ModelOptions({common.OUTPUT_TYPE: preset.num_classes}), changes)
     return NetworkDescription(options, preset.dataset, ResizeOptions(**resize))
-
-
-def _preset_declarations() -> dict[str, tuple[str, Declaration]]:
-    """Returns the options that presets may set: the name of the class and the declaration of each, by flag."""
-    return {
-        declaration.flag: (kind.__name__, declaration)
-        for kind in _PRESET_KINDS
-        for declaration in declarations(kind).values()
-        if declaration.flag is not None
-    }
 
 
 def _value(declaration: Declaration, texts: Sequence[str]) -> Any:

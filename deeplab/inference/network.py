@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable
 from typing import NamedTuple
 
 import tensorflow as tf
@@ -170,17 +169,15 @@ class InferenceNetwork:
         )
 
 
-def in_graph(frozen: FrozenGraph) -> Callable[[tf.Tensor], Outputs]:
-    """Returns a function that adds a frozen network to the current graph, such as an input pipeline.
+def in_graph(frozen: FrozenGraph, images: tf.Tensor) -> Outputs:
+    """Adds a frozen network to the current graph, such as an input pipeline; returns `Outputs` of tensors.
 
-    It takes images [n, h, w, channels] float32 (0 to 255), and returns `Outputs` of tensors.
+    Args:
+      frozen: the network.
+      images: [n, h, w, channels] float32, 0 to 255.
     """
-
-    def predict(images: tf.Tensor) -> Outputs:
-        inputs = {frozen.image.partition(':')[0]: images}
-        return Outputs(*tf.graph_util.import_graph_def(frozen.graph_def, inputs, frozen.outputs, name='network'))
-
-    return predict
+    inputs = {frozen.image.partition(':')[0]: images}
+    return Outputs(*tf.graph_util.import_graph_def(frozen.graph_def, inputs, frozen.outputs, name='network'))
 
 
 def memory_size(program: str, options: ModelOptions, batch_size: int) -> memory.Size | None:

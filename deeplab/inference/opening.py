@@ -12,6 +12,7 @@ import dataclasses
 import os
 import re
 import time
+import timeit
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -29,7 +30,7 @@ from deeplab.registry import BACKBONES, ENGINES, HEADS, Engine, Execution, Froze
 from deeplab.system import packages, processors
 from deeplab.wording import option
 
-_TIMED_IMAGES = 3
+_TIMED_BATCHES = 3
 _SIDE_OF_ANY = 129  # side of the images that are tried where the network takes any size
 _LONGEST_REASON = 300  # characters
 
@@ -171,7 +172,7 @@ def _convert(engine: Engine, network: InferenceNetwork, weights: Weights, execut
     logging.info("Converting '%s' for %s.", weights.checkpoint, engine.name)
     started = time.monotonic()
     exact = execution._replace(precision='float32')
-    images = _images(network, 1)[0]
+    images = _images(network)
     failure = f'{option(ENGINES.field, engine.name)} cannot run this network'
     advice = f'Use {option(ENGINES.field, DEFAULT_ENGINE)} or another engine.'
     with conversion_explained(frozen, failure, advice):
@@ -216,18 +217,16 @@ def _reason_of_failure(error: Exception, frozen: FrozenGraph) -> str:
     return first[:_LONGEST_REASON].rstrip('.')
 
 
-def _images(network: InferenceNetwork, number: int) -> np.ndarray:
-    """Returns batches of sample images: [number, n, h, w, channels] float32."""
-    size, batch_size = network.crop_size or (_SIDE_OF_ANY, _SIDE_OF_ANY), network.batch_size or 1
-    channels = network.options.input_channels
-    images = [sample_image(size, channels, seed).image for seed in range(number * batch_size)]
-    return np.array(images, np.float32).reshape(number, batch_size, *size, channels)
+def _images(network: InferenceNetwork) -> np.ndarray:
+    """Returns a batch of sample images: [n, h, w, channels] float32."""
+    size, channels = network.crop_size or (_SIDE_OF_ANY, _SIDE_OF_ANY), network.options.input_channels
+    return np.array([sample_image(size, channels, seed).image for seed in range(network.batch_size or 1)], np.float32)
 
 
 def fastest(
     network: InferenceNetwork, weights: Weights, options: EngineOptions, cache_dirs: Sequence[str] = ()
 ) -> EngineOptions:
-    """Times each installed engine on three images, and returns the options with the fastest one; logs the times.
+    """Times three batches in each installed engine, and returns the options with the fastest one; logs the times.
 
     An engine that is not installed, or cannot run the network in this precision, is left out.
 
@@ -245,7 +244,7 @@ def fastest(
         return network.chosen_engines[options]
     seconds: dict[str, float] = {}
     reasons = []
-    images = _images(network, _TIMED_IMAGES)
+    images = _images(network)
     network.frozen(weights.checkpoint, weights.use_moving_average)  # a checkpoint that does not match is no engine's
     for engine in ENGINES.records():
         if absent := packages.missing(engine.requires):
@@ -270,7 +269,7 @@ def fastest(
         '%s takes %s. Time of a batch of %d: %s.%s',
         option(ENGINES.field, AUTO_ENGINE),
         taken,
-        images.shape[1],
+        len(images),
         times,
         f' Not timed: {"; ".join(reasons)}.' if reasons else '',
     )
@@ -285,10 +284,5 @@ def _of_engine(options: EngineOptions, name: str) -> EngineOptions:
 
 def _time(predict: Predict, images: np.ndarray) -> float:
     """Returns the shortest time of several batches, in seconds, after one batch without timing."""
-    predict(images[0])
-    times = []
-    for batch in images:
-        started = time.perf_counter()
-        predict(batch)
-        times.append(time.perf_counter() - started)
-    return min(times)
+    predict(images)
+    return min(timeit.repeat(lambda: predict(images), number=1, repeat=_TIMED_BATCHES))

@@ -7,12 +7,13 @@ import json
 import os
 import threading
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from deeplab.errors import DataError, OptionError
 from deeplab.files import output_files, writing, written_files
 from deeplab.inference.inputs import Failure, InputFile
 from deeplab.inference.prediction import Prediction, overlay_suffix
+from deeplab.options import PredictOptions
 from deeplab.wording import option
 
 SUMMARY = 'predictions.json'
@@ -22,42 +23,19 @@ _OWN_NAMES = r'.+\.(png|jpg|npy)'
 _SUFFIXES = {'mask': '.png', 'color': '.png', 'confidence': '.png', 'probabilities': '.npy'}
 
 
-class Overlays(NamedTuple):
-    """How overlays are drawn.
-
-    Attributes:
-      alpha: opacity of the colors.
-      legend: classes in the legend, of `options.LEGENDS`; None for no legend.
-    """
-
-    alpha: float = 0.5
-    legend: str | None = None
-
-
 class OutputFolder:
-    """Writes the results of images; several threads may use it at a time.
+    """Writes the results of images; several threads may use it at a time."""
 
-    Attributes:
-      kinds: what is written for each image, of `options.SAVED`.
-    """
-
-    def __init__(self, folder: str, kinds: Sequence[str], overlays: Overlays, overwrite: bool) -> None:
-        """Checks the folder; creates and writes nothing yet.
-
-        Args:
-          folder: path of the output folder.
-          kinds: what is written for each image.
-          overlays: how they are drawn.
-          overwrite: whether files of others may be replaced.
+    def __init__(self, options: PredictOptions) -> None:
+        """Checks the folder of the options; creates and writes nothing yet.
 
         Raises:
           OptionError: The folder cannot be created, or is not writable.
         """
-        output_files.require_folder(folder, _FIELD)
-        self._folder = folder
-        self.kinds = tuple(dict.fromkeys(kinds))
-        self._overlays, self._overwrite = overlays, overwrite
-        self._written = written_files.WrittenFiles(folder, 'predict')
+        output_files.require_folder(options.output_dir, _FIELD)
+        self._options, self._folder = options, options.output_dir
+        self._kinds = tuple(dict.fromkeys(options.save))
+        self._written = written_files.WrittenFiles(self._folder, 'predict')
         self._lock = threading.Lock()
         self._entries: dict[str, dict[str, Any]] = {}
         self._prepared: set[str] = set()
@@ -65,7 +43,7 @@ class OutputFolder:
     def check(self, items: Sequence[InputFile]) -> None:
         """Raises `OptionError` if a result would replace a file that predict has not written."""
         planned = [os.path.join(self._folder, SUMMARY)]
-        for kind in self.kinds:
+        for kind in self._kinds:
             suffixes = ('.jpg', '.png') if kind == 'overlay' else (_SUFFIXES[kind],)
             names = [item.name for item in items if not item.is_video]
             planned += [self._path(kind, name, suffix) for name in names for suffix in suffixes]
@@ -104,14 +82,14 @@ class OutputFolder:
         height, width = prediction.labels.shape
         name = item.name if number is None else f'{item.name}/{number:06d}'
         paths = {}
-        for kind in self.kinds:
-            drawn = self._overlays if kind == 'overlay' else Overlays()
-            suffix = _SUFFIXES.get(kind) or overlay_suffix(height, 2 * width if drawn.legend else width)
+        for kind in self._kinds:
+            legend = self._options.overlay_legend if kind == 'overlay' else None
+            suffix = _SUFFIXES.get(kind) or overlay_suffix(height, 2 * width if legend else width)
             path = self._path(kind, name, suffix)
             if self._is_foreign(path):
                 raise DataError(f"'{path}' exists, and predict has not written it")
             self._prepare(os.path.dirname(path))
-            prediction.save(path, kind, *drawn)
+            prediction.save(path, kind, self._options.overlay_alpha, legend)
             self._written.add(path)
             paths[kind] = os.path.relpath(path, self._folder).replace(os.sep, '/')
         facts = {'files': paths, 'height': height, 'width': width, 'shares': prediction.shares}
@@ -159,4 +137,4 @@ class OutputFolder:
 
     def _is_foreign(self, path: str) -> bool:
         """Returns whether a file exists that may not be replaced."""
-        return not self._overwrite and os.path.lexists(path) and not self._written.is_own(path)
+        return not self._options.overwrite and os.path.lexists(path) and not self._written.is_own(path)

@@ -90,17 +90,15 @@ class Predictor:
         self.class_names, self.colors = classes.names, classes.colors[: len(classes.names)]
         self._is_kept = _kept(options.classes, classes.names)
         self._is_closed = False
-        self._closing = contextlib.ExitStack()
-        self._closing.callback(runner.close)
-        with contextlib.ExitStack() as failed:
-            failed.callback(self._closing.close)
+        with contextlib.ExitStack() as closing:
+            closing.callback(runner.close)
             self._any_size = any_size.AnySize(runner, options.windows, options.batch_size)
             self._reader = image_files.Reader(runner.channels, classes.image_bits)
-            self._closing.callback(self._reader.close)
+            closing.callback(self._reader.close)
             self._resizer = _Resizer(resize, runner.channels) if resize is not None and resize.is_set else None
             if self._resizer is not None:
-                self._closing.callback(self._resizer.close)
-            failed.pop_all()
+                closing.callback(self._resizer.close)
+            self._closing = closing.pop_all()
 
     @classmethod
     def from_checkpoint(cls, path: str | os.PathLike[str], **options: Any) -> Predictor:
@@ -447,7 +445,7 @@ def _kept(wanted: Sequence[str], names: Sequence[str]) -> np.ndarray:
             hint = f'. Names need {option("PredictorOptions.dataset")}' if names[0] == '0' else ''
             raise OptionError(
                 f'{option("PredictorOptions.classes", tuple(wanted))}: there is no class {name!r}. '
-                f'{did_you_mean(name, names)}NetworkDescription: {", ".join(names)}{hint}'
+                f'{did_you_mean(name, names)}Known: {", ".join(names)}{hint}'
             )
     return is_kept
 

@@ -62,8 +62,7 @@ def run(options: PredictOptions) -> PredictResult:
         )
     if any(item.is_video for item in items):
         videos.require()
-    overlays = output_folder.Overlays(options.overlay_alpha, options.overlay_legend)
-    folder = output_folder.OutputFolder(options.output_dir, options.save, overlays, options.overwrite)
+    folder = output_folder.OutputFolder(options)
     folder.check(items)
     locked = folder_lock.held(options.output_dir, 'predict', 'PredictOptions.output_dir')
     with locked, _predictor(options) as predictor:

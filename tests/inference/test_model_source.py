@@ -11,6 +11,7 @@ from deeplab.cli.program import names_in_messages
 from deeplab.errors import CheckpointError, OptionError
 from deeplab.inference import model_source
 from deeplab.options import DecoderOptions, ModelOptions
+from deeplab.options.fields import declarations
 from deeplab.zoo import catalog
 from tests.helpers import checkpoint_files, predictor_setup
 
@@ -137,7 +138,7 @@ def test_presets_give_the_networks_that_their_flags_give():
 
 def test_every_flag_of_the_presets_is_an_option():
     """A preset that sets another flag needs the class of its option among `_PRESET_KINDS`."""
-    known = {*model_source._preset_declarations(), 'dataset'}
+    known = {each.flag for kind in model_source._PRESET_KINDS for each in declarations(kind).values()} | {'dataset'}
     for name, preset in catalog.all_presets().items():
         if not preset.is_backbone:
             assert set(catalog.settings(preset, 'predict', {})) <= known, name

@@ -256,7 +256,7 @@ def test_wrong_options(training):
         Predictor.from_checkpoint(training, window=5)
     with pytest.raises(OptionError, match="classes='road' .*tuple"):
         Predictor.from_checkpoint(training, classes='road')
-    with pytest.raises(OptionError, match="no class 'road'.*Names need dataset"):
+    with pytest.raises(OptionError, match="no class 'road'.*Known: .*Names need dataset"):
         module._kept(('road',), ('0', '1'))
     with pytest.raises(CheckpointError, match='filters|aspp'):
         with Predictor.from_checkpoint(training, aspp=dataclasses.replace(predictor_setup.ASPP, filters=16)) as other:

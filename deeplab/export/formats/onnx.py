@@ -121,12 +121,6 @@ def recognizes(path: str) -> bool:
     return path.endswith('.onnx') or writing.begins_as(path, _START)
 
 
-def is_own(path: str) -> bool:
-    """Returns whether a file was written by `convert`."""
-    with open(path, 'rb') as file:
-        return b'metadata_version' in file.read()
-
-
 def activations(path: str, images: np.ndarray) -> dict[str, np.ndarray]:
     """Returns all activations for images, see `ExportFormat.activations`."""
     import onnx
@@ -167,7 +161,7 @@ register(
         activations=activations,
         recognizes=recognizes,
         variants=('float32', 'float16', 'int8'),
-        is_own=is_own,
+        is_own=export_metadata.is_in,
         example_path='model.onnx',
         suffixes=('.onnx',),
         tensors=(portable.IMAGES, *portable.OUTPUTS),

@@ -41,12 +41,6 @@ def recognizes(path: str) -> bool:
     return path.endswith('.xml') or os.path.isfile(os.path.join(path, engine.MODEL))
 
 
-def is_own(path: str) -> bool:
-    """Returns whether a file model.xml was written by `convert`."""
-    with open(path, 'rb') as file:
-        return b'metadata_version' in file.read()
-
-
 _EXAMPLE = """\
 import numpy as np
 import openvino  # pip install openvino
@@ -67,7 +61,7 @@ register(
         open=exports.opener(engine.ENGINE),
         recognizes=recognizes,
         variants=('float32', 'float16', 'int8'),
-        is_own=is_own,
+        is_own=export_metadata.is_in,
         example_path='openvino',
         suffixes=('.xml',),
         tensors=(portable.IMAGES, *portable.OUTPUTS),

@@ -79,14 +79,13 @@ def run(options: BenchmarkOptions) -> NetworkBenchmark | side_by_side.ExportBenc
     deadline = time.time() + options.budget_secs
     with tempfile.TemporaryDirectory() as folder:
         dataset = _dataset(options, folder)
-        measured = list(_inference(options, deadline, folder))
-        inference = tuple(row for _, rows in measured for row in rows)
+        import_seconds, inference = _inference(options, deadline, folder)
         trained = tuple(_training(options, dataset, deadline))
         logging.info('Reading and writing images.')
         measure_parts = 'deeplab.programs.benchmark.parts:measure'
         arguments = (dataset, _image_size(options), folder)
         parts: Parts = children.call(measure_parts, *arguments, plugin_names=options.train.plugins)
-    result = NetworkBenchmark(inference, measured[0][0], trained, parts, path)
+    result = NetworkBenchmark(tuple(inference), import_seconds, trained, parts, path)
     result = dataclasses.replace(result, report='\n'.join(_report(result, options)))
     _write(path, _as_json(result, options), result.report)
     return result
@@ -158,16 +157,18 @@ def _image_size(options: BenchmarkOptions) -> tuple[int, int]:
     return size
 
 
-def _inference(options: BenchmarkOptions, deadline: float, folder: str) -> Iterator[tuple[float, list[Inference]]]:
+def _inference(options: BenchmarkOptions, deadline: float, folder: str) -> tuple[float, list[Inference]]:
     """Measures the network that predicts, with each number of threads, all cores first; see `inference.measure`."""
     # In a process that may load TensorFlow.
     find = 'deeplab.export_model:find_checkpoint'
     checkpoint = options.checkpoint_dir and children.call(find, options.checkpoint_dir)
     model = dataclasses.replace(options.train.model, crop_size=_image_size(options))
     numbers = sorted(set(options.threads or (1, processors.available_cores())), reverse=True)
-    for number, threads in enumerate(numbers):
-        if number and time.time() > deadline:
-            yield 0.0, [Inference(threads, size, skipped=_LATE) for size in options.batch_sizes]
+    import_seconds = 0.0
+    rows: list[Inference] = []
+    for threads in numbers:
+        if rows and time.time() > deadline:
+            rows += [Inference(threads, size, skipped=_LATE) for size in options.batch_sizes]
             continue
         engine = dataclasses.replace(options.engine, threads=threads)
         logging.info('Inference with %s threads, batch sizes %s.', threads, ', '.join(map(str, options.batch_sizes)))
@@ -175,7 +176,10 @@ def _inference(options: BenchmarkOptions, deadline: float, folder: str) -> Itera
         # TensorFlow has one pool of threads for all sessions of a process.
         pool = {'TF_NUM_INTRAOP_THREADS': str(threads), 'OMP_NUM_THREADS': str(threads)}
         measure = 'deeplab.programs.benchmark.inference:measure'
-        yield children.call(measure, request, plugin_names=options.train.plugins, environment=pool)
+        seconds, measured = children.call(measure, request, plugin_names=options.train.plugins, environment=pool)
+        import_seconds = import_seconds or seconds
+        rows += measured
+    return import_seconds, rows
 
 
 def _training(options: BenchmarkOptions, dataset: DatasetOptions, deadline: float) -> Iterator[Training]:
