@@ -59,6 +59,32 @@ def test_published_colors_do_not_change(name, digest):
     assert hashlib.sha256(descriptor.load(name).palette.tobytes()).hexdigest().startswith(digest)
 
 
+def test_the_classes_of_a_network_have_the_names_of_a_data_set_of_as_many():
+    camvid = descriptor.load('camvid')
+    for count in (11, None):
+        classes = descriptor.classes_of('camvid', count, is_required=True)
+        assert classes.names == camvid.class_names and classes.image_bits == 8
+        np.testing.assert_array_equal(classes.colors, camvid.palette)
+
+
+@pytest.mark.parametrize(('count', 'names'), [(3, ('0', '1', '2')), (None, tuple(map(str, range(256))))])
+def test_without_a_data_set_classes_have_numbers(count, names):
+    classes = descriptor.classes_of(None, count)
+    assert classes.names == names and classes.colors.shape == (len(names), 3)
+
+
+@pytest.mark.parametrize(
+    ('name', 'message'),
+    [('camvid', r"The network has 3 classes, the data set 'camvid' 11\. Set dataset to the one"), ('camvit', 'camvit')],
+)
+def test_a_data_set_that_does_not_fit_a_network_is_an_error_or_a_warning(name, message, caplog):
+    with pytest.raises(OptionError, match=message):
+        descriptor.classes_of(name, 3, is_required=True)
+    assert not caplog.messages
+    assert descriptor.classes_of(name, 3).names == ('0', '1', '2')
+    assert re.search(f'The names of the classes are unknown: .*{message}', caplog.text)
+
+
 def test_the_11_classes_of_camvid_have_colors_and_splits_of_the_32():
     dataset = descriptor.load('camvid')
     assert dataset.splits == descriptor.load('camvid32').splits

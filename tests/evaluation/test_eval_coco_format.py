@@ -94,6 +94,12 @@ _ORIGINAL = (
 )  # fmt: skip
 
 
+def test_smallest_values_that_are_accepted():
+    name, *words = _words('nowhere', '--num_workers=-1', '--num_categories=1', '--print_digits=0')
+    options = cli.options_of(name, words)
+    assert (options.num_workers, options.num_categories, options.print_digits) == (-1, 1, 0)
+
+
 @pytest.mark.parametrize('word', ['--num_workers=-2', '--num_categories=0', '--print_digits=-1', '--metric=iou'])
 def test_values_that_are_refused(word, capsys):
     assert cli.main(_words('nowhere', word)) == 2

@@ -123,6 +123,18 @@ def test_profile(tmp_path):
     assert list(tmp_path.rglob('*.xplane.pb'))
 
 
+def test_a_profile_is_of_five_steps_after_the_first_ten(tmp_path, monkeypatch):
+    steps, events = [], []
+    monkeypatch.setattr(tf.profiler.experimental, 'start', lambda folder: events.append((folder, len(steps))))
+    monkeypatch.setattr(tf.profiler.experimental, 'stop', lambda: events.append(('stop', len(steps))))
+    hook = train_hooks.ProfileHook(str(tmp_path))
+    for step in range(1, 21):
+        steps.append(step)
+        hook.after_step(None, {})
+    hook.end(20)
+    assert events == [(str(tmp_path), 10), ('stop', 15)]
+
+
 def test_profile_of_a_run_that_ends_too_early(tmp_path, caplog):
     hook = train_hooks.ProfileHook(str(tmp_path), skipped_steps=1, profiled_steps=5)
     with caplog.at_level('INFO'):
