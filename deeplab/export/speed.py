@@ -18,33 +18,13 @@ from deeplab.errors import OptionError
 from deeplab.files import writing
 from deeplab.inference import exports
 from deeplab.options import crop_sizes
-from deeplab.registry import EXPORT_FORMATS
+from deeplab.registry import EXPORT_FORMATS, Exported
 from deeplab.system import children, system_files
 from deeplab.wording import option
 
 _LEAST_RUNS = 3
+_SECONDS = 2.0  # of later batches
 _USUAL_SIZE = (513, 513)  # for an export that takes any size
-
-
-@dataclasses.dataclass(frozen=True)
-class ExportRequest:
-    """An export that a process is to measure.
-
-    Attributes:
-      path: path of the export.
-      format: name of its format.
-      threads: number of threads; None for all cores.
-      batch_size: images at a time.
-      size: height and width of the images; None for the size of the export.
-      seconds: time for which images are predicted after the first one.
-    """
-
-    path: str
-    format: str
-    threads: int | None = None
-    batch_size: int = 1
-    size: tuple[int, int] | None = None
-    seconds: float = 2.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,21 +65,31 @@ class ExportFigures:
         return [names.byte_size(self.bytes), f'{self.load_seconds:.2f} s', *times, names.byte_size(self.peak_bytes)]
 
 
-def measured(request: ExportRequest, plugins: tuple[str, ...] = ()) -> ExportFigures:
+def measured(
+    path: str,
+    format_name: str,
+    threads: int | None = None,
+    batch_size: int = 1,
+    size: tuple[int, int] | None = None,
+    plugins: tuple[str, ...] = (),
+) -> ExportFigures:
     """Measures an export in a process of its own.
 
     Args:
-      request: what to measure.
+      path: path of the export.
+      format_name: name of its format.
+      threads: number of threads; None for all cores.
+      batch_size: images at a time.
+      size: height and width of the images; None for the size of the export.
       plugins: plugins to import in the process; without any, the file that registered the format, if it is a plugin.
 
     Raises:
       UserError: it cannot be opened, or takes no images of this size.
     """
-    threads = request.threads
     pool = {} if threads is None else {'TF_NUM_INTRAOP_THREADS': str(threads), 'OMP_NUM_THREADS': str(threads)}
-    named = plugins or _plugin_of(request.format)
+    arguments = (path, format_name, threads, batch_size, size)
     figures: ExportFigures = children.call(
-        'deeplab.export.speed:measure', request, plugin_names=named, environment=pool
+        'deeplab.export.speed:measure', *arguments, plugin_names=plugins or _plugin_of(format_name), environment=pool
     )
     return figures
 
@@ -111,24 +101,30 @@ def _plugin_of(format_name: str) -> tuple[str, ...]:
     return () if is_own else (file,)
 
 
-def measure(request: ExportRequest) -> ExportFigures:
-    """Measures an export; the function that the new process runs."""
-    record = EXPORT_FORMATS.get(request.format)
+def measure(
+    path: str,
+    format_name: str,
+    threads: int | None = None,
+    batch_size: int = 1,
+    size: tuple[int, int] | None = None,
+) -> ExportFigures:
+    """Measures an export; the function that the new process runs. For the arguments see `measured`."""
+    record = EXPORT_FORMATS.get(format_name)
     started = time.perf_counter()
     for name in record.runs_with if record.is_portable else ('tensorflow',):
         importlib.import_module(name)
     imported = time.perf_counter()
-    with exports.opened(request.path, request.threads, record) as exported:
+    with exports.opened(path, threads, record) as exported:
         load = time.perf_counter() - imported
-        size = _size(request, exported.size, exported.takes_smaller, exported.metadata.get('output_stride', 1))
-        shape = (request.batch_size, *size, exported.channels)
+        size = _size(path, size, exported)
+        shape = (batch_size, *size, exported.channels)
         images = np.random.default_rng(0).integers(0, 256, shape).astype(np.float32)
-        first, *later = timed(lambda: exported.predict(images, False), request.seconds)
+        first, *later = timed(lambda: exported.predict(images, False), _SECONDS)
     return ExportFigures(
-        threads=request.threads or exports.default_threads(),
-        batch_size=request.batch_size,
+        threads=threads or exports.default_threads(),
+        batch_size=batch_size,
         size=size,
-        bytes=writing.size_of(request.path),
+        bytes=writing.size_of(path),
         import_seconds=imported - started,
         load_seconds=load,
         first_seconds=first,
@@ -137,18 +133,18 @@ def measure(request: ExportRequest) -> ExportFigures:
     )
 
 
-def _size(request: ExportRequest, own: tuple[int, int] | None, takes_smaller: bool, alignment: int) -> tuple[int, int]:
+def _size(path: str, size: tuple[int, int] | None, exported: Exported) -> tuple[int, int]:
     """Returns the size of the images."""
-    size = request.size
+    own, takes_smaller = exported.size, exported.takes_smaller
     if own is None:
-        height, width = crop_sizes.above(size or _USUAL_SIZE, alignment)
+        height, width = crop_sizes.above(size or _USUAL_SIZE, exported.metadata.get('output_stride', 1))
         return height, width
     if size is None or size == own:
         return own
     if takes_smaller and size[0] <= own[0] and size[1] <= own[1]:
         return size
     raise OptionError(
-        f"{option('BenchmarkOptions.size', size)}: '{request.path}' takes images of {own[0]} x {own[1]} pixels "
+        f"{option('BenchmarkOptions.size', size)}: '{path}' takes images of {own[0]} x {own[1]} pixels "
         f'{"or less " if takes_smaller else ""}only. Omit it, or export the network with another '
         f'{option("ModelOptions.crop_size")}'
     )

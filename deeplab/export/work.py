@@ -19,12 +19,10 @@ from deeplab import names
 from deeplab.checks import checkpoint_network
 from deeplab.core import checkpoints, moving_average
 from deeplab.datasets import descriptor
-from deeplab.datasets.descriptor import Classes
 from deeplab.datasets.segmentation_dataset import DataSource
 from deeplab.errors import OptionError
 from deeplab.export import destinations, export_graph, plain, proof, results, speed
 from deeplab.export.destinations import Destination
-from deeplab.export.speed import ExportRequest
 from deeplab.files import output_files, run_manifests
 from deeplab.inference import export_metadata, opening
 from deeplab.inference.network import InferenceNetwork
@@ -127,10 +125,7 @@ class CheckpointExports:
         Raises:
           OptionError: it loses more mean IoU than is allowed.
         """
-        classes = descriptor.classes_of(
-            self._dataset, self._options.model.num_classes, self._options.proof.dataset is not None
-        )
-        facts = _metadata(self._options, destination.target, self._checkpoint, self._step, classes)
+        facts = self._facts(destination.target)
         if not destination.record.is_portable:
             prove = functools.partial(self._proof, destination)
             return plain.write(self._options, self._checkpoint, destination, facts, prove)
@@ -140,6 +135,37 @@ class CheckpointExports:
             proven.path, self._checkpoint, self._step, self._parameters, size, comparison.agreement,
             comparison.difference, _report(proven, self._options), (proven,),
         )  # fmt: skip
+
+    def _facts(self, target: Target) -> dict[str, Any]:
+        """Returns the metadata of an export."""
+        options = self._options
+        model, conversion, resize = options.model, options.conversion, options.resize
+        classes = descriptor.classes_of(self._dataset, model.num_classes, options.proof.dataset is not None)
+        normalization = BACKBONES.get(model.model_variant).normalization
+        is_portable = EXPORT_FORMATS.get(target.format).is_portable
+        has_probabilities = not is_portable or conversion.outputs == 'probabilities'
+        size = None if is_portable and conversion.is_resizable else list(export_graph.crop_size_of(options))
+        return {
+            'metadata_version': export_metadata.VERSION,
+            'deeplab_version': deeplab.__version__,
+            'format': target.format,
+            'variant': target.variant,
+            'checkpoint': os.path.basename(self._checkpoint),
+            'global_step': self._step,
+            'model_variant': model.model_variant,
+            'output_stride': model.output_stride,
+            'class_names': list(classes.names),
+            'colors': classes.colors[: len(classes.names)].tolist(),
+            'image_channels': model.input_channels,
+            'image_bits': options.image_bits,
+            'crop_size': size,
+            'resize': [resize.min_value, resize.max_value, resize.factor] if resize.is_set else None,
+            # Images are 0 to 255, and the network normalizes them itself; `export_metadata.of_normalized` describes
+            # others. Images that are smaller than the crop are padded with the mean pixel.
+            'normalization': 'in the network',
+            'mean_pixel': [float(value) for value in normalization.mean_pixel_of(model.input_channels)],
+            'outputs': ['labels', 'probabilities'] if has_probabilities else ['labels'],
+        }
 
     def _written(self, destination: Destination, facts: Mapping[str, Any]) -> results.Proof:
         """Writes an export to a format of another runtime; it is put in place after its proof."""
@@ -188,7 +214,7 @@ class CheckpointExports:
                 verified = self._verification.of(export) if self._verification is not None else None
         self._require_miou(destination, path, verified)
         assert comparison is not None
-        figures = speed.measured(ExportRequest(path, record.name))
+        figures = speed.measured(path, record.name)
         return results.Proof(
             target.format, target.variant, destination.path, self._checkpoint, comparison, figures, verified
         )
@@ -237,44 +263,6 @@ class CheckpointExports:
             layers = proof.layers_by_error(record, path, exact, image)[:_SHOWN_LAYERS]
         shown = '; '.join(f'{name} ({error:+.1%} of the deviation of its activations)' for name, error in layers)
         return f'The layers that add most of the error: {shown or "unknown"}'
-
-
-def _metadata(options: ExportOptions, target: Target, checkpoint: str, step: int, classes: Classes) -> dict[str, Any]:
-    """Returns the metadata of an export.
-
-    Args:
-      options: network, sizes and conversion.
-      target: format and variant.
-      checkpoint: path of the checkpoint; its name is stored.
-      step: step of the checkpoint.
-      classes: names and colors of the classes.
-    """
-    model, conversion = options.model, options.conversion
-    normalization = BACKBONES.get(model.model_variant).normalization
-    is_portable = EXPORT_FORMATS.get(target.format).is_portable
-    size = None if is_portable and conversion.is_resizable else list(export_graph.crop_size_of(options))
-    resize = options.resize
-    return {
-        'metadata_version': export_metadata.VERSION,
-        'deeplab_version': deeplab.__version__,
-        'format': target.format,
-        'variant': target.variant,
-        'checkpoint': os.path.basename(checkpoint),
-        'global_step': step,
-        'model_variant': model.model_variant,
-        'output_stride': model.output_stride,
-        'class_names': list(classes.names),
-        'colors': classes.colors[: len(classes.names)].tolist(),
-        'image_channels': model.input_channels,
-        'image_bits': options.image_bits,
-        'crop_size': size,
-        'resize': [resize.min_value, resize.max_value, resize.factor] if resize.is_set else None,
-        # Images are 0 to 255, and the network normalizes them itself; `export_metadata.of_normalized` describes others.
-        # Images that are smaller than the crop are padded with the mean pixel.
-        'normalization': 'in the network',
-        'mean_pixel': [float(value) for value in normalization.mean_pixel_of(model.input_channels)],
-        'outputs': ['labels', 'probabilities'][: 2 if not is_portable or conversion.outputs == 'probabilities' else 1],
-    }
 
 
 def _failure(destination: Destination) -> str:

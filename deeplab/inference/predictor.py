@@ -243,20 +243,25 @@ class Predictor:
           DataError: It cannot be read; the message names its file.
           TypeError: It is none of these.
         """
-        if isinstance(image, np.ndarray):
-            return self._named('The image', self._reader.of_array, image)
+        name, read = 'The image', cast(Callable[[Any], np.ndarray], self._reader.of_array)
         if isinstance(image, Image.Image):
-            return self._named(_name_of(image, 'filename'), self._reader.of_picture, image)
-        if isinstance(image, (bytes, bytearray, memoryview)):
-            return self._named('The image', self._reader.of_content, image)
-        if isinstance(image, (str, os.PathLike)):
-            return self._named(f"'{os.fspath(image)}'", self._reader.read, image)
-        if _is_file(image):
-            return self._named(_name_of(image, 'name'), self._reader.of_file, image)
-        raise TypeError(
-            'an image is an array, the path of a file, a binary file, bytes or an image of Pillow, not '
-            f'{type(image).__name__}'
-        )
+            name, read = _name_of(image, 'filename'), self._reader.of_picture
+        elif isinstance(image, (bytes, bytearray, memoryview)):
+            read = self._reader.of_content
+        elif isinstance(image, (str, os.PathLike)):
+            name, read = f"'{os.fspath(image)}'", self._reader.read
+        elif _is_file(image):
+            name, read = _name_of(image, 'name'), self._reader.of_file
+        elif not isinstance(image, np.ndarray):
+            raise TypeError(
+                'an image is an array, the path of a file, a binary file, bytes or an image of Pillow, not '
+                f'{type(image).__name__}'
+            )
+        self._require_open()
+        try:
+            return read(image)
+        except DataError as error:
+            raise DataError(f'{name}: {error}') from None
 
     def read_file(self, path: str) -> np.ndarray:
         """As `read`, for a file whose name the caller adds to the message of an error."""
@@ -316,14 +321,6 @@ class Predictor:
         """Raises `ValueError` after `close`."""
         if self._is_closed:
             raise ValueError('The predictor is closed.')
-
-    def _named(self, name: str, read: Callable[[Any], np.ndarray], image: Any) -> np.ndarray:
-        """Calls `read`; its errors name the image."""
-        self._require_open()
-        try:
-            return read(image)
-        except DataError as error:
-            raise DataError(f'{name}: {error}') from None
 
     def _probabilities(self, image: np.ndarray) -> np.ndarray:
         """Computes the probabilities of an image, [h, w, classes]."""

@@ -83,7 +83,7 @@ def test_an_example(name, tmp_path, monkeypatch, capsys):
         pytest.skip(f'{missing} are not installed')
     training = predictor_setup.write_training(tmp_path / 'log', test_exporting.MODEL)
     path = str(tmp_path / record.example_path)
-    monkeypatch.setattr('deeplab.export.work.speed.measured', lambda request: test_exporting.FIGURES)
+    monkeypatch.setattr('deeplab.export.work.speed.measured', lambda path, format_name: test_exporting.FIGURES)
     export_model.run(ExportOptions(test_exporting.MODEL, str(training / 'model.ckpt-7'), path, formats=(name,)))
     photo = Image.fromarray(predictor_setup.pixels(50, 90))
     photo.save('photo.jpg', 'PNG')  # no decoder of JPEG differs from another here

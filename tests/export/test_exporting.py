@@ -65,7 +65,7 @@ def training(tmp_path_factory):
 @pytest.fixture(autouse=True)
 def no_process(monkeypatch):
     """Speed and memory are measured in a process of its own, which one test alone starts."""
-    monkeypatch.setattr(work.speed, 'measured', lambda request: FIGURES)
+    monkeypatch.setattr(work.speed, 'measured', lambda path, format_name: FIGURES)
 
 
 def _options(training, path, *formats, proof_options=None, **conversion):
@@ -362,25 +362,26 @@ def test_each_export_in_a_folder_has_one_entry(tmp_path):
 def test_figures_are_measured_in_a_process(training, tmp_path, monkeypatch):
     monkeypatch.undo()
     path = tmp_path / 'm.tflite'
-    request = export_figures.ExportRequest(str(path), 'tflite', 1, 2, seconds=0.01)
+    monkeypatch.setattr(export_figures, '_SECONDS', 0.01)
+    request = (str(path), 'tflite', 1, 2)
     with pytest.raises(CheckpointError, match=r'm\.tflite.*cannot be loaded'):
-        export_figures.measure(request)
+        export_figures.measure(*request)
     monkeypatch.setattr(work.speed, 'measured', export_figures.measure)
     (found,) = export_model.run(_options(training, path, 'tflite')).proofs
     assert found.figures.threads == exports.default_threads()
     assert found.figures.size == (33, 49) and found.figures.bytes == path.stat().st_size
-    assert export_figures.measure(request).batch_size == 2
+    assert export_figures.measure(*request).batch_size == 2
     json_path = tmp_path / 'figures.json'
     words = [f'--output={json_path}', '--threads=1,2', '--batch=1,2', str(path)]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(export_figures, 'measured', lambda request, plugins: dataclasses.replace(FIGURES, threads=1))
+        patch.setattr(export_figures, 'measured', lambda *_: dataclasses.replace(FIGURES, threads=1))
         report = benchmark.run(cli.options_of('benchmark', words)).report
     assert report.count('100 MB') == 4
     assert len(json.loads(json_path.read_text())['exports']) == report.count(str(path)) == 4
     with pytest.raises(CheckpointError, match='none.tflite'):
         benchmark.run(cli.options_of('benchmark', [f'--output={json_path}', str(tmp_path / 'none.tflite')]))
     with pytest.raises(OptionError, match=r'^size=\(65, 65\).*33 x 49'):
-        export_figures.measure(dataclasses.replace(request, size=(65, 65)))
+        export_figures.measure(*request, (65, 65))
 
 
 def test_the_lines_that_run_an_export_read_the_images_of_the_network(training):

@@ -9,7 +9,7 @@ from absl import logging
 
 from deeplab import names
 from deeplab.export import speed
-from deeplab.export.speed import ExportFigures, ExportRequest
+from deeplab.export.speed import ExportFigures
 from deeplab.inference import exports as formats
 from deeplab.options import BenchmarkOptions
 from deeplab.system import processors
@@ -62,8 +62,8 @@ def measured(options: BenchmarkOptions, path: str) -> ExportBenchmark:
         for threads in options.threads or (None,):
             for batch in options.batch:
                 logging.info('%s with %s threads, batch %d.', each, threads or 'all', batch)
-                request = ExportRequest(each, name, threads, batch, options.size)
-                exports.append(Measured(each, name, speed.measured(request, options.train.plugins)))
+                figures = speed.measured(each, name, threads, batch, options.size, options.train.plugins)
+                exports.append(Measured(each, name, figures))
     return ExportBenchmark(tuple(exports), path, '\n'.join(_report(exports, path)))
 
 
