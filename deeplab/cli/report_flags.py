@@ -18,7 +18,6 @@ from deeplab.cli.values import Values
 from deeplab.cli.words import Flag, Group, UsageError, as_text
 from deeplab.files import run_manifests
 
-_OWN = ('run', 'output', 'images', 'metrics_dir')
 # Flags with which a report may have images of other sizes than a validation.
 _OTHER_SIZES = frozenset(('dataset_dir', 'eval_split', *RESIZE_FLAGS, 'window', 'window_stride', 'whole_pixels'))
 # Where the options of a training have the records that it validated on, by flags of eval.
@@ -125,7 +124,7 @@ def _run(path: str, values: Values, taken: Mapping[str, str]) -> options.Reporte
 def _evaluation(path: str, flags: Mapping[str, str], values: Values) -> options.EvalOptions:
     """Returns the options of eval for one run, and adds its notes to the program's notes."""
     flags_of_eval = find_program('eval').flags
-    words = [f'--{name}={value}' for name, value in values.line if name in flags_of_eval and name not in _OWN]
+    words = [f'--{name}={value}' for name, value in values.line if name in flags_of_eval]
     more = [f'--{name}={value}' for name, value in flags.items()]
     parsed = parse_flags(find_program('eval'), [f'--checkpoint_dir={path}', '--eval_logdir=.', *more, *words])
     values.notes.extend(note for note in parsed.notes if note not in values.notes)

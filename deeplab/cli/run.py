@@ -27,7 +27,6 @@ from deeplab.system import interrupts
 
 USAGE_STATUS = 2
 ERROR_STATUS = 1
-INTERRUPTED_STATUS = start.INTERRUPTED_STATUS
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -160,12 +160,7 @@ def read_words(
 
 
 def without_undefined(words: Sequence[str], known: Mapping[str, Flag]) -> list[str]:
-    """Returns the words without --undefok, and without the flags that it names and the program does not have.
-
-    Args:
-      words: the command line without the program's name.
-      known: the program's flags by name.
-    """
+    """Returns the words without --undefok, and without the flags that it names and the program does not have."""
     end = list(words).index('--') if '--' in words else len(words)
     rest = list(words[:end])
     named: set[str] = set()
@@ -185,11 +180,7 @@ def without_undefined(words: Sequence[str], known: Mapping[str, Flag]) -> list[s
 
 
 def normalized(words: Sequence[str], known: Mapping[str, Flag]) -> list[tuple[str, str]]:
-    """Returns the flags and their values as strings, in order; other words are returned as (word, '').
-
-    Args:
-      words: the command line without the program's name.
-      known: the program's flags by name.
+    """Returns the flags and their values as strings, in order, and other words as (word, '').
 
     Raises:
       UsageError: for a syntax error.

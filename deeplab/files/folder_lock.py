@@ -45,12 +45,6 @@ def path_of(folder: str, program: str) -> str:
     return os.path.join(folder, f'.{program}.lock')
 
 
-def path_beside(folder: str, program: str) -> str:
-    """Returns the path of the lock file of `program` beside `folder`."""
-    parent, name = os.path.split(os.path.abspath(folder))
-    return path_of(parent, f'{name}.{program}')
-
-
 @contextlib.contextmanager
 def held(folder: str, program: str, field: str, is_beside: bool = False) -> Iterator[None]:
     """Excludes other runs of a program from a folder while the `with` block runs.
@@ -67,7 +61,10 @@ def held(folder: str, program: str, field: str, is_beside: bool = False) -> Iter
     Raises:
       OptionError: another process holds the lock; the message names that process.
     """
-    path = (path_beside if is_beside else path_of)(folder, program)
+    path = path_of(folder, program)
+    if is_beside:
+        parent, name = os.path.split(os.path.abspath(folder))
+        path = path_of(parent, f'{name}.{program}')
     made = _make(os.path.dirname(path))
     descriptor = _take(path)
     if isinstance(descriptor, Owner):

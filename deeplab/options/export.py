@@ -11,8 +11,9 @@ from deeplab.options.fields import Options, declared
 from deeplab.options.inference import NAMED_CLASSES, USE_MOVING_AVERAGE, PredictionOptions
 from deeplab.options.network import ModelOptions
 from deeplab.options.parameters import OptionsWithSettings, Settings, require_applicable
-from deeplab.options.rules import require, require_choice
+from deeplab.options.rules import require
 from deeplab.registry import EXPORT_FORMATS
+from deeplab.registry.records import check_allowed
 from deeplab.wording import option
 
 OUTPUTS = ('labels', 'probabilities')
@@ -281,7 +282,7 @@ class ExportOptions(OptionsWithSettings, registries=(EXPORT_FORMATS,)):
         for text in self.formats:
             name, _, variant = text.partition(':')
             name = _SHORT_NAMES.get(name, name)
-            require_choice(_FORMATS, name, EXPORT_FORMATS.names())
+            check_allowed(name, _FORMATS, name, choices=EXPORT_FORMATS.names())
             targets.append(Target(name, variant or EXPORT_FORMATS.get(name).variants[0]))
         return tuple(targets)
 

@@ -13,10 +13,10 @@ import dataclasses
 import functools
 import re
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from deeplab.options.rules import check_size, require
+from deeplab.options.rules import require
 from deeplab.registry import interval
 from deeplab.registry.records import check_allowed
 
@@ -97,7 +97,10 @@ class Declaration:
           field: 'Class.field', for the message.
         """
         if self.type == tuple[int, int]:
-            check_size(field, value)
+            is_size = isinstance(value, Sequence) and len(value) == 2
+            is_size = is_size and all(isinstance(side, int) and side > 0 for side in value)
+            allowed = 'a size is two positive integers, height and width, such as 513,513'
+            require(is_size, field, value, allowed)
         elif isinstance(value, (tuple, list)):
             for part in value:
                 check_allowed(part, field, value, self.range, self.allowed)

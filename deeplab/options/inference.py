@@ -10,8 +10,8 @@ from deeplab.options.data import DatasetOptions, ResizeOptions
 from deeplab.options.fields import Options, declared
 from deeplab.options.network import ModelOptions
 from deeplab.options.parameters import OptionsWithSettings, Settings, require_applicable
-from deeplab.options.rules import require_choice
 from deeplab.registry import CONFUSION_MATRIX, ENGINES, METRICS, PRECISIONS
+from deeplab.registry.records import check_allowed
 from deeplab.wording import did_you_mean, option
 
 ALL_METRICS = 'all'  # instead of names of metrics
@@ -273,7 +273,7 @@ class VisOptions(Options):
         super().__post_init__()
         _check_engine('VisOptions.master', self.master, self.engine, self.windows)
         for kind in self.save:
-            require_choice('VisOptions.save', kind, VIS_SAVED)
+            check_allowed(kind, 'VisOptions.save', kind, choices=VIS_SAVED)
         has_one_bound = (self.resize.min_value is None) != (self.resize.max_value is None)
         self._require(
             self.submission is None or not has_one_bound,

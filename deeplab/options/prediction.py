@@ -17,8 +17,8 @@ from deeplab.options.inference import (
     PredictionOptions,
     WindowOptions,
 )
-from deeplab.options.rules import require_choice
 from deeplab.options.tools import FetchOptions
+from deeplab.registry.records import check_allowed
 from deeplab.wording import option
 
 _CHECKPOINT_DIR, _EXPORT_PATH = 'PredictOptions.checkpoint_dir', 'PredictOptions.export_path'
@@ -121,7 +121,7 @@ class PredictOptions(Options):
         super().__post_init__()
         self._require(bool(self.save), 'save', f'name some of {", ".join(SAVED)}')
         for kind in self.save:
-            require_choice('PredictOptions.save', kind, SAVED)
+            check_allowed(kind, 'PredictOptions.save', kind, choices=SAVED)
         for field, value in ((_CHECKPOINT_DIR, self.checkpoint_dir), (_PRESET, self.preset)):
             if value is not None and self.export_path is not None:
                 raise OptionError(f'Give either {option(field)} or {option(_EXPORT_PATH)}, not both.')

@@ -5,11 +5,10 @@ A field is named 'Class.field', so that a message can name the flag that sets it
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from deeplab.errors import OptionError, UserError
-from deeplab.wording import one_of, option
+from deeplab.wording import option
 
 MOST_CLASSES = 256  # masks, raw predictions and histograms of labels have one byte for each pixel
 
@@ -49,20 +48,6 @@ def require_classes(
         raise error(f'{where}: {count:,} classes are not possible, only 1 to {most}, because {reason}. {fix}')
 
 
-def require_choice(field: str, value: str, choices: Sequence[str]) -> None:
-    """Raises `OptionError` unless `value` is one of `choices`."""
-    if value not in choices:  # the message takes longer
-        require(False, field, value, one_of(str(value), choices))
-
-
 def require_seed(field: str, seed: int, least: int = -(2**63)) -> None:
     """Raises `OptionError` unless `seed` is an integer of 64 bits that is not less than `least`."""
     require(least <= seed < 2**63, field, seed, f'it must be an integer from {least} to {2**63 - 1}')
-
-
-def check_size(field: str, size: Sequence[int] | None) -> None:
-    """Raises `OptionError` unless `size` is None or two positive integers, height and width."""
-    if size is None:
-        return
-    good = isinstance(size, Sequence) and len(size) == 2 and all(isinstance(side, int) and side > 0 for side in size)
-    require(good, field, size, 'a size is two positive integers, height and width, such as 513,513')

@@ -38,7 +38,7 @@ def check_allowed(value: Any, field: str, whole: Any, numbers: str = '', choices
     if numbers and not (bounds := interval.parse(numbers)).has(value):
         raise OptionError(f'{option(field, whole)} is not allowed: it must be {bounds.allowed()}.')
     if choices and value not in choices:
-        raise OptionError(f'{option(field, whole)} is not allowed: {one_of(value, choices)}.')
+        raise OptionError(f'{option(field, whole)} is not allowed: {one_of(str(value), choices)}.')
 
 
 @dataclasses.dataclass(frozen=True)
