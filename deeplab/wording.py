@@ -135,11 +135,14 @@ def add_flag_names(flags: Mapping[str, str]) -> None:
         _flags = {**flags, **_flags}
 
 
+def as_text(value: Any) -> str:
+    """Returns the value of a flag as a command line has it, without quotes for a shell."""
+    if isinstance(value, (list, tuple)):
+        return ','.join(map(str, value))
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
 def _as_typed(value: Any) -> str:
     """Returns `value` as it is written after `--flag=`."""
-    if value is None:
-        return ''
-    if isinstance(value, bool):
-        return str(value).lower()
-    text = ','.join(str(part) for part in value) if isinstance(value, (tuple, list)) else str(value)
+    text = '' if value is None else as_text(value)
     return names.shell_quoted(text) if _MEANT_BY_SHELLS.search(text) or not text.isprintable() else text

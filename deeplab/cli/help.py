@@ -8,6 +8,7 @@ from collections.abc import Collection
 from deeplab import names
 from deeplab.cli.program import Program, names_in_messages, with_flags
 from deeplab.cli.words import Flag
+from deeplab.wording import as_text
 
 HELP_WIDTH = 100
 
@@ -69,8 +70,4 @@ def _default_text(flag: Flag) -> str:
     """Returns the sentence about the default; empty if the meaning already has it."""
     if flag.default is None:
         return '' if 'not set' in flag.meaning.lower() else 'Default: not set.'
-    if flag.kind == 'boolean':
-        return f'Default: {str(flag.default).lower()}.'
-    if flag.holds_numbers:
-        return f'Default: {",".join(str(number) for number in flag.default)}.'
-    return f'Default: {flag.default}.' if flag.default != '' else 'Default: empty.'
+    return f'Default: {as_text(flag.default) or "empty"}.'

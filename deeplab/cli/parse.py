@@ -15,11 +15,12 @@ from deeplab.cli.network_flags import HEAD, NETWORK
 from deeplab.cli.program import Program, find_program, names_in_messages, owners_of, with_flags
 from deeplab.cli.repeat import seen_from_here
 from deeplab.cli.values import Values
-from deeplab.cli.words import UsageError, as_text, check_value, read_words, without_undefined
+from deeplab.cli.words import UsageError, check_value, read_words, without_undefined
 from deeplab.datasets import description_file, descriptor
 from deeplab.errors import UserError
 from deeplab.files import run_manifests, storage
 from deeplab.names import shown
+from deeplab.wording import as_text
 from deeplab.zoo import catalog
 
 _CHECKPOINTS = ('checkpoint_dir', 'checkpoint_path')

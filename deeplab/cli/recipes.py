@@ -8,9 +8,9 @@ import textwrap
 from collections.abc import Callable, Mapping, Sequence
 
 from deeplab.cli.values import Values
-from deeplab.cli.words import Flag, UsageError, as_text
+from deeplab.cli.words import Flag, UsageError
 from deeplab.registry import BACKBONES
-from deeplab.wording import did_you_mean
+from deeplab.wording import as_text, did_you_mean
 
 LIST = 'list'  # --recipe=list explains the recipes
 _WIDTH = 100

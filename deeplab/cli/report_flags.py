@@ -15,8 +15,9 @@ from deeplab.cli.program import find_program
 from deeplab.cli.repeat import seen_from_here
 from deeplab.cli.to_options import given_network
 from deeplab.cli.values import Values
-from deeplab.cli.words import Flag, Group, UsageError, as_text
+from deeplab.cli.words import Flag, Group, UsageError
 from deeplab.files import run_manifests
+from deeplab.wording import as_text
 
 # Flags with which a report may have images of other sizes than a validation.
 _OTHER_SIZES = frozenset(('dataset_dir', 'eval_split', *RESIZE_FLAGS, 'window', 'window_stride', 'whole_pixels'))

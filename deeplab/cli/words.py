@@ -270,13 +270,6 @@ def _next_value(flag: Flag, rest: list[str], known: Mapping[str, Flag]) -> str:
     return rest.pop(0)
 
 
-def as_text(value: Any) -> str:
-    """Returns the value of a flag as it is written on a command line."""
-    if isinstance(value, (list, tuple)):
-        return ','.join(map(str, value))
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
 def check_value(flag: Flag, value: str, repeats: bool = False) -> None:
     """Raises `UsageError` unless `flag` accepts `value`; `repeats`: whether --from is given, too."""
     shown = f'--{flag.name}={value}'
