@@ -105,8 +105,7 @@ def _source(options: ConvertOptions) -> tuple[FrozenGraph, dict[str, Any]]:
     """
     path = options.quantized_graph_def_path
     try:
-        with open(path, 'rb') as file:
-            graph_def = tf.compat.v1.GraphDef.FromString(file.read())
+        graph_def = frozen_graph.read(path)
     except (OSError, message.DecodeError) as error:
         reason = getattr(error, 'strerror', None) or error
         raise CheckpointError(

@@ -21,7 +21,8 @@ import os
 
 from deeplab.evaluation import runner
 from deeplab.export import destinations, export_graph, plain, results
-from deeplab.export.plain import INFERENCE_GRAPH, PlainExport, compare, find_checkpoint
+from deeplab.export.destinations import INFERENCE_GRAPH
+from deeplab.export.plain import PlainExport, compare, find_checkpoint
 from deeplab.export.work import CheckpointExports
 from deeplab.files import output_files
 from deeplab.inference.run_weights import WeightsChoice
@@ -47,9 +48,6 @@ def run(options: ExportOptions) -> PlainExport:
         a path is in use. What could not be written completely is not written.
     """
     targets = destinations.of(options)
-    if options.save_inference_graph:
-        folder = os.path.dirname(targets[0].path)
-        destinations.check_inference_graph(os.path.join(folder, INFERENCE_GRAPH))
     checkpoint = find_checkpoint(options.checkpoint_path)
     choice = WeightsChoice(options.use_moving_average, 'ExportOptions.use_moving_average')
     options = dataclasses.replace(options, use_moving_average=choice.takes_averages(checkpoint))

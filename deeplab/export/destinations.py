@@ -18,18 +18,13 @@ from deeplab.registry import EXPORT_FORMATS, ExportFormat
 from deeplab.system import packages
 from deeplab.wording import option
 
+INFERENCE_GRAPH = 'inference_graph.pbtxt'  # the graph with variables, beside an export
 _OLD = '.old'  # suffix of an export that is being replaced
 _PATH = 'ExportOptions.export_path'
 
 
 class Destination(NamedTuple):
-    """An export that is to be written.
-
-    Attributes:
-      target: format and variant.
-      record: record of the format.
-      path: path of the file or folder.
-    """
+    """An export that is to be written, and the path of its file or folder."""
 
     target: Target
     record: ExportFormat
@@ -40,7 +35,7 @@ def of(options: ExportOptions) -> list[Destination]:
     """Returns the exports to write.
 
     Raises:
-      UserError: a package is missing, or something that is no earlier export lies at a path.
+      UserError: a package is missing, or something that is no earlier export, or no graph with variables, is at a path.
     """
     targets = options.targets
     exports = []
@@ -54,6 +49,9 @@ def of(options: ExportOptions) -> list[Destination]:
     for destination in exports:
         check_installed(destination.record, destination.target.variant)
         check_target(destination.path, destination.record)
+    if options.save_inference_graph:
+        graph = os.path.join(os.path.dirname(exports[0].path), INFERENCE_GRAPH)
+        output_files.require_own(graph, 'ExportOptions.save_inference_graph', 'a graph as text', _is_graph_text)
     return exports
 
 
@@ -113,11 +111,6 @@ def check_target(path: str, record: ExportFormat) -> None:
             f'{example}.'
         )
     output_files.require_own(os.path.join(path, record.contents[0]), _PATH, own, record.is_own)
-
-
-def check_inference_graph(path: str) -> None:
-    """Raises `OptionError` if the graph with variables would overwrite a file that is not such a graph."""
-    output_files.require_own(path, 'ExportOptions.save_inference_graph', 'a graph as text', _is_graph_text)
 
 
 def _is_graph_text(path: str) -> bool:

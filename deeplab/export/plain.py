@@ -15,13 +15,11 @@ from deeplab.checks import checkpoint_network
 from deeplab.core import checkpoints, moving_average, sessions
 from deeplab.errors import CheckpointError
 from deeplab.export import destinations, export_graph, proof, results
-from deeplab.export.destinations import Destination
+from deeplab.export.destinations import INFERENCE_GRAPH, Destination
 from deeplab.files import output_files, writing
 from deeplab.options import ExportOptions
 from deeplab.pictures.sample_image import sample_image
 from deeplab.registry import ExportFormat, FrozenNetwork, Outputs
-
-INFERENCE_GRAPH = 'inference_graph.pbtxt'
 
 
 @dataclasses.dataclass(frozen=True)

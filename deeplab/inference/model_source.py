@@ -34,13 +34,7 @@ _PRESET_KINDS = (ModelOptions, AsppOptions, DecoderOptions, ResizeOptions)  # wh
 
 
 class CheckpointNetwork(NamedTuple):
-    """A checkpoint with its network.
-
-    Attributes:
-      checkpoint: path of the checkpoint.
-      options: network of the checkpoint, for images of any size.
-      classes: classes of the network.
-    """
+    """The path of a checkpoint, its network for images of any size, and the classes of the network."""
 
     checkpoint: str
     options: ModelOptions

@@ -111,16 +111,15 @@ def _samples(predictor: Predictor, items: Sequence[InputFile]) -> Generator[_Sam
         except DataError as error:
             return _Sample(item, None, error)
 
-    def size_of(item: InputFile) -> int:
-        return predictor.bytes_of_file(item.path)
-
     for is_video, group in itertools.groupby(items, lambda item: item.is_video):
         if is_video:
             for item in group:
                 with contextlib.closing(overlap.read_ahead(_frames(predictor, item), _FRAMES_AHEAD)) as frames:
                     yield from frames
         else:
-            images = overlap.map_in_order(read, group, _threads(), _threads(), size_of, _MOST_BYTES)
+            images = overlap.map_in_order(
+                read, group, _threads(), _threads(), lambda item: predictor.bytes_of_file(item.path), _MOST_BYTES
+            )
             with contextlib.closing(images):
                 yield from images
 

@@ -134,15 +134,9 @@ class ExportRunner(Runner):
 
 
 class _Key(NamedTuple):
-    """What distinguishes the networks of a checkpoint.
+    """What distinguishes the networks of a checkpoint."""
 
-    Attributes:
-      size: size of the images; None for any.
-      with_probabilities: whether the network gives them.
-      execution: the engine, and how it computes.
-    """
-
-    size: Size | None
+    size: Size | None  # of the images; None for any
     with_probabilities: bool
     execution: EngineOptions
 

@@ -32,9 +32,8 @@ class ThreadBound(Generic[T]):
     def __init__(self, manager: Callable[[], AbstractContextManager[T]]) -> None:
         """Makes and enters a context manager in a new thread; raises what that raises."""
         self._jobs: Jobs = queue.SimpleQueue()
-        threading.Thread(
-            target=_work, args=(self._jobs,), daemon=True
-        ).start()  # which does not keep Python from ending
+        # A daemon does not keep Python from ending.
+        threading.Thread(target=_work, args=(self._jobs,), daemon=True).start()
         stack = contextlib.ExitStack()
         try:
             self.value: T = _submitted(self._jobs, lambda: stack.enter_context(manager())).result()

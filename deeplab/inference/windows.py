@@ -102,14 +102,11 @@ def blend(
             handle(top, left, strip[:done])
             if done < len(strip):
                 if kept is None:
-                    kept = _room(shared, (len(strip) - done, columns.size, strip.shape[2]))
+                    shape = (len(strip) - done, columns.size, strip.shape[2])
+                    # `shared` is written to again: its values are read before they are replaced.
+                    kept = shared if shared is not None and shared.shape == shape else np.empty(shape, np.float32)
                 kept[:, place] = strip[done:]
         shared = kept
-
-
-def _room(used: np.ndarray | None, shape: tuple[int, ...]) -> np.ndarray:
-    """Returns an array to write to: `used`, whose values are read before they are replaced, if it has the shape."""
-    return used if used is not None and used.shape == shape else np.empty(shape, np.float32)
 
 
 def _row(

@@ -36,12 +36,17 @@ def write(network: FrozenNetwork, path: str) -> None:
         file.write(rest.SerializeToString(deterministic=True))
 
 
+def read(path: str) -> Any:
+    """Returns the graph in a file, `tf.compat.v1.GraphDef`; raises `OSError` or `message.DecodeError`."""
+    with open(path, 'rb') as file:
+        return tf.compat.v1.GraphDef.FromString(file.read())
+
+
 def run(path: str, image: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Loads a frozen graph and runs it, see `ExportFormat.run`."""
     from deeplab.core import freezing, sessions
 
-    with open(path, 'rb') as file:
-        graph_def = tf.compat.v1.GraphDef.FromString(file.read())
+    graph_def = read(path)
     weights = freezing.thawed(graph_def)
     with tf.Graph().as_default() as graph, sessions.open_session(graph, runs_once=True) as running:
         tf.graph_util.import_graph_def(graph_def, name='')
@@ -55,10 +60,8 @@ def is_own(path: str) -> bool:
     """Returns whether a file is a graph with the names that all exports of DeepLab have."""
     from google.protobuf import message
 
-    with open(path, 'rb') as file:
-        content = file.read()
     try:
-        graph_def = tf.compat.v1.GraphDef.FromString(content)
+        graph_def = read(path)
     except message.DecodeError:
         return False
     return _NAMES <= {node.name for node in graph_def.node}
@@ -76,8 +79,7 @@ def metadata_of(graph_def: Any) -> bytes:
 
 def _load(session: Any, path: str) -> _sessions.Tensors:
     """Adds a frozen graph to the graph of a session."""
-    with open(path, 'rb') as file:
-        graph_def = tf.compat.v1.GraphDef.FromString(file.read())
+    graph_def = read(path)
     text = metadata_of(graph_def)
     tf.graph_util.import_graph_def(graph_def, name='')
     image, labels, probabilities = (

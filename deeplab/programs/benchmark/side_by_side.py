@@ -17,13 +17,7 @@ from deeplab.system import processors
 
 @dataclasses.dataclass(frozen=True)
 class Measured:
-    """An export that was measured.
-
-    Attributes:
-      path: path of the export.
-      format: name of its format.
-      figures: what was measured.
-    """
+    """An export that was measured, with the name of its format."""
 
     path: str
     format: str
