@@ -248,11 +248,13 @@ class CheckpointExports:
         )
 
     def _worst_layers(self, destination: Destination, path: str) -> str:
-        """Returns a sentence about the layers that add most of the error of an export."""
+        """Returns a sentence about the layers that add most of the error of an export, or what to do instead."""
         record, target = destination.record, destination.target
-        assert record.convert is not None
+        if len(record.variants) == 1:
+            return 'Allow more, or try another format'
         if record.activations is None or target.variant == record.variants[0]:
             return f'Try another variant: {", ".join(record.variants)}'
+        assert record.convert is not None
         network = self._described(record.variants[0], {})
         with tempfile.TemporaryDirectory() as folder:
             exact = os.path.join(folder, record.example_path or record.name)

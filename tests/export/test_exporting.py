@@ -169,6 +169,21 @@ def test_int8_is_calibrated_and_a_loss_names_its_layers(training, tmp_path):
     assert not list((tmp_path / 'refused').iterdir())
 
 
+@pytest.mark.parametrize(
+    ('name', 'advice'),
+    [('frozen_graph', 'Allow more, or try another format'), ('tflite', 'Try another variant: float32, ')],
+)
+def test_an_export_that_loses_more_than_is_allowed_is_not_written(name, advice, training, tmp_path, monkeypatch):
+    lost = proof.Verified('train', 3, 0.5, 0.3, (-0.2, -0.3, -0.1))
+    monkeypatch.setattr(proof.Verification, 'of', lambda self, export: lost)
+    limits = {most: _with_records(training, verify_split='train', max_miou_loss=most) for most in (0.1, 0.25)}
+    with pytest.raises(OptionError, match=rf'0\.3000 on train.*0\.5000.*max_miou_loss=0\.1.*written\. {advice}'):
+        export_model.run(_options(training, tmp_path / 'out' / 'm', name, proof_options=limits[0.1]))
+    assert not list((tmp_path / 'out').iterdir())
+    (found,) = export_model.run(_options(training, tmp_path / 'out' / 'm', name, proof_options=limits[0.25])).proofs
+    assert found.verified == lost
+
+
 def test_a_split_without_a_labeled_pixel_verifies_nothing(training, tmp_path):
     (tmp_path / 'four.json').write_text(json.dumps({'num_classes': 4, 'splits': ['val']}))
     nothing = dataset_files.png(np.full((33, 49), 255, np.uint8))

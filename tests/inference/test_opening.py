@@ -1,6 +1,6 @@
 """Networks with the weights of a checkpoint, opened in an engine.
 
-Covers inference/network.py.
+Covers inference/network.py and inference/runners.py.
 """
 
 import contextlib
@@ -15,6 +15,7 @@ from deeplab import common, model
 from deeplab.errors import OptionError
 from deeplab.inference import opening
 from deeplab.inference.network import InferenceNetwork
+from deeplab.inference.runners import CheckpointRunner
 from deeplab.options import EngineOptions, ModelOptions, PredictionOptions
 from deeplab.registry import BACKBONES, ENGINES, Engine, Outputs, register
 from deeplab.system import packages
@@ -179,11 +180,14 @@ def test_an_engine_with_other_labels_is_refused(weights, fake):
     assert not list(pathlib.Path(weights.checkpoint).parent.glob('.engines/*'))
 
 
+@pytest.mark.usefixtures('checkpoint')
 def test_an_engine_that_is_not_installed():
+    network, weights, fake = _network(), opening.Weights('none'), EngineOptions('fake')
     with changes_undone(ENGINES):
         register(Engine(name='fake', requires=('no_such_package',), install="'deeplab-toolkit[fake]'"))
-        with pytest.raises(OptionError, match=r"no_such_package, .*pip install 'deeplab-toolkit\[fake\]'"):
-            opening.check(EngineOptions('fake'))
+        for use in (lambda: opening.check(fake), lambda: CheckpointRunner(network, weights, fake)):
+            with pytest.raises(OptionError, match=r"no_such_package, .*pip install 'deeplab-toolkit\[fake\]'"):
+                use()
 
 
 def test_an_engine_whose_package_is_broken(weights, fake):

@@ -72,6 +72,15 @@ class TestBackbone:
         )
         assert 'no variables of the backbone tiny' in caplog.text
 
+    def test_nothing_is_said_without_a_checkpoint_or_of_one_with_a_map_of_names(
+        self, plain, tiny_network, tmp_path, caplog
+    ):
+        path = checkpoint_files.write(tmp_path / 'a' / 'model.ckpt', {'MobilenetV2/w': [1.0], 'tiny': [1.0]})
+        renamed = RestoreOptions(rename_map='MobilenetV2/=tiny/')
+        for options in (plain, dataclasses.replace(plain, initial_checkpoint=path, restore=renamed)):
+            initial_checkpoint.warn(options, {'tiny/conv1/weights': (3,), 'tiny': (1,)})
+        assert not caplog.text
+
     def test_other_scopes_that_start_anew_change_nothing(self, plain):
         assert len(self.found(plain, 'MobilenetV2/Conv/weights', 'aspp0/weights', exclude_scopes=('logits',))) == 1
 
