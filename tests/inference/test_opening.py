@@ -182,9 +182,10 @@ def test_an_engine_with_other_labels_is_refused(weights, fake):
 
 @pytest.mark.usefixtures('checkpoint')
 def test_an_engine_that_is_not_installed():
-    network, weights, fake = _network(), opening.Weights('none'), EngineOptions('fake')
+    network, weights = _network(), opening.Weights('none')
     with changes_undone(ENGINES):
         register(Engine(name='fake', requires=('no_such_package',), install="'deeplab-toolkit[fake]'"))
+        fake = EngineOptions('fake')
         for use in (lambda: opening.check(fake), lambda: CheckpointRunner(network, weights, fake)):
             with pytest.raises(OptionError, match=r"no_such_package, .*pip install 'deeplab-toolkit\[fake\]'"):
                 use()

@@ -21,7 +21,7 @@ from deeplab import export_model
 from deeplab.core import moving_average
 from deeplab.errors import CheckpointError, DataError, OptionError
 from deeplab.export import tensor_names
-from deeplab.inference import any_size, opening, runners
+from deeplab.inference import any_size, export_metadata, opening, runners
 from deeplab.inference import predictor as module
 from deeplab.inference.any_size import AnySize
 from deeplab.inference.network import InferenceNetwork
@@ -308,7 +308,7 @@ def test_a_network_with_a_fixed_pooling_size_is_built_for_each_size(training, mo
         assert [key.size for key in pooling._runner._open] == [(65, 65), (33, 33)]
 
 
-def write_export(path, has_probabilities=True, crop=None, names=('ImageTensor', 'SemanticPredictions')):
+def write_export(path, has_probabilities=True, crop=None, names=('ImageTensor', 'SemanticPredictions'), metadata=None):
     """A frozen graph that predicts the red channel divided by 64."""
     with tf.Graph().as_default() as graph:
         image = tf.compat.v1.placeholder(tf.uint8, [1, None, None, 3], name=names[0])
@@ -318,6 +318,8 @@ def write_export(path, has_probabilities=True, crop=None, names=('ImageTensor', 
             tf.one_hot(labels, 4, name=tensor_names.PROBABILITIES)
         if crop is not None:
             tf.zeros([1, *crop], name=tensor_names.RAW_PREDICTIONS)
+        if metadata is not None:
+            tf.constant(export_metadata.dumped(metadata), name=tensor_names.METADATA)
     path.write_bytes(graph.as_graph_def().SerializeToString())
     return path
 
@@ -337,6 +339,24 @@ def test_a_frozen_graph(tmp_path, training):
     with Predictor.from_export(sized) as small, pytest.raises(DataError, match=r'70 x 50 .*33 x 41.*outputs='):
         small.predict([image])  # an image of many, which does not stop `deeplab predict`
     with Predictor.from_export(tmp_path / 'plain.pb', dataset=str(training / 'tiny.json')) as named:
+        assert named.class_names == tuple(predictor_setup.CLASSES)
+
+
+@pytest.mark.parametrize(
+    ('metadata', 'names'),
+    [
+        ({'class_names': predictor_setup.CLASSES, 'colors': predictor_setup.COLORS}, predictor_setup.CLASSES),
+        ({'class_names': predictor_setup.CLASSES, 'colors': predictor_setup.COLORS[1:]}, '0123'),
+        ({'class_names': predictor_setup.CLASSES}, '0123'),
+        ({'colors': predictor_setup.COLORS}, '0123'),
+    ],
+)
+def test_an_export_has_the_classes_of_its_metadata(metadata, names, tmp_path, training):
+    path = write_export(tmp_path / 'graph.pb', metadata={**metadata, 'metadata_version': 1})
+    with Predictor.from_export(path) as exported:
+        assert exported.class_names == tuple(names)
+        assert (exported.colors[:4].tolist() == predictor_setup.COLORS) == (exported.class_names[0] == 'sky')
+    with Predictor.from_export(path, dataset=str(training / 'tiny.json')) as named:
         assert named.class_names == tuple(predictor_setup.CLASSES)
 
 

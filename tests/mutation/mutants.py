@@ -73,9 +73,9 @@ WITHOUT_EFFECT = {
     *('exist_ok', 'flush', 'ignore_errors', 'indent', 'maxsize', 'max_workers', 'missing_ok', 'num_parallel_calls'),
     *('num_threads', 'optimize', 'parents', 'preview', 'read_value', 'stacklevel', 'strict', 'timeout', 'width'),
 }
-# Names of constants that are measures of time, memory or work.
+# Names of constants that are measures of time, memory or work, or the level of another library's log.
 TUNING = re.compile(
-    r'(?i)second|timeout|interval|patience|wait|retr|bytes|buffer|chunk|cache|ahead|queue|worker|thread'
+    r'(?i)second|timeout|interval|patience|wait|retr|bytes|buffer|chunk|cache|ahead|queue|worker|thread|errors_only'
 )
 # Functions that wait, whose arguments are bounds of time, memory or work.
 WAITS = re.compile(r'sleep|_?wait_\w+')

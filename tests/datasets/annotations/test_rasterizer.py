@@ -129,6 +129,8 @@ def test_ellipses():
     square = drawn(Ellipse(20, 20, 12, 5, 90), (40, 40))
     np.testing.assert_array_equal(square, drawn(Ellipse(20, 20, 12, 5), (40, 40)).T)
     assert drawn(Ellipse(20, 20, 12, 3, 45), (40, 40))[27, 27]  # clockwise, with y downwards
+    small = drawn(Ellipse(5.5, 5.5, 2, 1), (10, 10))  # pixels whose centers are on its border belong to it
+    assert [np.flatnonzero(row).tolist() for row in small[4:7]] == [[5], [3, 4, 5, 6, 7], [5]]
 
 
 def test_shapes_cover_each_other_by_order_and_then_by_place():
