@@ -26,7 +26,15 @@ from deeplab.inference import predictor as module
 from deeplab.inference.any_size import AnySize
 from deeplab.inference.network import InferenceNetwork
 from deeplab.inference.predictor import Predictor
-from deeplab.options import EngineOptions, ExportOptions, PredictionOptions, ResizeOptions, WindowOptions
+from deeplab.options import (
+    EngineOptions,
+    ExportOptions,
+    FetchOptions,
+    PredictionOptions,
+    PredictorOptions,
+    ResizeOptions,
+    WindowOptions,
+)
 from deeplab.registry import ENGINES, Engine, Outputs, register
 from tests.helpers import checkpoint_files, image_samples, predictor_setup
 from tests.helpers.registries import changes_undone
@@ -306,6 +314,16 @@ def test_a_network_with_a_fixed_pooling_size_is_built_for_each_size(training, mo
         for side in (20, 40, 60, 20):
             assert pooling(predictor_setup.pixels(side, side)).labels.shape == (side, side)
         assert [key.size for key in pooling._runner._open] == [(65, 65), (33, 33)]
+
+
+def test_a_preset_is_fetched_as_the_options_say(training, monkeypatch):
+    fetched = []
+    monkeypatch.setattr(module.model_source, 'of_preset', lambda name: module.model_source.of_run(str(training)))
+    monkeypatch.setattr(module.fetching, 'fetch', lambda *given: fetched.append(given) or str(training))
+    fetch = FetchOptions(cache_dir='cache')
+    with Predictor.of_preset('tiny', PredictorOptions(), {}, fetch) as made, Predictor.from_preset('tiny') as same:
+        assert made.class_names == same.class_names == tuple(predictor_setup.CLASSES)
+    assert fetched == [('tiny', fetch), ('tiny', None)]
 
 
 def write_export(path, has_probabilities=True, crop=None, names=('ImageTensor', 'SemanticPredictions'), metadata=None):

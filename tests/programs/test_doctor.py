@@ -254,6 +254,13 @@ def test_without_a_number_of_classes_the_ids_tell(tmp_path, ids, advice):
     assert (advice or 'assumed from the ids') in result.report
 
 
+def test_ids_that_lie_between_others_by_chance_are_not_soft_edges(tmp_path):
+    data = _clean()
+    noise = np.random.default_rng(0).integers(0, 40, SIZE, np.uint8)
+    _masks(data, lambda ids: dataset_files.png(noise))
+    assert _rules(_examine(_write(tmp_path, data, IN_RECORDS)), 'error') == {'ids'}
+
+
 def test_an_id_behind_a_gap_and_the_command_that_repairs(tmp_path):
     data = _clean()
     data['train'][1][0] = data['train'][1][0][:-100]

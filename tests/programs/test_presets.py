@@ -170,7 +170,9 @@ def test_command_lines_are_understood(name):
         made = cli.options_of(program, words)
         if program == 'eval':
             assert made.model.num_classes == preset.num_classes
-    made = [cli.options_of('eval', line.split()[2:]) for line in presets.command_lines(preset) if ' eval ' in line]
+    lines = [line for line in presets.command_lines(preset) if ' eval ' in line]
+    made = [cli.options_of('eval', line.split()[2:]) for line in lines]
+    assert ['--eval_scales' in line for line in lines] == [row.scales != (1.0,) for row in preset.published]
     assert [each.model.output_stride for each in made] == [row.output_stride for row in preset.published]
     assert [each.prediction.scales for each in made] == [row.scales for row in preset.published]
     assert [each.prediction.add_flipped_images for each in made] == [row.flips for row in preset.published]
