@@ -13,6 +13,7 @@ from deeplab.cli.parse import given_fields
 from deeplab.datasets import segmentation_dataset
 from deeplab.errors import DataError
 from deeplab.evaluation import waiting
+from tests.helpers import checkpoint_files
 
 TRAIN = ['--train_logdir=log', '--dataset_dir=records', '--depth_multiplier=0.5', '--atrous_rates=6']
 TRAIN += ['--atrous_rates=12', '--decoder_output_stride=4', '--quantize_delay_step=7', '--quantize_per_channel']
@@ -239,6 +240,14 @@ def test_a_program_that_is_started_before_the_training_takes_its_flags(program, 
     assert f'{folder}/run.json' in caplog.text and '--depth_multiplier=0.5' in caplog.text
     monkeypatch.setattr(waiting, 'rounds', None)
     assert run.with_awaited_run(cli.find_program(program), values, found) is found  # it was there at the start
+
+
+@pytest.mark.parametrize('program', ['eval', 'vis'])
+def test_a_checkpoint_without_a_run_is_not_awaited(program, tmp_path):
+    checkpoint_files.write(tmp_path / 'log' / 'model.ckpt-1', {'weight': [1.0]})
+    values = parsed(program, tmp_path / 'log')
+    made = cli.find_program(program).to_options(values)
+    assert run.with_awaited_run(cli.find_program(program), values, made) is made
 
 
 @pytest.mark.parametrize('program', ['eval', 'vis'])

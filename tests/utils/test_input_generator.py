@@ -106,7 +106,9 @@ def test_each_epoch_takes_every_record_once_in_another_order():
     assert epochs[0] != epochs[1]
     assert [r for _, r in epochs[0]] != [r for _, r in epochs[1]]
     assert input_generator.record_at(5, 20, 3) != input_generator.record_at(5, 20, 4)
-    assert input_generator.permutation(5, 0, 0).tolist() == PERMUTATION_OF_FIVE
+    order = input_generator.permutation(5, 0, 0)
+    assert order.tolist() == PERMUTATION_OF_FIVE
+    assert not order.flags.writeable  # it is kept for the next call
 
 
 # Written down so that a new NumPy cannot change the order of a training that goes on.
