@@ -52,6 +52,7 @@ def test_images_of_one_size_are_batched_and_bad_ones_listed():
     assert predictor.batches == [2, 1, 1, 1, 1]
     assert sorted(written) == ['5', '5', '5', '5', '7'] and done.images == 5
     assert [failure.path for failure in done.failures] == ['bad', '13'] and 'empty' in done.failures[0].reason
+    assert 0 < done.seconds < 60
 
 
 def test_frames_of_videos(monkeypatch):

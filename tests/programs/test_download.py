@@ -29,6 +29,9 @@ def test_a_plan_changes_nothing(tmp_path):
     report = download.run(DownloadOptions(NAME, fetch, dry_run=True)).report
     assert f'downloaded from http://127.0.0.1:1/{PRESET.archive} (23 MB) to {tmp_path / "cache"}' in report
     assert not list(tmp_path.iterdir())
+    folder = tmp_path / 'cache' / PRESET.folder
+    folder.mkdir(parents=True)
+    assert f'{NAME} is in the cache: {folder}' in download.run(DownloadOptions(NAME, fetch, dry_run=True)).report
 
 
 def test_a_download_on_the_command_line(tmp_path, monkeypatch, capsys):
