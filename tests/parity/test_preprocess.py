@@ -31,7 +31,7 @@ def arrays(pytestconfig):
 def test_evaluation_steps(number, case, arrays):
     resize = ResizeOptions(*(case.get(key) for key in ('min_resize_value', 'max_resize_value', 'resize_factor')))
     variant = case.get('model_variant')
-    mean = BACKBONES.get(variant).normalization.mean_pixel if variant in BACKBONES.names() else RGB_MEAN
+    mean = BACKBONES.get(variant).normalization.mean_pixel_of(3) if variant in BACKBONES.names() else RGB_MEAN
     steps = input_preprocess.eval_steps((case['crop_height'], case['crop_width']), resize, mean, 255)
     sample = {common.IMAGE: tf.constant(arrays['raw_image']), common.LABEL: tf.constant(arrays['raw_label'])}
     out = input_preprocess.apply_steps(sample, steps)

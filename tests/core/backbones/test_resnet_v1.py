@@ -98,7 +98,7 @@ def test_the_beta_root_and_the_normalization_go_together(variant):
     backbone = BACKBONES.get(variant)
     beta = variant.endswith('_beta')
     assert (architecture(variant).beta_filters is not None) == beta
-    assert backbone.normalization.mean_pixel == pytest.approx((127.5,) * 3 if beta else (123.15, 115.90, 103.06))
+    assert backbone.normalization.mean_pixel_of(3) == pytest.approx((127.5,) * 3 if beta else (123.15, 115.90, 103.06))
     assert backbone.scope == variant.removesuffix('_beta')
 
 
