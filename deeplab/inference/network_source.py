@@ -225,7 +225,7 @@ class _Export(NetworkSource):
         return model
 
     def require_weights(self, network: InferenceNetwork, use_moving_average: bool) -> None:
-        pass
+        """Does nothing: the weights are part of the export."""
 
     def runner(
         self, network: InferenceNetwork, use_moving_average: bool, engine: EngineOptions, cache_dirs: Sequence[str]

@@ -11,7 +11,6 @@ import tensorflow as tf
 
 from deeplab import model, train
 from deeplab.core import (
-    checkpoints,
     compute_types,
     dropout,
     initializers,
@@ -26,6 +25,7 @@ from deeplab.options import AsppOptions, DecoderOptions, LossOptions, ModelOptio
 from deeplab.registry import BACKBONES
 from deeplab.training import train_loop
 from tests.helpers import computed_losses, given_weights, training_setup
+from tests.helpers.checkpoint_files import values_of
 
 CELL = 'deeplab/core/dense_prediction_cell_branch5_top1_cityscapes.json'
 SHORT = ('bfloat16', 'float16')
@@ -179,11 +179,6 @@ def tiny(tiny_network, tmp_path):
 
     run.as_before = lambda name: training_setup.trained(data, tmp_path / name, 3)
     return run
-
-
-def values_of(path):
-    reader = checkpoints.open_reader(str(path))
-    return {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}
 
 
 class TestTraining:

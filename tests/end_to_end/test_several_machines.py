@@ -14,12 +14,12 @@ import numpy as np
 import pytest
 
 from deeplab import common, train
-from deeplab.core import checkpoints
 from deeplab.deployment import cluster
 from deeplab.errors import MachineError, OptionError
 from deeplab.options import CloneOptions
 from deeplab.training import train_loop
 from tests.helpers import servers, training_setup
+from tests.helpers.checkpoint_files import values_of
 
 ROOT = pathlib.Path(__file__).parents[2]
 
@@ -32,11 +32,6 @@ def short_waits(tiny_network, monkeypatch):
 @pytest.fixture
 def data(tmp_path):
     return training_setup.write_data(tmp_path / 'records')
-
-
-def values_of(path):
-    reader = checkpoints.open_reader(str(path))
-    return {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""Writes a checkpoint of given values, without a graph."""
+"""Writes a checkpoint of given values, and reads the values of one, without a graph."""
 
 import concurrent.futures
 import json
@@ -6,6 +6,8 @@ import pathlib
 
 import numpy as np
 import tensorflow as tf
+
+from deeplab.core import checkpoints
 
 
 def write(path, values):
@@ -15,6 +17,12 @@ def write(path, values):
     with concurrent.futures.ThreadPoolExecutor(1) as thread:
         thread.submit(_write, str(path), values).result()
     return str(path)
+
+
+def values_of(path):
+    """Returns the values of a checkpoint's variables, by name."""
+    reader = checkpoints.open_reader(str(path))
+    return {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}
 
 
 def write_run(folder, *decays):

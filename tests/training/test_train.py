@@ -32,6 +32,7 @@ from deeplab.registry import OPTIMIZERS
 from deeplab.training import run_manifest, split_input, train_hooks, train_run
 from deeplab.utils import input_generator
 from tests.helpers import dataset_files, training_setup
+from tests.helpers.checkpoint_files import values_of
 
 ROOT = pathlib.Path(__file__).parents[2]
 STEP_LINE = re.compile(r'^global step (\d+): loss = (\d+\.\d{4}) \((\d+\.\d{3}) sec/step\)$')
@@ -43,11 +44,6 @@ pytestmark = pytest.mark.usefixtures('tiny_network')
 @pytest.fixture
 def data(tmp_path):
     return training_setup.write_data(tmp_path / 'records')
-
-
-def values_of(path):
-    reader = checkpoints.open_reader(str(path))
-    return {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}
 
 
 def assert_same_bytes(first, second):

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from deeplab import train
-from deeplab.core import checkpoints
 from deeplab.errors import OptionError
 from deeplab.options import CloneOptions, LearningRateOptions, LossOptions, OptimizerOptions
 from tests.helpers import training_setup
+from tests.helpers.checkpoint_files import values_of
 
 pytestmark = pytest.mark.usefixtures('tiny_network')
 
@@ -18,11 +18,6 @@ pytestmark = pytest.mark.usefixtures('tiny_network')
 @pytest.fixture
 def data(tmp_path):
     return training_setup.write_data(tmp_path / 'records')
-
-
-def values_of(path):
-    reader = checkpoints.open_reader(str(path))
-    return {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}
 
 
 @pytest.mark.parametrize(('num_clones', 'steps'), [(2, 2), pytest.param(1, 4, marks=pytest.mark.slow)])

@@ -11,17 +11,13 @@ import tensorflow as tf
 from deeplab.core import checkpoints, sessions
 from deeplab.errors import NonFiniteError
 from deeplab.training import train_loop, training_step
+from tests.helpers.checkpoint_files import values_of
 from tests.helpers.toy_training import Toy
 
 
 def train(toy, directory, steps, hooks=(), **options):
     writer = checkpoints.CheckpointWriter(str(directory))
     return train_loop.train(toy.train_step, steps, writer, toy.initialize, hooks, train_loop.LoopOptions(**options))
-
-
-def values_of(path):
-    reader = checkpoints.open_reader(path)
-    return {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}
 
 
 class Recorder(train_loop.Hook):

@@ -6,11 +6,12 @@ import tensorflow as tf
 
 from deeplab import cli, train
 from deeplab.cli.words import UsageError
-from deeplab.core import checkpoints, sessions
+from deeplab.core import sessions
 from deeplab.options import LearningRateOptions, OptimizerOptions
 from deeplab.registry import OPTIMIZERS
 from deeplab.training import training_step
 from tests.helpers import training_setup
+from tests.helpers.checkpoint_files import values_of
 
 pytestmark = pytest.mark.usefixtures('tiny_network')
 
@@ -18,11 +19,6 @@ pytestmark = pytest.mark.usefixtures('tiny_network')
 @pytest.fixture
 def data(tmp_path):
     return training_setup.write_data(tmp_path / 'records')
-
-
-def values_of(path):
-    reader = checkpoints.open_reader(str(path))
-    return {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}
 
 
 def run(data, logdir, steps=1, **changes):

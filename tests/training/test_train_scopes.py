@@ -6,11 +6,11 @@ import pytest
 import tensorflow as tf
 
 from deeplab import train
-from deeplab.core import checkpoints
 from deeplab.errors import CheckpointError, OptionError
 from deeplab.options import RestoreOptions
 from deeplab.training import initial_checkpoint
 from tests.helpers import training_setup
+from tests.helpers.checkpoint_files import values_of
 
 pytestmark = pytest.mark.usefixtures('tiny_network')
 
@@ -18,11 +18,6 @@ pytestmark = pytest.mark.usefixtures('tiny_network')
 @pytest.fixture
 def data(tmp_path):
     return training_setup.write_data(tmp_path / 'records')
-
-
-def values_of(path):
-    reader = checkpoints.open_reader(str(path))
-    return {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}
 
 
 def options(data, logdir, steps=2, scopes=(), restore=None, **changes):

@@ -25,6 +25,7 @@ from deeplab.training.metrics_file import MetricsHook
 from deeplab.training.train_hooks import ProgressHook
 from deeplab.training.train_loop import StepResult
 from tests.helpers import dataset_files, training_setup
+from tests.helpers.checkpoint_files import values_of
 
 pytestmark = pytest.mark.usefixtures('tiny_network')
 
@@ -45,11 +46,6 @@ def options(data, logdir, steps=6, every=2, early_stop=None, crop_size=None, **c
 def quick(chosen):
     """With a small batch norm decay, so that a few steps change the predictions."""
     return dataclasses.replace(chosen, model=dataclasses.replace(chosen.model, batch_norm_decay=0.1))
-
-
-def values_of(path):
-    reader = checkpoints.open_reader(str(path))
-    return {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}
 
 
 def figures(logdir):
