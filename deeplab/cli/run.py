@@ -124,8 +124,8 @@ def announce_wait(program_options: Any) -> None:
 def with_awaited_run(program: Program, values: Values, program_options: Any) -> Any:
     """Waits for the first checkpoint if there is no run.json yet, and then takes network flags from run.json.
 
-    Without it, eval and vis would run the network of the defaults if they were started before the training, and that
-    of the training if they were started after it.
+    Otherwise eval and vis would run the default network if they were started before the training, but the training's
+    network if they were started after it.
 
     Args:
       program: the program.
