@@ -1,7 +1,7 @@
 """Finds and reads goldens: values that the original computed.
 
-A folder holds them as `networks/`, `quantized/`, `tables/` and `training/`, or as pairs lying in it directly; then the
-keys of the JSON tell what a pair is.
+A folder holds them as `networks/`, `quantized/`, `tables/`, `training/` and `panoptic_deeplab/`, or as pairs lying in
+it directly; then the keys of the JSON tell what a pair is.
 """
 
 import dataclasses
@@ -16,6 +16,7 @@ _KEYS = {
     'networks': {'flags', 'options', 'variables', 'trainable', 'parameters'},
     'training': {'weight_decay_terms'},
     'quantized': {'fake_quantizations'},
+    'panoptic_deeplab': {'label_divisor', 'thing_classes', 'nms_kernel'},
 }
 
 
@@ -46,7 +47,7 @@ class Golden:
 
 
 def find(folder: pathlib.Path, kind: str) -> list[Golden]:
-    """All goldens of a kind ('networks', 'quantized' or 'training'), by name."""
+    """All goldens of a kind ('networks', 'quantized', 'training' or 'panoptic_deeplab'), by name."""
     if (folder / kind).is_dir():
         return [Golden(path) for path in sorted((folder / kind).glob('*.json'))]
     found = (Golden(path) for path in sorted(folder.glob('*.json')))
