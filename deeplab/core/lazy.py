@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import tensorflow as tf
 
-    from deeplab.core import dropout, initializers, layers, shapes
+    from deeplab.core import channels_first, dropout, initializers, layers, scale_losses, shapes
     from deeplab.core.optimizers import _decoupled as decoupled
 else:
 
@@ -28,10 +28,12 @@ else:
             return getattr(importlib.import_module(self._name), name)
 
     tf = _Lazy('tensorflow')
+    channels_first = _Lazy('deeplab.core.channels_first')
     decoupled = _Lazy('deeplab.core.optimizers._decoupled')
     dropout = _Lazy('deeplab.core.dropout')
     initializers = _Lazy('deeplab.core.initializers')
     layers = _Lazy('deeplab.core.layers')
+    scale_losses = _Lazy('deeplab.core.scale_losses')
     shapes = _Lazy('deeplab.core.shapes')
 
-__all__ = ['decoupled', 'dropout', 'initializers', 'layers', 'shapes', 'tf']
+__all__ = ['channels_first', 'decoupled', 'dropout', 'initializers', 'layers', 'scale_losses', 'shapes', 'tf']

@@ -60,11 +60,14 @@ def losses_of_scales(
         check_label_weights(options.label_weights, int(logits.shape[-1]))
         with tf.name_scope(f'{scope}_{key}'):
             terms = _terms_of_one_scale(logits, labels, ignore_label, options, global_step)
-            weighted = [
-                terms[term.name] if term.weight == 1.0 else term.weight * terms[term.name] for term in options.terms
-            ]
-            result[key] = ScaleLoss(tf.identity(summation.in_order(weighted), 'value'), terms)
+            result[key] = ScaleLoss(weighted_sum(terms, options), terms)
     return result
+
+
+def weighted_sum(terms: Mapping[str, tf.Tensor], options: LossOptions) -> tf.Tensor:
+    """Returns the loss of the formula, scalar float32, from the scalars of its terms by name."""
+    weighted = [terms[term.name] if term.weight == 1.0 else term.weight * terms[term.name] for term in options.terms]
+    return tf.identity(summation.in_order(weighted), 'value')
 
 
 def _terms_of_one_scale(
@@ -82,7 +85,7 @@ def _terms_of_one_scale(
         parameters = options.settings_of(record)
         if record.is_of_pixels:
             pixels = pixel_losses(record, labeled, options.label_weights, **parameters)
-            terms[record.name] = _mean_of_pixels(pixels, options, global_step)
+            terms[record.name] = mean_of_pixels(pixels, options, global_step)
         elif record.of == REGIONS:
             regions = regions or regions_of(labeled)
             classes = class_losses(regions, record.function, **parameters)
@@ -96,7 +99,7 @@ def _terms_of_one_scale(
     return terms
 
 
-def _mean_of_pixels(pixels: Losses, options: LossOptions, global_step: tf.Tensor | None) -> tf.Tensor:
+def mean_of_pixels(pixels: Losses, options: LossOptions, global_step: tf.Tensor | None) -> tf.Tensor:
     """Returns the mean over all labeled pixels, or over the hardest ones, scalar float32."""
     if options.top_k_percent_pixels == 1.0:
         return mean_of_counted(pixels)

@@ -7,8 +7,7 @@ import json
 import numpy as np
 import numpy.typing as npt
 
-from deeplab.core.metrics import _image_counts
-from deeplab.errors import DataError
+from deeplab.core.metrics import _image_counts, _thresholds
 from deeplab.registry import Metric, MetricContext, Parameter, register
 from deeplab.registry.metrics import CONFIDENCE, Ids
 
@@ -42,11 +41,7 @@ class Calibration:
         for block in _image_counts.blocks(labels.size):
             # Some engines round a probability, or the mean of several, to a little more than 1.
             probabilities, ids = np.minimum(confidence[block], np.float32(1)), labels[block]
-            if np.isnan(probabilities).any():
-                raise DataError(
-                    'The network gives probabilities that are not a number (NaN). Its weights are probably not finite '
-                    'either: check them with `deeplab checkpoint`, and evaluate an earlier checkpoint.'
-                )
+            _thresholds.require_numbers(probabilities)
             places = np.ceil(probabilities * np.float32(self._bins)).astype(np.intp)
             places += length * (ids == predictions[block])
             places[ids == self._context.ignore_label] = 2 * length
