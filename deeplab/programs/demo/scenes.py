@@ -5,7 +5,8 @@ pavements, trees, parked and driving cars, people and lamp posts, drawn from far
 a class: classes share wide ranges of colors (gray sky, gray walls, gray cars, gray roads; brick, autumn leaves and
 coats), and each image has its own light, tint, shadows and noise. Texture, shape and position do.
 
-A scene depends only on (seed, split, index), not on the number of scenes.
+A scene depends only on (seed, split, index, crowded), not on the number of scenes. Crowded scenes are for panoptic
+segmentation: cars side by side and groups of people, of which many touch another one.
 """
 
 from __future__ import annotations
@@ -32,8 +33,11 @@ PALETTE = (
 )
 SKY, BUILDING, ROAD, PAVEMENT, VEGETATION, CAR, PERSON, POLE = range(len(CLASS_NAMES))
 
+THINGS = (CAR, PERSON)  # classes whose objects are instances
+
 # Each split has its own random numbers, so that more training images never change a validation image.
 SPLIT_KEYS = {'train': 1, 'val': 2}
+_CROWDED_KEY = 1
 
 _MASONRY = (
     (150, 90, 70),
@@ -58,13 +62,21 @@ _SKINS = ((225, 185, 155), (190, 140, 105), (120, 85, 65))
 _POLES = ((58, 58, 62), (44, 50, 48), (120, 92, 66), (206, 206, 200))
 
 Numbers = float | np.ndarray
+_Object = tuple[float, Callable[..., None], tuple[float, ...]]  # distance, painter, position
 
 
 class Scene(NamedTuple):
-    """An image ([h, w, 3] uint8) and its mask ([h, w] uint8 class ids; 255 on the thin borders around objects)."""
+    """An image and what it shows.
+
+    Attributes:
+      image: [h, w, 3] uint8.
+      mask: [h, w] uint8 class ids; 255 on the thin borders around objects.
+      instances: [h, w] uint16, 1 and more for the objects of the classes `THINGS`, from far to near; 0 elsewhere.
+    """
 
     image: np.ndarray
     mask: np.ndarray
+    instances: np.ndarray
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,7 +118,7 @@ class _Street:
         return np.asarray(Image.fromarray(coarse).resize((width, height), Image.Resampling.BICUBIC))
 
 
-def draw_scene(seed: int, split: str, index: int, height: int = 128, width: int = 176) -> Scene:
+def draw_scene(seed: int, split: str, index: int, height: int = 128, width: int = 176, crowded: bool = False) -> Scene:
     """Draws one scene.
 
     Args:
@@ -115,11 +127,12 @@ def draw_scene(seed: int, split: str, index: int, height: int = 128, width: int 
       index: number of the scene within its split, 0 or more.
       height: rows of the image.
       width: columns of the image.
+      crowded: whether cars and people are so close that many touch, in image and mask, another one of their class.
 
     Returns:
       The scene; the same arguments give the same scene.
     """
-    rng = np.random.default_rng([seed, SPLIT_KEYS[split], index])
+    rng = np.random.default_rng([seed, SPLIT_KEYS[split], index, *([_CROWDED_KEY] if crowded else [])])
     road = rng.uniform(3.2, 4.8)
     camera = Camera(
         focal=width * rng.uniform(0.75, 1.0),
@@ -134,10 +147,17 @@ def draw_scene(seed: int, split: str, index: int, height: int = 128, width: int 
     _paint_backdrop(street)
     for side in (-1, 1):
         _paint_side(street, side)
-    for _, paint, place in sorted(_furniture(street), key=lambda item: -item[0]):
+    furniture = _crowd(street) if crowded else _furniture(street)
+    for _, paint, place in sorted(furniture, key=lambda item: -item[0]):
         paint(street, *place)
-    image, mask = street.canvas.finish()
-    return Scene(_lit(_textured(image, mask, street), street), mask)
+    image, mask, layers = street.canvas.finish(border_within_class=not crowded)
+    return Scene(_lit(_textured(image, mask, street), street), mask, _numbered(np.isin(mask, THINGS), layers))
+
+
+def _numbered(is_thing: np.ndarray, layers: np.ndarray) -> np.ndarray:
+    """Numbers the layers that are objects of a thing class: [h, w] uint16 instance ids from 1, without gaps."""
+    objects = np.unique(layers[is_thing])
+    return np.where(is_thing, np.searchsorted(objects, layers) + 1, 0).astype(np.uint16)
 
 
 def _paint_sky(street: _Street) -> None:
@@ -304,8 +324,8 @@ def _on_face(face: np.ndarray, start: Numbers, end: Numbers, bottom: Numbers, to
     return corners
 
 
-def _furniture(street: _Street) -> Iterator[tuple[float, Callable[..., None], tuple[float, ...]]]:
-    """Yields the objects in the street, as (distance, painter, position)."""
+def _furniture(street: _Street) -> Iterator[_Object]:
+    """Yields the objects in the street."""
     rng, road, walls = street.rng, street.road, street.walls
     for side in (-1, 1):
         for _ in range(rng.integers(0, 4)):
@@ -326,6 +346,36 @@ def _furniture(street: _Street) -> Iterator[tuple[float, Callable[..., None], tu
     if rng.random() < 0.5:
         z = rng.uniform(8, 30)
         yield z, _paint_car, (rng.choice((-1, 1)) * rng.uniform(1.0, 1.4), z)
+
+
+def _crowd(street: _Street) -> Iterator[_Object]:
+    """Yields the objects in a crowded street: trees and poles, cars side by side, and groups of people beside them."""
+    rng, road, walls = street.rng, street.road, street.walls
+    yield from (item for item in _furniture(street) if item[1] not in (_paint_car, _paint_person))
+    lanes = np.arange(1.05 - road, road - 1.0, 1.95) * rng.choice((-1, 1))
+    taken = rng.random(len(lanes)) < 0.7
+    if rng.random() < 0.5:  # people cross the road between parked cars
+        taken[1:-1] = False
+        yield from _group(rng, rng.uniform(2 - road, road - 2), rng.uniform(5.5, 10))
+    row = rng.uniform(6, 11)
+    for x in lanes[taken]:
+        z = row + rng.normal(0, 1.0)
+        yield z, _paint_car, (x, z)
+        if rng.random() < 0.35:
+            z += rng.uniform(5.5, 8.0)
+            yield z, _paint_car, (x, z)
+    for end in (0, -1):
+        if not taken[end]:  # people behind a car would be hidden
+            side = np.sign(lanes[end])
+            yield from _group(rng, side * rng.uniform(road + 0.3, walls - 0.3), rng.uniform(8, 12))
+
+
+def _group(rng: np.random.Generator, middle: float, z: float) -> Iterator[_Object]:
+    """Yields two to five people, beside and partly in front of each other."""
+    count, step = rng.integers(2, 6), rng.uniform(0.45, 0.7)
+    for x in middle + step * (np.arange(count) - (count - 1) / 2):
+        distance = z + rng.normal(0, 0.3)
+        yield distance, _paint_person, (x, distance)
 
 
 def _paint_crown(street: _Street, x: float, y: float, z: float, radius: float, leaves: np.ndarray, clumps: int) -> None:

@@ -3,6 +3,7 @@
 Covers programs/demo/canvas.py and programs/demo/dataset.py.
 """
 
+import hashlib
 import json
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 from PIL import Image
 
 from deeplab.datasets import descriptor
-from deeplab.programs.demo import dataset, scenes
+from deeplab.programs.demo import canvas, dataset, scenes
 
 CLASSES = len(scenes.CLASS_NAMES)
 
@@ -30,6 +31,82 @@ def test_a_scene_has_the_asked_size_and_known_ids():
     assert scene.image.shape == (96, 120, 3) and scene.image.dtype == np.uint8
     assert scene.mask.shape == (96, 120) and scene.mask.dtype == np.uint8
     assert set(np.unique(scene.mask)) <= {*range(CLASSES), 255}
+
+
+@pytest.mark.parametrize(
+    'scene, digest',
+    [
+        ((0, 'train', 0), 'a02e3dabeeed8e3f cc2b8bd2e17d9c1d'),
+        ((0, 'val', 7), '245c5a743e2eb784 1e1734ed23dcbd05'),
+        ((3, 'train', 11), '6be37bd1299f968b 09c88b72f84ed89c'),
+        ((1, 'val', 2, 64, 80), 'e1a38a503fc1aabb 18b499b1f40462c4'),
+    ],
+)
+def test_scenes_do_not_change(scene, digest):
+    # The figures of the documentation are of these pictures. Another version of Pillow or NumPy may draw otherwise.
+    image, mask, _ = scenes.draw_scene(*scene)
+    assert ' '.join(hashlib.sha256(pixels.tobytes()).hexdigest()[:16] for pixels in (image, mask)) == digest
+
+
+@pytest.mark.parametrize('crowded', [False, True])
+def test_instances_are_the_objects_of_the_thing_classes(crowded):
+    for index in range(6):
+        _, mask, instances = scenes.draw_scene(0, 'train', index, crowded=crowded)
+        assert instances.shape == mask.shape and instances.dtype == np.uint16
+        np.testing.assert_array_equal(instances > 0, np.isin(mask, scenes.THINGS))
+        for number in range(1, instances.max() + 1):
+            assert len(np.unique(mask[instances == number])) == 1
+
+
+def test_crowded_scenes_are_others():
+    plain, crowded = scenes.draw_scene(2, 'val', 1), scenes.draw_scene(2, 'val', 1, crowded=True)
+    np.testing.assert_array_equal(crowded.image, scenes.draw_scene(2, 'val', 1, crowded=True).image)
+    assert (plain.image != crowded.image).any(axis=2).mean() > 0.5
+
+
+def touching(scene) -> set[int]:
+    """Instances that touch, at a side or a corner, another one of their class."""
+    classes, numbers = (np.pad(ids.astype(np.int64), 1) for ids in (scene.mask, scene.instances))
+    center = np.s_[1:-1, 1:-1]
+    result = set()
+    for y, x in np.ndindex(3, 3):
+        beside = np.s_[y : y + scene.mask.shape[0], x : x + scene.mask.shape[1]]
+        is_other = (numbers[beside] > 0) & (numbers[center] > 0) & (numbers[beside] != numbers[center])
+        result |= set(numbers[center][is_other & (classes[beside] == classes[center])].tolist())
+    return result
+
+
+def test_a_third_of_the_instances_in_crowded_scenes_touch_another_of_their_class():
+    drawn = [scenes.draw_scene(0, 'val', index, 96, 132, crowded=True) for index in range(60)]
+    assert sum(len(touching(scene)) for scene in drawn) >= sum(int(scene.instances.max()) for scene in drawn) / 3
+    # There are some in most scenes, and both classes have many.
+    assert np.median([scene.instances.max() for scene in drawn]) >= 4
+    for label in scenes.THINGS:
+        assert sum(len(np.unique(scene.instances[scene.mask == label])) for scene in drawn) >= 60
+
+
+def two_overlapping(**options) -> canvas.Drawing:
+    """Two objects of class 3, and in front of both one of class 4, on class 0."""
+    painting = canvas.Canvas(6, 12)
+    painting.begin(0)
+    painting.bar(0, 0, 12, 6, (0, 0, 0))
+    for label, (left, right) in ((3, (1, 6)), (3, (4, 9)), (4, (8, 11))):
+        painting.begin(label, has_border=True)
+        painting.bar(left, 1, right, 5, (9, 9, 9))
+    return painting.finish(**options)
+
+
+def test_nearer_objects_cover_farther_ones_in_labels_and_layers():
+    drawing = two_overlapping()
+    assert drawing.layers[2].tolist() == [1, 2, 2, 2, 3, 3, 3, 3, 4, 4, 4, 1]
+    assert drawing.labels[2].tolist() == [255, 3, 3, 255, 3, 3, 3, 255, 4, 4, 4, 255]
+
+
+def test_objects_of_one_class_touch_if_there_is_no_border_between_them():
+    drawing = two_overlapping(border_within_class=False)
+    assert drawing.labels[2].tolist() == [255, 3, 3, 3, 3, 3, 3, 255, 4, 4, 4, 255]
+    np.testing.assert_array_equal(drawing.layers, two_overlapping().layers)
+    np.testing.assert_array_equal(drawing.labels[[0, 5]], two_overlapping().labels[[0, 5]])
 
 
 def test_every_class_occurs_and_borders_are_thin():
@@ -72,10 +149,10 @@ def test_the_data_set_is_written_as_voc_writes_it(tmp_path):
 
 
 def test_a_drawing_that_stops_leaves_no_data_set(tmp_path, monkeypatch):
-    def stop(seed, split, index, *size):
+    def stop(seed, split, index, *size, **options):
         if index:
             raise KeyboardInterrupt
-        return draw(seed, split, index, *size)
+        return draw(seed, split, index, *size, **options)
 
     draw = scenes.draw_scene
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
@@ -126,5 +203,5 @@ def test_the_color_classifier_would_pass_on_flat_colors():
     scene = next(s for s in (scenes.draw_scene(0, 'train', i) for i in range(9)) if len(np.unique(s.mask)) > CLASSES)
     counted = scene.mask != 255
     flat = np.array(scenes.PALETTE, np.uint8)[np.where(counted, scene.mask, 0)]
-    painted = scenes.Scene(flat, scene.mask)
+    painted = scene._replace(image=flat)
     assert nearest_mean_color_miou([painted], [painted]) == 1.0
