@@ -38,7 +38,7 @@ def _parse(document: Document, annotations: AnnotationSet) -> None:
 
     Polygons are drawn by pycocotools. Annotations cover each other in the order of the list. Crowd regions lie
     beneath all others, because their outlines are less exact. CVAT marks every mask as a crowd: its masks are as
-    exact as its polygons, and keep their place.
+    exact as its polygons, and keep their place. An annotation is an instance, unless it is a crowd.
 
     Source: cocodataset.org, "Data format"; cocoSegmentationToSegmentationMap in the COCO toolbox for stuff
       (cocostuffapi), which draws annotations as they are listed; for the masks of CVAT the exporter of COCO
@@ -62,8 +62,9 @@ def _parse(document: Document, annotations: AnnotationSet) -> None:
             if geometry is None:
                 annotations.left_out['box or keypoints without an outline'] += 1
                 continue
-            order = _BENEATH if _is_crowd(annotation) else 0
-            shapes[image_id].append(Shape(categories[category], geometry, order))
+            is_crowd = _is_crowd(annotation)
+            order = _BENEATH if is_crowd else 0
+            shapes[image_id].append(Shape(categories[category], geometry, order, is_crowd=is_crowd))
     if content.get('annotations') and not shapes:
         raise DataError('its annotations are boxes or keypoints without an outline; export them with segmentation')
     annotations.images += [

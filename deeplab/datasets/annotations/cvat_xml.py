@@ -40,10 +40,11 @@ def _parse(document: Document, annotations: AnnotationSet) -> None:
 
     Whole coordinates are corners of pixels. What has a higher z_order covers what has a lower one; among equals, what
     stands later covers what stands earlier. `occluded` does not change the area. Rotations are clockwise, in degrees,
-    about the center.
+    about the center. Shapes of one label with the same group_id are one instance; 0 stands for no group.
 
     Source: docs.cvat.ai, "XML annotation format"; cvat-ai/cvat issue 6686 for the order in exported masks; polygons
-      differ from pycocotools, with which CVAT exports masks, by single pixels at the edge.
+      differ from pycocotools, with which CVAT exports masks, by single pixels at the edge; group_id is written by
+      cvat/apps/dataset_manager/formats/cvat.py.
     """
     root = document.content
     if root.find('image') is None and root.find('track') is not None:
@@ -72,7 +73,8 @@ def _image(element: ElementTree.Element, document: Document, annotations: Annota
                 annotations.left_out[f'{child.tag} without an area'] += 1
             else:
                 order = reading.number(child.get('z_order') or 0)
-                shapes.append(Shape(reading.text(child.get('label')), geometry, order))
+                group = reading.group(child.get('group_id'), none='0')
+                shapes.append(Shape(reading.text(child.get('label')), geometry, order, group))
     name, subset = reading.text(element.get('name')), element.get('subset')
     folders = [os.path.join(document.folder, 'images'), document.folder]
     if subset:

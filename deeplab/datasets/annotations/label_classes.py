@@ -33,12 +33,14 @@ class LabelClasses:
       colors: color of each class; None for those without one.
       ids: id of each label; None for labels whose shapes are left out.
       fill: id of pixels without a label.
+      things: ids of the classes that have instances; None if instances are not wanted.
     """
 
     names: tuple[str, ...]
     colors: tuple[Color | None, ...]
     ids: Mapping[str, int | None]
     fill: int
+    things: tuple[int, ...] | None = None
 
     def palette(self) -> np.ndarray | None:
         """Returns a color for each class, [n, 3] uint8; None if the tool has no colors."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import dataclasses
 import os
 import re
 import urllib.parse
@@ -49,9 +50,11 @@ def _parse(document: Document, annotations: AnnotationSet) -> None:
 
     Coordinates are percentages of original_width and original_height. Later results cover earlier ones. Of several
     annotations of a task, the one that is marked as ground truth counts, or else the newest; canceled ones do not.
+    A region is an instance; a region that was put beneath another one of its label is a part of it (`parentID`).
+    Relations have no meaning for instances.
 
     Source: labelstud.io, "Label Studio JSON format of annotated tasks", and the tags BrushLabels, PolygonLabels,
-      RectangleLabels, EllipseLabels and BitmaskLabels.
+      RectangleLabels, EllipseLabels and BitmaskLabels; HumanSignal/label-studio issue 3674 for parentID.
     """
     for number, task in enumerate(_tasks(document), start=1):
         with reading.within(f'task {task.get("id", number)}'):
@@ -84,6 +87,7 @@ def _image(
         raise DataError(f'its results state different sizes of the image: {sorted(map(str, sizes))}')
     labels = {result.get('id'): result for result in results if result.get('type') == 'labels'}
     size, shapes = next(iter(sizes), None), []
+    regions: dict[str, tuple[str, str]] = {}
     for number, result in enumerate(results, start=1):
         kind = str(result.get('type', '')).removesuffix('labels')
         if result.get('type') in _NOT_SHAPES:
@@ -97,11 +101,29 @@ def _image(
             elif (geometry := _geometry(kind, result, size)) is None:
                 annotations.left_out[f'{kind} without an area'] += 1
             else:
-                shapes.append(Shape(label, geometry))
+                region = reading.group(result.get('id')) or f'result {number}'
+                regions[region] = label, reading.group(result.get('parentID')) or ''
+                shapes.append(Shape(label, geometry, group=region))
     names = tuple(dict.fromkeys(_names(task)))
     if not names:
         raise DataError("its 'data' does not name an image")
-    return AnnotatedImage(document.path, f"image '{names[0]}'", names, (document.folder,), size, tuple(shapes))
+    joined = tuple(dataclasses.replace(shape, group=_uppermost(str(shape.group), regions)) for shape in shapes)
+    return AnnotatedImage(document.path, f"image '{names[0]}'", names, (document.folder,), size, joined)
+
+
+def _uppermost(region: str, regions: Mapping[str, tuple[str, str]]) -> str:
+    """Returns the uppermost region above a region that is reached by regions of its label alone.
+
+    Args:
+      region: id of the region.
+      regions: label and parent of each region; '' for no parent.
+    """
+    passed = {region}
+    label, parent = regions[region]
+    while parent in regions and parent not in passed and regions[parent][0] == label:
+        region, parent = parent, regions[parent][1]
+        passed.add(region)
+    return region
 
 
 def _label(result: Mapping[str, Any], further: Mapping[str, Any] | None) -> str | None:

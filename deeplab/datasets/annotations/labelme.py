@@ -36,7 +36,7 @@ def _parse(document: Document, annotations: AnnotationSet) -> None:
     """Reads a file.
 
     Whole coordinates are the centers of pixels, and areas are drawn with their border by Pillow's ImageDraw; later
-    shapes cover earlier ones. `group_id` joins shapes to one instance, which has no meaning for classes.
+    shapes cover earlier ones. Shapes of one label with the same `group_id` are one instance.
 
     Source: labelme's shape_to_mask and shapes_to_label (labelme/utils/shape.py), which its labelme2voc uses.
     """
@@ -48,7 +48,8 @@ def _parse(document: Document, annotations: AnnotationSet) -> None:
             if geometry is None:
                 annotations.left_out[f'{shape.get("shape_type") or "polygon"} without an area'] += 1
             else:
-                shapes.append(Shape(reading.text(shape['label']), geometry))
+                group = reading.group(shape.get('group_id'))
+                shapes.append(Shape(reading.text(shape['label']), geometry, group=group))
     own_name = os.path.splitext(document.name)[0]
     stated = content['imagePath']
     names = (stated, own_name) if isinstance(stated, str) and stated else (own_name,)

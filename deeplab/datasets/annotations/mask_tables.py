@@ -30,7 +30,8 @@ def _parse_cvat(document: Document, annotations: AnnotationSet) -> None:
     """Reads a data set.
 
     A line of labelmap.txt is `label:red,green,blue:parts:actions`. In masks with one channel, a value is the number of
-    the line, from 0 on. The lists ImageSets/Segmentation/SPLIT.txt name the images of each split.
+    the line, from 0 on. Each object has a color of its own in the mask of the same name in SegmentationObject. The
+    lists ImageSets/Segmentation/SPLIT.txt name the images of each split.
 
     Source: docs.cvat.ai, "Segmentation Mask".
     """
@@ -48,7 +49,8 @@ def _parse_cvat(document: Document, annotations: AnnotationSet) -> None:
     masks, images = pathlib.Path(document.folder, _MASKS), os.path.join(document.folder, 'JPEGImages')
     for path in sorted(masks.rglob('*.png')):
         stem = path.relative_to(masks).with_suffix('').as_posix()
-        mask = PaintedMask(str(path), colors, indices)
+        objects = pathlib.Path(document.folder, _OBJECTS, path.relative_to(masks))
+        mask = PaintedMask(str(path), colors, indices, objects=str(objects) if objects.is_file() else None)
         image = AnnotatedImage(str(path), '', (stem,), (images,), painted=mask, split=splits.get(stem))
         annotations.images.append(image)
     annotations.not_images += [str(path) for path in pathlib.Path(document.folder, _OBJECTS).rglob('*.png')]

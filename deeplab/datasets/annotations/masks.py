@@ -1,8 +1,10 @@
-"""Mask sources: the masks of annotated images, drawn when their records are built."""
+"""Mask sources: the masks and instances of annotated images, drawn when their records are built."""
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+from collections.abc import Collection
 
 import numpy as np
 
@@ -10,6 +12,7 @@ from deeplab.datasets import color_tables, images, mask_sources, orientation
 from deeplab.datasets.annotations import labelme, rasterizer, reading
 from deeplab.datasets.annotations.label_classes import LabelClasses
 from deeplab.datasets.annotations.shapes import AnnotatedImage, PaintedMask
+from deeplab.errors import DataError
 
 _FORMAT = 2  # increase it when the same annotations become other masks
 
@@ -47,7 +50,11 @@ class AnnotationMask:
         """Identifies the conversion: with equal keys, the same files become the same masks."""
         painted = self.annotated.painted
         colors = None if painted is None else (sorted(painted.colors.items()), sorted(painted.indices.items()))
-        values = (_FORMAT, self.annotated.place, self.classes.fill, sorted(self.classes.ids.items()), colors)
+        values: tuple[object, ...] = (
+            _FORMAT, self.annotated.place, self.classes.fill, sorted(self.classes.ids.items()), colors
+        )  # fmt: skip
+        if self.classes.things is not None:
+            values += (self.classes.things, painted and painted.objects, painted and painted.instances)
         return f'annotation {mask_sources.digest(repr(values).encode("utf-8", "surrogateescape"))}'
 
     def mask(self, path: str) -> bytes:
@@ -59,25 +66,39 @@ class AnnotationMask:
         Raises:
           DataError: A part of the annotation is broken.
         """
-        if self.annotated.painted is not None:
-            return _painted(path, self.annotated.painted, self.classes)
-        if not self.annotated.place:
-            return self._drawn()
-        with reading.within(self.annotated.place):
-            return self._drawn()
+        return self.masks(path)[0]
+
+    def masks(self, path: str) -> tuple[bytes, np.ndarray | None]:
+        """Returns the mask as a PNG of ids, and the instances, [h, w] uint16; None if no class has instances.
+
+        Args:
+          path: `self.path`.
+
+        Raises:
+          DataError: A part of the annotation is broken.
+        """
+        painted = self.annotated.painted
+        if painted is not None:
+            mask = _painted(path, painted, self.classes)
+            things = self.classes.things
+            return mask, None if things is None else _painted_instances(path, painted, mask, things)
+        with reading.within(self.annotated.place) if self.annotated.place else contextlib.nullcontext():
+            drawing = self._drawn()
+        return images.encode_png(drawing.ids), None if self.classes.things is None else drawing.instances
 
     def image_contents(self) -> bytes:
         """Returns the content of the image file; raises `DataError` if it cannot be read."""
         return labelme.embedded_image(self.image) if self.is_embedded else mask_sources.contents(self.image)
 
-    def _drawn(self) -> bytes:
+    def _drawn(self) -> rasterizer.Drawing:
         size = self.annotated.size
         if size is None:
             header = images.read_header(self.image_contents())
             size = orientation.shown_size(header.size, header.orientation)
-        drawing = rasterizer.draw(self.annotated.shapes, self.classes.ids, size, self.classes.fill)
+        classes = self.classes
+        drawing = rasterizer.draw(self.annotated.shapes, classes.ids, size, classes.fill, classes.things or ())
         self.clipped, self.empty = drawing.clipped, drawing.empty
-        return images.encode_png(drawing.ids)
+        return drawing
 
 
 def _painted(path: str, painted: PaintedMask, classes: LabelClasses) -> bytes:
@@ -100,3 +121,31 @@ def _painted(path: str, painted: PaintedMask, classes: LabelClasses) -> bytes:
         return color_tables.ColorTable(entries, others=others).as_ids(content)
     ids = {value: id_of(label) for value, label in painted.indices.items()}
     return mask_sources.IdTable(ids, others).as_ids(content)
+
+
+def _painted_instances(path: str, painted: PaintedMask, mask: bytes, things: Collection[int]) -> np.ndarray:
+    """Returns the instances of a painted mask, numbered from 1 on: [h, w] uint16; 0 for pixels of none.
+
+    Args:
+      path: the file of the painted mask.
+      painted: the meaning of its colors.
+      mask: the mask as a PNG of ids.
+      things: ids of the classes that have instances.
+
+    Raises:
+      DataError: The instances cannot be read, are too many, or have another size than the mask.
+    """
+    ids = mask_sources.ids_of(mask)  # [h, w]
+    content = mask_sources.contents(painted.objects or path)
+    with reading.within(f"'{painted.objects}'") if painted.objects else contextlib.nullcontext():
+        colors = images.read_colors(content, 'objects').astype(np.int32)  # [h, w, 3]
+        codes, places = np.unique(colors @ (1 << 16, 1 << 8, 1), return_inverse=True)
+        if painted.instances is None:
+            numbers = np.cumsum(codes != 0) * (codes != 0)
+        else:
+            numbers = np.array([painted.instances.get(code, 0) for code in codes.tolist()])
+        rasterizer.require_numbers(int(numbers.max()))
+        instances = numbers[places].reshape(colors.shape[:2])
+        if instances.shape != ids.shape:
+            raise DataError(f'it has the size {instances.shape}, but the mask of classes {ids.shape} (height x width)')
+    return np.where(np.isin(ids, list(things)), instances, 0).astype(np.uint16)

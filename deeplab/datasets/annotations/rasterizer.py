@@ -1,11 +1,11 @@
-"""Rasterizer: masks of class ids from shapes."""
+"""Rasterizer: masks of class ids, and of instances, from shapes."""
 
 from __future__ import annotations
 
 import dataclasses
 import functools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from deeplab.names import shown
 _FARTHEST = 2**30  # coordinates are clipped to this, so that products of them can be computed
 _FARTHEST_OF_COCO = 2**14  # pixels beyond the image; pycocotools needs memory for each pixel of a border
 _TOLERANCE = 1.0  # pixels that a shape may reach beyond its image without being counted as clipped
+MOST_INSTANCES = 2**16 - 1  # of an image: their numbers are stored in 16 bits
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,34 +44,48 @@ class Region:
 
 @dataclasses.dataclass(frozen=True)
 class Drawing:
-    """A mask of class ids.
+    """A mask of class ids, and a mask of instances.
 
     Attributes:
       ids: [h, w] uint8.
+      instances: [h, w] uint16, number of each pixel's instance, from 1 on in drawing order; 0 for pixels of no
+        instance: of no shape, of a class without instances, or of a crowd.
       clipped: number of shapes that reach beyond the image.
       empty: number of shapes that cover no pixel of the image.
     """
 
     ids: np.ndarray
+    instances: np.ndarray
     clipped: int
     empty: int
 
 
-def draw(shapes: Sequence[Shape], ids: Mapping[str, int | None], size: tuple[int, int], fill: int) -> Drawing:
+def draw(
+    shapes: Sequence[Shape],
+    ids: Mapping[str, int | None],
+    size: tuple[int, int],
+    fill: int,
+    things: Collection[int] = (),
+) -> Drawing:
     """Draws shapes over each other, by their order and then by their place in the list.
+
+    Each shape of a class with instances is one, together with the shapes of its class and group.
 
     Args:
       shapes: the shapes.
       ids: id of each label; None for labels that are not drawn.
       size: height and width.
       fill: id of pixels without a shape.
+      things: ids of the classes that have instances.
 
     Raises:
-      DataError: A bitmap is broken.
+      DataError: A bitmap is broken, or there are more instances than 16 bits can number.
     """
-    canvas = np.full(size, fill, np.uint8)
+    canvas, instances = np.full(size, fill, np.uint8), np.zeros(size, np.uint16)
+    ordered = sorted(enumerate(shapes, start=1), key=lambda pair: pair[1].order)
+    numbers = _instance_numbers(ordered, ids, things)
     clipped = empty = 0
-    for number, shape in sorted(enumerate(shapes, start=1), key=lambda pair: pair[1].order):
+    for number, shape in ordered:
         class_id = ids[shape.label]
         if class_id is None:
             continue
@@ -81,7 +96,35 @@ def draw(shapes: Sequence[Shape], ids: Mapping[str, int | None], size: tuple[int
         clipped += is_clipped
         empty += not region.covered.any()
         region.fill(canvas, class_id)
-    return Drawing(canvas, clipped, empty)
+        if numbers:
+            region.fill(instances, numbers.get(number, 0))
+    return Drawing(canvas, instances, clipped, empty)
+
+
+def _instance_numbers(
+    ordered: Sequence[tuple[int, Shape]], ids: Mapping[str, int | None], things: Collection[int]
+) -> dict[int, int]:
+    """Returns the numbers of instances, from 1 on, by the places of their shapes.
+
+    Args:
+      ordered: place and shape, in drawing order.
+      ids: id of each label.
+      things: ids of the classes that have instances.
+    """
+    by_key: dict[tuple[int | None, str | int], int] = {}
+    numbers = {}
+    for place, shape in ordered:
+        if ids[shape.label] in things and not shape.is_crowd:
+            key = ids[shape.label], place if shape.group is None else shape.group
+            numbers[place] = by_key.setdefault(key, len(by_key) + 1)
+    require_numbers(len(by_key))
+    return numbers
+
+
+def require_numbers(count: int) -> None:
+    """Raises `DataError` if an image has more instances than 16 bits can number."""
+    if count > MOST_INSTANCES:
+        raise DataError(f'it has {count} instances; an image can have {MOST_INSTANCES}')
 
 
 def region_of(geometry: Geometry, size: tuple[int, int]) -> tuple[Region, bool]:

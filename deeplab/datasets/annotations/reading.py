@@ -208,6 +208,16 @@ def text(value: Any) -> str:
     return value.strip()
 
 
+def group(value: Any, none: str = '') -> str | None:
+    """Returns the group of a shape as a text; None for a shape without one.
+
+    Args:
+      value: the group, a number or a text; None for no group.
+      none: text of a value that means no group.
+    """
+    return None if value is None or str(value) == none else str(value)
+
+
 def color(value: Any) -> Color | None:
     """Returns the color of '#rrggbb' or '#rrggbbaa', or of three numbers; None if it is neither."""
     if isinstance(value, str) and (match := _HEX_COLOR.fullmatch(value.strip())):

@@ -91,11 +91,15 @@ class Shape:
       label: the tool's name of its class.
       geometry: the area.
       order: drawing order; higher numbers cover lower ones, and among equals, later shapes cover earlier ones.
+      group: shapes of one class with the same group are one instance; None for a shape that is one by itself.
+      is_crowd: whether it covers several instances that were not separated.
     """
 
     label: str
     geometry: Geometry
     order: float = 0
+    group: str | None = None
+    is_crowd: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -108,12 +112,21 @@ class PaintedMask:
         color of pixels that are not labeled.
       indices: label of each value of a mask with one channel; None for pixels that are not labeled.
       allows_others: whether pixels of any other color are not labeled; otherwise they are an error.
+      instances: number of the instance of each color, from 1 on; None if colors do not tell instances apart.
+      objects: path of a PNG file with a color for each instance, and black for none; None for none.
     """
 
     path: str
     colors: Mapping[int, str | None] = dataclasses.field(default_factory=dict)
     indices: Mapping[int, str | None] = dataclasses.field(default_factory=dict)
     allows_others: bool = False
+    instances: Mapping[int, int] | None = None
+    objects: str | None = None
+
+    @property
+    def has_instances(self) -> bool:
+        """Whether the tool has painted instances."""
+        return self.instances is not None or self.objects is not None
 
 
 @dataclasses.dataclass(frozen=True)

@@ -45,6 +45,7 @@ def _parse(document: Document, annotations: AnnotationSet) -> None:
 
     In a pixel project, an instance has the colors of its parts in the mask IMAGE___save.png; other colors are not
     labeled. In a vector project whole coordinates are corners of pixels, and later instances cover earlier ones.
+    Instances of one class with the same groupId are parts of one; 0 stands for no group.
 
     Source: doc.superannotate.com, "Pixel Project - Export annotation format" and "Vector JSON".
     """
@@ -62,14 +63,15 @@ def _parse(document: Document, annotations: AnnotationSet) -> None:
     instances = document.content['instances']
     painted, shapes = None, []
     if any('parts' in instance for instance in instances) or os.path.isfile(mask):
-        painted = PaintedMask(mask, _part_colors(instances), allows_others=True)
+        colors, numbers = _part_colors(instances)
+        painted = PaintedMask(mask, colors, allows_others=True, instances=numbers)
     else:
         for number, instance in enumerate(instances, start=1):
             with reading.within(f'instance {number}'):
                 if (geometry := _geometry(instance)) is None:
                     annotations.left_out[f'{instance.get("type")} without an area'] += 1
                 else:
-                    shapes.append(Shape(reading.text(instance['className']), geometry))
+                    shapes.append(Shape(reading.text(instance['className']), geometry, group=_group(instance)))
     metadata = document.content['metadata']
     size = reading.size(metadata.get('height'), metadata.get('width'))
     folders = (document.folder, os.path.join(document.folder, 'images'))
@@ -77,16 +79,25 @@ def _parse(document: Document, annotations: AnnotationSet) -> None:
     annotations.not_images += [os.path.join(document.folder, name + end) for end in (_MASK_END, _BLEND_END)]
 
 
-def _part_colors(instances: Sequence[Mapping[str, Any]]) -> dict[int, str]:
-    """Returns the label of each color in a mask."""
+def _part_colors(instances: Sequence[Mapping[str, Any]]) -> tuple[dict[int, str], dict[int, int]]:
+    """Returns the label of each color in a mask, and the number of its instance, from 1 on."""
     labels: dict[int, str] = {}
+    numbers: dict[int, int] = {}
+    joined: dict[tuple[str, str | int], int] = {}
     for number, instance in enumerate(instances, start=1):
         with reading.within(f'instance {number}'):
             for part in instance.get('parts', ()):
                 if (color := reading.color(part['color'])) is None:
                     raise DataError(f'{part["color"]!r} is not a color')
-                labels[reading.code_of(color)] = reading.text(instance['className'])
-    return labels
+                label, code = reading.text(instance['className']), reading.code_of(color)
+                labels[code] = label
+                numbers[code] = joined.setdefault((label, _group(instance) or number), len(joined) + 1)
+    return labels, numbers
+
+
+def _group(instance: Mapping[str, Any]) -> str | None:
+    """Returns the group of an instance; None for none."""
+    return reading.group(instance.get('groupId'), none='0')
 
 
 def _geometry(instance: Mapping[str, Any]) -> Geometry | None:

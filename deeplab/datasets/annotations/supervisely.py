@@ -45,11 +45,13 @@ def _parse(document: Document, annotations: AnnotationSet) -> None:
     """Reads a file.
 
     Whole coordinates are centers of pixels, and areas are drawn with their border; later objects cover earlier ones.
-    The border of a hole belongs to the hole.
+    The border of a hole belongs to the hole. Objects of one class that are bound to each other (`instance`) are parts
+    of one instance, and so are the parts of a multipolygon.
 
     Source: developer.supervisely.com, "Supervisely annotation format"; the SDK draws objects as they are listed
       (annotation.py), polygons by OpenCV's fillPoly, first the outline, then the holes (geometry/polygon.py), and
-      oriented boxes and the parts of multipolygons as such polygons (geometry/oriented_bbox.py, multipolygon.py).
+      oriented boxes and the parts of multipolygons as such polygons (geometry/oriented_bbox.py, multipolygon.py);
+      developer.supervisely.com, "Objects binding".
     """
     content = document.content
     if _is_meta(document):
@@ -66,7 +68,8 @@ def _parse(document: Document, annotations: AnnotationSet) -> None:
             geometries = [area for area in areas if area is not None]
             if not geometries:
                 annotations.left_out[f'{entry.get("geometryType")} without an area'] += 1
-            shapes += [Shape(reading.text(entry['classTitle']), geometry) for geometry in geometries]
+            group = reading.group(entry.get('instance')) or f'object {number}'
+            shapes += [Shape(reading.text(entry['classTitle']), geometry, group=group) for geometry in geometries]
     name = os.path.splitext(document.name)[0]
     folder = os.path.dirname(document.folder)
     annotations.images.append(
