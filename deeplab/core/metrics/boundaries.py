@@ -92,28 +92,31 @@ def contours(ids: Ids, counted: Mask) -> Mask:
     return on_contour
 
 
-def within_disk(bits: Bits, radius: float) -> Bits:
-    """Returns, for each pixel, the bits that are set in any pixel at a Euclidean distance of `radius` or less.
+def within_disk(values: Bits, radius: float, combine: np.ufunc = np.bitwise_or) -> Bits:
+    """Combines, for each pixel, the values of all pixels at a Euclidean distance of `radius` or less.
 
     Args:
-      bits: [h, w] unsigned integers, one bit a class.
+      values: [h, w] unsigned integers, such as one bit a class.
       radius: radius of the disk in pixels, 0 or more.
+      combine: `bitwise_or` for the bits that are set in any pixel, or `maximum`.
 
     Returns:
       [h, w] of the same type.
     """
-    height, width = bits.shape
-    dilated = bits.copy()
+    height, width = values.shape
+    dilated = values.copy()
     rows = min(int(radius), height - 1)
     half_widths = [min(int(math.sqrt(radius**2 - row**2)), width - 1) for row in range(rows + 1)]
-    segment, reach = bits.copy(), 0  # `segment`: all bits within `reach` columns
+    segment, reach = values.copy(), 0  # `segment`: all values within `reach` columns, combined
     for row in range(rows, -1, -1):  # the chord of the disk grows towards its center
         for shift in range(reach + 1, half_widths[row] + 1):
-            segment[:, shift:] |= bits[:, : width - shift]
-            segment[:, : width - shift] |= bits[:, shift:]
+            right, left = segment[:, shift:], segment[:, : width - shift]
+            combine(right, values[:, : width - shift], out=right)
+            combine(left, values[:, shift:], out=left)
         reach = half_widths[row]
-        dilated[row:] |= segment[: height - row]
-        dilated[: height - row] |= segment[row:]
+        below, above = dilated[row:], dilated[: height - row]
+        combine(below, segment[: height - row], out=below)
+        combine(above, segment[row:], out=above)
     return dilated
 
 

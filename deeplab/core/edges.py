@@ -1,0 +1,162 @@
+"""Edges between classes: the target, the loss and the metric of one sigmoid for each pixel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from deeplab.core.lazy import tf
+from deeplab.core.metrics import _image_counts, _thresholds, boundaries
+
+Mask = npt.NDArray[np.bool_]
+
+
+class EdgeTargets(NamedTuple):
+    """What edges are learned from.
+
+    Attributes:
+      edges: [..., h, w] bool, whether a pixel is on an edge.
+      valid: [..., h, w] bool, whether a pixel has an effect on loss and metric.
+    """
+
+    edges: tf.Tensor
+    valid: tf.Tensor
+
+
+def targets(labels: tf.Tensor, ignore_label: int, width: int) -> EdgeTargets:
+    """Derives edges from class ids.
+
+    A pixel is on an edge if another class is within `width // 2` rows and columns of it (in a square, as for Boundary
+    IoU): `width // 2` pixels on either side of a straight boundary. Ignored pixels are neither on an edge nor another
+    class. What they hide may be one, so pixels as near to them that are not on an edge are invalid like themselves.
+    Beyond the border of the image is nothing.
+
+    Where masks ignore a border around each object, as in Pascal VOC, `width // 2` must be greater than the border's
+    width; with a smaller one, few edges remain.
+
+    Args:
+      labels: [..., h, w] int32, class ids, 0 or more, or `ignore_label`.
+      ignore_label: label of the ignored pixels.
+      width: width of an edge in pixels, 2 or more; an odd one has the effect of the even one below it.
+
+    Raises:
+      ValueError: if the width is below 2.
+    """
+    if width < 2:
+        raise ValueError(f'Edges are {width} pixels wide; they must have at least 2, one on either side.')
+    counted = tf.not_equal(labels, ignore_label)
+    nothing = tf.int32.max
+    # Where no class is, the value that loses.
+    lowest = _sliding(tf.where(counted, labels, nothing), width // 2, tf.minimum, nothing)
+    highest = _sliding(tf.where(counted, labels, -1), width // 2, tf.maximum, -1)
+    near_ignored = _sliding(tf.cast(tf.logical_not(counted), tf.int32), width // 2, tf.maximum, 0) > 0
+    edges = tf.logical_and(counted, lowest < highest)
+    return EdgeTargets(edges, tf.logical_and(counted, tf.logical_or(edges, tf.logical_not(near_ignored))))
+
+
+def _sliding(values: tf.Tensor, radius: int, extreme: Callable[..., tf.Tensor], outside: int) -> tf.Tensor:
+    """Returns the smallest or largest value within `radius` rows and columns of each pixel, [..., h, w] to the same.
+
+    The extreme of a window follows from two shorter windows that overlap: log2(radius) operations for each axis.
+    """
+    paddings = [[0, 0]] * (len(values.shape) - 2) + [[radius, radius]] * 2
+    values = tf.pad(values, paddings, constant_values=outside)  # [..., h + 2 * radius, w + 2 * radius]
+    done = 1
+    while done < 2 * radius + 1:
+        shift = min(done, 2 * radius + 1 - done)
+        values = extreme(values[..., :-shift, :], values[..., shift:, :])
+        values = extreme(values[..., :-shift], values[..., shift:])
+        done += shift
+    return values
+
+
+def loss(logits: tf.Tensor, edges: tf.Tensor, valid: tf.Tensor) -> tf.Tensor:
+    """Class-balanced binary cross entropy.
+
+    A pixel on an edge weighs as much as the fraction of its image that is on none, and a pixel on none as much as the
+    fraction on edges: both together weigh the same. An image without edges, or full of them, has no loss.
+
+    Args:
+      logits: [n, h, w, 1] float.
+      edges: [n, h, w] bool, the target.
+      valid: [n, h, w] bool, whether a pixel has an effect on the loss.
+
+    Returns:
+      scalar float32: the sum over the batch divided by the sum of the weights (the paper has no division, so its loss
+      grows with the size of the images); 0 if no pixel has a weight.
+
+    Source: arXiv:1504.06375, section 2.2, equation 2.
+    """
+    counted = tf.cast(valid, tf.float32)
+    truth = tf.cast(edges, tf.float32) * counted  # [n, h, w]
+    pixels = tf.reduce_sum(counted, axis=[1, 2], keepdims=True)  # [n, 1, 1]
+    fraction = tf.math.divide_no_nan(tf.reduce_sum(truth, axis=[1, 2], keepdims=True), pixels)
+    weights = truth * (1.0 - fraction) + (counted - truth) * fraction  # [n, h, w]
+    scores = tf.where(valid, tf.cast(logits[..., 0], tf.float32), 0.0)
+    entropies = tf.nn.sigmoid_cross_entropy_with_logits(labels=truth, logits=scores)
+    return tf.math.divide_no_nan(tf.reduce_sum(weights * entropies), tf.reduce_sum(weights))
+
+
+class EdgeF:
+    """Boundary F-score of predicted edges at the best threshold over all images (optimal data set scale, ODS).
+
+    Precision is the fraction of the predicted edge pixels within the tolerance of a true one, recall the fraction of
+    the true edge pixels within the tolerance of a predicted one, of all images together. Thresholds are the multiples
+    of 1 / 1024 above 0. Invalid pixels are excluded from both.
+
+    Edges are compared at their width: they are not thinned, and several pixels may match one. The figures therefore
+    cannot be compared with published ones of BSDS500.
+
+    Source: Martin et al., Learning to detect natural image boundaries, PAMI 2004, section 3 (precision and recall);
+    Arbelaez et al., Contour detection and hierarchical image segmentation, PAMI 2011, section 3 (ODS).
+    """
+
+    def __init__(self, tolerance: float = 2.0) -> None:
+        """Begins without an image; `tolerance` is a Euclidean distance in pixels, 0 or more."""
+        self._tolerance = tolerance
+        # Predicted pixels, predicted pixels near a true edge, true pixels by the highest probability near them.
+        self._counts = np.zeros((3, _thresholds.BINS), np.int64)
+
+    def update(self, truth: Mask, probabilities: npt.NDArray[np.floating[Any]], valid: Mask) -> None:
+        """Adds an image.
+
+        Args:
+          truth: [h, w] bool, the true edges.
+          probabilities: [h, w] float, 0 to 1.
+          valid: [h, w] bool, whether a pixel has an effect.
+
+        Raises:
+          DataError: The probability of a valid pixel is not a number.
+        """
+        places = _thresholds.bins(np.where(valid, probabilities, 0))  # threshold 0 is left out, and so are these
+        edges = truth.astype(bool) & valid
+        near = boundaries.within_disk(edges.astype(np.uint8), self._tolerance) > 0
+        highest = boundaries.within_disk(places, self._tolerance, np.maximum)
+        for row, values in enumerate((places[valid], places[valid & near], highest[edges])):
+            self._counts[row] += _thresholds.histogram(values)
+
+    def merge(self, other: EdgeF) -> None:
+        """Adds the images of `other`, which has the same tolerance."""
+        self._counts += other._counts
+
+    def result(self) -> dict[str, float | None]:
+        """Returns the F-score 'f' at the best threshold, this threshold, and precision and recall there.
+
+        All are None if no pixel is on a true edge.
+        """
+        predicted, near, reached = _thresholds.at_least(self._counts)
+        precision = np.nan_to_num(_image_counts.fraction(near, predicted))  # 0 where nothing is predicted
+        recall = _image_counts.fraction(reached, np.broadcast_to(reached[0], reached.shape))
+        f = np.where(recall > 0, np.nan_to_num(_image_counts.fraction(2 * precision * recall, precision + recall)), 0.0)
+        best = _thresholds.best(np.where(np.isnan(recall), np.nan, f))
+        if best is None:
+            return dict.fromkeys(('f', 'threshold', 'precision', 'recall'))
+        return {
+            'f': float(f[best]),
+            'threshold': best / _thresholds.BINS,
+            'precision': float(precision[best]),
+            'recall': float(recall[best]),
+        }
