@@ -1,6 +1,6 @@
 """Flags that are made of the declarations of options: defaults, copies, and names in the messages of libraries.
 
-Covers options/fields.py.
+Covers options/fields.py and the declarations in options/.
 """
 
 import dataclasses

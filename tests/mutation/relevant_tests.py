@@ -6,6 +6,7 @@ import ast
 import dataclasses
 import functools
 import pathlib
+import re
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,17 +35,19 @@ def for_module(root: pathlib.Path, file: str) -> list[str]:
 
     Returns:
       Paths in the checkout: the test file of the module's name, test files whose docstring names the module ("Covers
-      core/dropout.py"), those that import it or what its package exports of it, and the tests of its package.
+      core/dropout.py") or its folder ("everything in core/."), test files that import it or what its package exports
+      of it, and the tests of its package.
     """
     module = pathlib.PurePosixPath(file).relative_to('deeplab')
     own = str('tests' / module.parent / f'test_{module.stem}.py')
     names = _importable_names(root)[file]
     folder = f'{"tests" / module.parent}/'
+    named = re.compile(rf'{re.escape(str(module))}|(?<![\w/]){re.escape(str(module.parent))}/(?!\w)')
 
     def rank(each: TestFile) -> int:
         rules = (
             each.path == own,
-            str(module) in each.docstring,
+            bool(named.search(each.docstring)),
             bool(names & each.imports),
             each.path.startswith(folder),
         )

@@ -133,6 +133,8 @@ def test_the_tests_of_a_module(tmp_path):
         'core/test_b.py': '',
         'core/losses/test_e.py': '',
         'test_covers.py': '"""Covers core/a.py."""',
+        'test_covers_all.py': '"""Covers the declarations in core/."""',
+        'test_covers_losses.py': '"""Covers core/losses/."""',
         'zoo/test_c.py': 'from deeplab.core import a',
         'zoo/test_d.py': 'from deeplab.core.a import f',
         'zoo/test_e.py': 'from deeplab.core import f',
@@ -144,8 +146,8 @@ def test_the_tests_of_a_module(tmp_path):
     (tmp_path / 'deeplab/core/__init__.py').write_text('from deeplab.core.a import f\nfrom deeplab.core.b import g\n')
     for name in 'ab':
         (tmp_path / f'deeplab/core/{name}.py').touch()
-    names = ['core/test_a.py', 'test_covers.py', 'zoo/test_c.py', 'zoo/test_d.py', 'zoo/test_e.py']
-    names += ['core/losses/test_e.py', 'core/test_b.py']
+    names = ['core/test_a.py', 'test_covers.py', 'test_covers_all.py', 'zoo/test_c.py', 'zoo/test_d.py']
+    names += ['zoo/test_e.py', 'core/losses/test_e.py', 'core/test_b.py']
     assert relevant_tests.for_module(tmp_path, 'deeplab/core/a.py') == [f'tests/{name}' for name in names]
 
 
