@@ -4,6 +4,7 @@ Covers datasets/build_folder_data.py, datasets/color_tables.py, datasets/descrip
 datasets/folder_splits.py.
 """
 
+import dataclasses
 import json
 import os
 import pathlib
@@ -146,6 +147,8 @@ def test_files_without_a_partner_may_be_in_lists_if_they_are_left_out(tmp_path, 
     train.write_text('c\nd\n')
     with pytest.raises(DataError, match=r'2 of 2 names .*: c, d\. '):
         build_folder_data.find_items(options)
+    with pytest.raises(DataError, match="train.txt' is not a folder. Set list_folder"):
+        build_folder_data.find_items(dataclasses.replace(options, list_folder=str(train)))
 
 
 def test_masks_with_a_suffix_may_lie_beside_their_images(tmp_path):

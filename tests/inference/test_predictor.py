@@ -21,7 +21,7 @@ from deeplab import export_model
 from deeplab.core import moving_average
 from deeplab.errors import CheckpointError, DataError, OptionError
 from deeplab.export import tensor_names
-from deeplab.inference import any_size, export_metadata, opening, runners
+from deeplab.inference import any_size, export_metadata, exports, opening, runners
 from deeplab.inference import predictor as module
 from deeplab.inference.any_size import AnySize
 from deeplab.inference.network import InferenceNetwork
@@ -35,7 +35,7 @@ from deeplab.options import (
     ResizeOptions,
     WindowOptions,
 )
-from deeplab.registry import ENGINES, Engine, Outputs, register
+from deeplab.registry import ENGINES, Engine, Exported, Outputs, register
 from tests.helpers import checkpoint_files, image_samples, predictor_setup
 from tests.helpers.registries import changes_undone
 
@@ -155,6 +155,23 @@ def test_predict_takes_arrays_of_one_shape(predictor):
         predictor.predict([image, image.transpose(1, 0, 2)])
     assert predictor.predict([]) == []
     assert [p.labels.shape for p in predictor.predict(np.stack([image, image]))] == [(9, 8)] * 2
+
+
+def test_an_export_of_unknown_depth_takes_images_of_8_bits(monkeypatch):
+    taken = []
+
+    @contextlib.contextmanager
+    def opened(*_):
+        def predict(images, _):
+            taken.append(images)
+            return Outputs(np.zeros(images.shape[:3], np.int32))
+
+        yield Exported(predict, None, True, 3, num_classes=2, has_probabilities=False)
+
+    monkeypatch.setattr(exports, 'opened', opened)
+    with Predictor.from_export('network.of_a_plugin') as predictor:
+        predictor(np.full((5, 7, 3), 0x1234, np.uint16))
+    assert taken[0].dtype == np.uint8 and (taken[0] == 0x12).all()
 
 
 def test_a_runner_that_nobody_refers_to_releases_its_networks(monkeypatch):

@@ -8,6 +8,7 @@ import pytest
 
 from deeplab.errors import OptionError
 from deeplab.options import (
+    AsppOptions,
     CloneOptions,
     DatasetOptions,
     DecoderOptions,
@@ -132,6 +133,13 @@ def test_numbers_that_are_not_negative(make, field):
 def test_numbers_that_are_positive(field):
     with pytest.raises(OptionError, match=f'^{field}=0 .* greater than 0'):
         train_options(**{field: 0})
+
+
+def test_the_head_has_channels_and_rates_above_zero():
+    with pytest.raises(OptionError, match='^filters=0 .* greater than 0'):
+        AsppOptions(filters=0)
+    with pytest.raises(OptionError, match=r'^rates=\(6, 0\) .* 1 or more'):
+        AsppOptions(rates=(6, 0))
 
 
 def test_bounds_that_may_be_equal_and_strides_that_may_not():

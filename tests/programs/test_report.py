@@ -106,6 +106,8 @@ def test_one_run_with_fewer_images(options):
     pair = f'{2 * 4 + 1}'
     image, pixels = data['runs'][0]['examples'][pair][0]
     assert pixels == max((setup.truth(i) == 2).sum() for i in range(5)) == (setup.truth(image) == 2).sum()
+    eval_folder = pathlib.Path(options.runs[1].path, 'eval')
+    assert [*eval_folder.glob('record_check-val-*')]  # the next report need not check the records
 
 
 def test_the_averages_of_a_training_with_a_decay(options, tmp_path):

@@ -35,16 +35,19 @@ def test_of_two_files_of_one_step_the_newer_one_is_read(write, tmp_path):
     assert only.content['miou'] == 0.01
 
 
-def test_a_curve_has_one_split_and_scale(write, tmp_path):
+def test_a_curve_has_one_split_scale_and_precision(write, tmp_path):
+    defaults = {'eval_scales': [1.0], 'add_flipped_images': False, 'precision': 'float32'}
     write(7, flags={'eval_split': 'val'})
-    write(9, flags={'eval_split': 'val', 'eval_scales': [1.0], 'add_flipped_images': False})
+    write(9, flags={'eval_split': 'val', **defaults})
+    write(9, flags={'eval_split': 'val', 'precision': 'bfloat16'})
     write(9, flags={'eval_split': 'test'})
     write(9, flags={'eval_split': 'val', 'eval_scales': [0.5, 1.0]})
     found = read(tmp_path)
     assert [(each.step, each.settings['split']) for each in found.evaluations] == [(7, 'val'), (9, 'val')]
-    assert found.others == 2
+    assert found.others == 3
     assert found.note() == (
-        'The curves of the IoU show the figures of scales 1.0, split val; 2 metrics files of other settings exist.'
+        'The curves of the IoU show the figures of scales 1.0, split val, precision float32; 3 metrics files of other '
+        'settings exist.'
     )
 
 

@@ -173,9 +173,11 @@ def test_what_cannot_be_combined(data, tmp_path):
         dataclasses.replace(training_setup.options(data, tmp_path).model, quantize_per_channel=True)
 
 
-def test_ranges_are_required_of_a_checkpoint_that_has_some(monkeypatch):
+def test_ranges_are_required_of_a_checkpoint_that_has_some(monkeypatch, caplog):
+    caplog.set_level('INFO')
     names = ['conv/weights', 'conv/act_quant/min']
     variables = [types.SimpleNamespace(op=types.SimpleNamespace(name=name)) for name in names]
-    for held, expected in ((['conv/weights'], variables[:1]), (['conv/weights_quant/min'], variables)):
+    for held, expected in ((['conv/weights_quant/min'], variables), (['conv/weights'], variables[:1])):
         monkeypatch.setattr(checkpoints, 'entries', lambda path, held=held: dict.fromkeys(held))
         assert quantization.restorable(variables, 'model.ckpt-1') == expected
+        assert ('model.ckpt-1 contains no ranges' in caplog.text) == (expected != variables)
