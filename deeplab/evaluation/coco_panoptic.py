@@ -15,8 +15,8 @@ import numpy as np
 from absl import logging
 from PIL import Image
 
+from deeplab.core.segment_overlaps import Segmentation
 from deeplab.errors import DataError
-from deeplab.evaluation.panoptic import Segmentation
 from deeplab.files import documents
 from deeplab.names import listed, shown
 from deeplab.options import CocoFormatOptions
@@ -147,8 +147,12 @@ def read(annotation: Annotation, ignored_label: int) -> Segmentation:
             f'{shown(annotation.path)} has pixels of segment {wrong} (color {color}), which segments_info does not '
             'list.'
         )
-    categories = np.array([-1, *(annotation.categories[i] for i in kept)])
-    return Segmentation(numbers[ids], categories, np.array([False, *(annotation.crowds[i] for i in kept)]))
+    return Segmentation(
+        index=numbers[ids],
+        categories=np.array([-1, *(annotation.categories[i] for i in kept)]),
+        ids=np.array([0, *(annotation.ids[i] for i in kept)]),
+        is_crowd=np.array([False, *(annotation.crowds[i] for i in kept)]),
+    )
 
 
 def _ids(path: str) -> np.ndarray:

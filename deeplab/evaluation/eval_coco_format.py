@@ -31,8 +31,9 @@ import tqdm
 from absl import logging
 
 from deeplab import names
+from deeplab.core import panoptic_quality, segment_overlaps
 from deeplab.errors import DataError
-from deeplab.evaluation import coco_panoptic, panoptic
+from deeplab.evaluation import coco_panoptic
 from deeplab.evaluation.coco_panoptic import Annotation, Annotations
 from deeplab.files import output_files, writing
 from deeplab.options import CocoFormatOptions
@@ -56,8 +57,8 @@ class CocoFormatResult:
     """
 
     report: str
-    means: dict[str, panoptic.Figures]
-    categories: list[panoptic.Figures]
+    means: dict[str, panoptic_quality.Figures]
+    categories: list[panoptic_quality.Figures]
     images: int
 
 
@@ -77,8 +78,8 @@ def run(options: CocoFormatOptions) -> CocoFormatResult:
     started = time.monotonic()
     sums = _summed(pairs, options)
     seconds = time.monotonic() - started
-    figures = panoptic.quality(sums) if options.metric == 'pq' else panoptic.covering(sums)
-    means = panoptic.means(figures, truth.is_thing)
+    figures = panoptic_quality.quality(sums) if options.metric == 'pq' else panoptic_quality.covering(sums)
+    means = panoptic_quality.means(figures, truth.is_thing)
     took = f'{names.counted(len(pairs), "image")} in {names.duration(seconds)}.'
     report = [*_table(means, options.print_digits), took]
     result = CocoFormatResult('\n'.join(report), means, figures, len(pairs))
@@ -143,15 +144,16 @@ def sums_of(pairs: Pairs, options: CocoFormatOptions) -> np.ndarray:
                 f'{pair[0].path} has {sizes[0]} pixels, {pair[1].path} {sizes[1]}; a prediction must have the size of '
                 'its image.'
             )
+        overlaps = segment_overlaps.overlaps(truth, prediction)
         if options.metric == 'pq':
-            total = total + panoptic.quality_sums(truth, prediction, options.num_categories)
+            total = total + panoptic_quality.quality_sums(overlaps, options.num_categories)
         else:
             by_share = options.normalize_by_image_size
-            total = total + panoptic.covering_sums(truth, prediction, options.num_categories, by_share)
+            total = total + panoptic_quality.covering_sums(overlaps, options.num_categories, by_share)
     return np.asarray(total)
 
 
-def _table(means: dict[str, panoptic.Figures], digits: int) -> list[str]:
+def _table(means: dict[str, panoptic_quality.Figures], digits: int) -> list[str]:
     """Returns the lines of a table in percent; `digits` is the number of digits after the point."""
     names = [name for name in means['All'] if name != 'n']
     digits = max(digits - 2, 0)

@@ -1,111 +1,80 @@
 """Panoptic quality and parsing covering of segmentations into things and stuff.
 
 Both sum a few numbers for each category over the images; sums of parts of a data set can be added.
-
-Pixels without a segment are *void*: where the truth is void, the prediction is not judged. A *crowd* is a region of the
-truth with several things of one category that are not told apart.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
+from deeplab.core.segment_overlaps import Overlaps
+
 _MATCH = 0.5  # segments with more overlap than this match; there is at most one match for a segment
+_GROUPS = {'All': '', 'Things': '_things', 'Stuff': '_stuff'}  # of means, and the endings of their figures
 
 Figures = dict[str, float | None]
-
-
-@dataclasses.dataclass(frozen=True)
-class Segmentation:
-    """The segments of an image.
-
-    Attributes:
-      index: [h, w] integer, number of the segment of each pixel; 0 for void.
-      categories: [n + 1] integer, categories of the segments; the first, void, is not used.
-      is_crowd: [n + 1] bool, which segments are crowds.
-    """
-
-    index: np.ndarray
-    categories: np.ndarray
-    is_crowd: np.ndarray
-
-
-@dataclasses.dataclass(frozen=True)
-class _Overlaps:
-    """What two segmentations of an image have in common; rows are true segments, columns predicted ones.
-
-    Attributes:
-      pixels: [t, p] int64, pixels in both.
-      truth: [t] int64, pixels of each true segment.
-      prediction: [p] int64, pixels of each predicted one.
-      is_same: [t, p] bool, whether the categories agree; false for void.
-    """
-
-    pixels: np.ndarray
-    truth: np.ndarray
-    prediction: np.ndarray
-    is_same: np.ndarray
-
-    def iou(self, void: np.ndarray, may_match: np.ndarray) -> np.ndarray:
-        """Returns intersection over union, [t, p] float64; 0 where the categories differ.
-
-        Args:
-          void: [p], pixels of each predicted segment that are not judged, and so not part of the union.
-          may_match: [t] bool, which true segments are compared.
-        """
-        union = self.truth[:, None] + (self.prediction - void)[None] - self.pixels  # [t, p]
-        return np.where(self.is_same & may_match[:, None], self.pixels / np.maximum(union, 1), 0.0)
-
-
-def _overlaps(truth: Segmentation, prediction: Segmentation) -> _Overlaps:
-    shape = len(truth.categories), len(prediction.categories)
-    pairs = truth.index.astype(np.int64) * shape[1] + prediction.index  # [h, w]
-    pixels = np.bincount(pairs.ravel(), minlength=shape[0] * shape[1]).reshape(shape)
-    is_same = truth.categories[:, None] == prediction.categories[None]
-    is_same[0] = is_same[:, 0] = False
-    return _Overlaps(pixels, pixels.sum(axis=1), pixels.sum(axis=0), is_same)
 
 
 # --- Panoptic quality ------------------------------------------------------------------------------------------------
 
 
-def quality_sums(truth: Segmentation, prediction: Segmentation, num_categories: int) -> np.ndarray:
-    """Returns what panoptic quality needs of one image.
+@dataclasses.dataclass(frozen=True)
+class Matches:
+    """Which true and predicted segments of an image match; all are numbers of segments.
+
+    Attributes:
+      truth: [k], true segments with a match (true positives).
+      prediction: [k], predicted segments that they match.
+      iou: [k] float64, the IoU of each match.
+      missed: [m], true segments without a match (false negatives).
+      wrong: [w], predicted segments without a match (false positives).
+    """
+
+    truth: np.ndarray
+    prediction: np.ndarray
+    iou: np.ndarray
+    missed: np.ndarray
+    wrong: np.ndarray
+
+
+def matches(overlaps: Overlaps) -> Matches:
+    """Returns the matches between the segments of an image.
 
     A predicted and a true segment of one category match if their IoU is above 0.5. Crowds are not matched. A predicted
     segment without a match is no error if more than half of it is void, or in crowds of its category.
 
-    Returns:
-      [num_categories, 4] float64: the sum of the IoU of the matches, and the numbers of matches (true positives), of
-      true segments without a match (false negatives), and of predicted ones (false positives).
-
     Source: arXiv:1801.00868, sections 4.1 and 4.2.
     """
-    overlaps = _overlaps(truth, prediction)
-    iou = overlaps.iou(overlaps.pixels[0], ~truth.is_crowd)
+    is_crowd, pixels = overlaps.truth.is_crowd, overlaps.pixels
+    iou = overlaps.iou(pixels[0], ~is_crowd)
     is_match = iou > _MATCH
-    missed = ~is_match.any(axis=1) & ~truth.is_crowd & (overlaps.truth > 0)
-    excused = overlaps.pixels[0] + np.where(overlaps.is_same & truth.is_crowd[:, None], overlaps.pixels, 0).sum(axis=0)
-    wrong = ~is_match.any(axis=0) & (overlaps.prediction > 0) & (2 * excused <= overlaps.prediction)
+    missed = ~is_match.any(axis=1) & ~is_crowd & (overlaps.truth_pixels > 0)
+    excused = pixels[0] + np.where(overlaps.is_same & is_crowd[:, None], pixels, 0).sum(axis=0)
+    wrong = ~is_match.any(axis=0) & (overlaps.predicted_pixels > 0) & (2 * excused <= overlaps.predicted_pixels)
     missed[0] = wrong[0] = False
     rows, columns = np.nonzero(is_match)
+    return Matches(rows, columns, iou[rows, columns], np.flatnonzero(missed), np.flatnonzero(wrong))
 
-    def summed(categories: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
-        return np.bincount(categories, weights, num_categories)
 
-    matched = truth.categories[rows]
-    return np.stack(
-        [
-            summed(matched, iou[rows, columns]),
-            summed(matched),
-            summed(truth.categories[missed]),
-            summed(prediction.categories[wrong]),
-        ],
-        axis=1,
-    ).astype(np.float64)
+def quality_sums(overlaps: Overlaps, num_categories: int) -> np.ndarray:
+    """Returns what panoptic quality needs of one image.
+
+    Returns:
+      [num_categories, 4] float64: the sum of the IoU of the `matches`, and the numbers of matches (true positives), of
+      true segments without a match (false negatives), and of predicted ones (false positives).
+    """
+    pairs = matches(overlaps)
+    of_truth, of_prediction = overlaps.truth.categories, overlaps.prediction.categories
+    columns = [
+        np.bincount(of_truth[pairs.truth], pairs.iou, num_categories),
+        np.bincount(of_truth[pairs.truth], None, num_categories),
+        np.bincount(of_truth[pairs.missed], None, num_categories),
+        np.bincount(of_prediction[pairs.wrong], None, num_categories),
+    ]
+    return np.stack(columns, axis=1).astype(np.float64)
 
 
 def quality(sums: np.ndarray) -> list[Figures]:
@@ -131,17 +100,48 @@ def quality(sums: np.ndarray) -> list[Figures]:
     return figures
 
 
+class PanopticQuality:
+    """Sums what panoptic quality needs over images.
+
+    Attributes:
+      sums: [num_classes, 4] float64, the sums of `quality_sums`.
+    """
+
+    def __init__(self, num_classes: int, things: Sequence[int]) -> None:
+        """Creates empty sums; `things` are the classes that have instances."""
+        self._is_thing = dict.fromkeys(things, True)
+        self.sums = np.zeros((num_classes, 4))
+
+    def update(self, overlaps: Overlaps) -> None:
+        """Adds an image, the overlaps of its true and predicted segments."""
+        self.sums += quality_sums(overlaps, len(self.sums))
+
+    def merge(self, other: PanopticQuality) -> None:
+        """Adds the images of `other`."""
+        self.sums += other.sums
+
+    def result(self) -> Figures:
+        """Returns the means over all classes, 'pq', 'sq' and 'rq', over things, 'pq_things' ..., and over stuff."""
+        groups = means(quality(self.sums), self._is_thing)
+        return {f'{name}{_GROUPS[group]}': row[name] for group, row in groups.items() for name in ('pq', 'sq', 'rq')}
+
+    def class_figures(self) -> dict[str, tuple[float | None, ...]]:
+        """Returns figures of each class: 'pq', 'sq' and 'rq', None for one that does not occur; 'tp', 'fn' and 'fp'."""
+        rows = quality(self.sums)
+        counts = zip(('tp', 'fn', 'fp'), self.sums[:, 1:].T.astype(int).tolist(), strict=True)
+        return {name: tuple(row[name] for row in rows) for name in ('pq', 'sq', 'rq')} | {
+            name: tuple(numbers) for name, numbers in counts
+        }
+
+
 # --- Parsing covering ------------------------------------------------------------------------------------------------
 
 
-def covering_sums(
-    truth: Segmentation, prediction: Segmentation, num_categories: int, by_share: bool = True
-) -> np.ndarray:
+def covering_sums(overlaps: Overlaps, num_categories: int, by_share: bool = True) -> np.ndarray:
     """Returns what parsing covering needs of one image; crowds are void here.
 
     Args:
-      truth: the true segments.
-      prediction: the predicted ones.
+      overlaps: the overlaps of true and predicted segments.
       num_categories: categories are less than this.
       by_share: whether a segment has its share of the image as its weight instead of its number of pixels, so that
         large images do not count more.
@@ -151,11 +151,11 @@ def covering_sums(
 
     Source: arXiv:1902.05093, section 5.1.
     """
-    overlaps = _overlaps(truth, prediction)
+    truth = overlaps.truth
     judged = ~truth.is_crowd
     judged[0] = False
     best = overlaps.iou(overlaps.pixels[~judged].sum(axis=0), judged).max(axis=1)  # [t]
-    weights = np.where(judged, overlaps.truth / (truth.index.size if by_share else 1), 0.0)
+    weights = np.where(judged, overlaps.truth_pixels / (overlaps.pixels.sum() if by_share else 1), 0.0)
     categories = np.where(judged, truth.categories, 0)
     return np.stack(
         [np.bincount(categories, weights * best, num_categories), np.bincount(categories, weights, num_categories)],
