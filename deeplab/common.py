@@ -7,6 +7,9 @@ contains names only and imports nothing.
 # Keys of a sample: one decoded record on its way through preprocessing, and later one batch of them.
 IMAGE = 'image'  # [h, w, channels] float32, 0 to 255 (not normalized; the network normalizes)
 LABEL = 'label'  # [h, w, 1] int32 class ids, or the data set's ignore_label
+INSTANCE = 'instance'  # [h, w, 1] int32 instance ids; 0: none (stuff, or a crowd of a class of things)
+DEPTH = 'depth'  # [h, w, 1] float32; 0: invalid
+MULTILABEL = 'multilabel'  # [h, w, classes] uint8, 1 in the mask of a class
 IMAGE_NAME = 'image_name'  # string, value of image/filename
 HEIGHT = 'height'  # int32, rows of the image before padding
 WIDTH = 'width'  # int32, columns of the image before padding

@@ -23,6 +23,7 @@ MAY_HAVE_MORE_PARAMETERS = {
     ('deeplab.utils.train_utils', 'get_model_learning_rate'),
     ('deeplab.utils.train_utils', 'get_model_init_fn'),
     ('deeplab.utils.input_generator', 'get'),
+    ('deeplab.datasets.example', 'encode'),
 }
 
 # The layers of docs/architecture.md; the longest matching name counts. A module imports its own layer and lower ones.

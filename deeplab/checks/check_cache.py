@@ -9,7 +9,7 @@ import io
 import itertools
 import json
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from deeplab.checks.facts import Case, Facts
 from deeplab.checks.inspection import Criteria, inspect
 from deeplab.checks.sources import RecordSplit
 from deeplab.datasets.mask_ids import MaskIds
+from deeplab.datasets.planes import Plane, of_dataset
 from deeplab.datasets.record_index import Records
 from deeplab.datasets.segmentation_dataset import SegmentationDataset
 from deeplab.files import storage, writing
@@ -40,6 +41,7 @@ class CheckCache:
         num_classes: int,
         needs_labels: bool,
         folder: str | None,
+        planes: Sequence[Plane] = (),
     ) -> None:
         """Takes the arguments of `record_check.check`; `folder` is where facts are kept, None for nowhere."""
         descriptor = dataset.descriptor
@@ -50,12 +52,18 @@ class CheckCache:
             descriptor.image_bits,
             needs_labels,
             decodes_images=dataset.skip_corrupt_records,
+            planes=of_dataset(planes, descriptor),
         )
         self._dataset = dataset
         self._folder = None if folder is None else pathlib.Path(folder)
         # The bytes that records are made of depend on how masks are converted, as by the colors of a palette or a file.
         sources = {id(item.source): item.source for item in dataset.items if item.source is not None}
-        settings = [_VERSION, repr(self._criteria), *sorted(source.key for source in sources.values())]
+        settings = [
+            _VERSION,
+            repr(self._criteria),
+            descriptor.label_divisor,
+            *sorted(source.key for source in sources.values()),
+        ]
         self._part_keys = [_key([settings, signature]) for signature in dataset.signatures()]
         self.key = _key(self._part_keys)
         self.parts = len(self._part_keys)

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import dataclasses
 
+from deeplab.datasets import planes
+
 HARMFUL = 'error'  # training fails, learns something else than the labels, or metrics are wrong
 WARNING = 'warning'  # results are probably worse than they could be
 NOTE = 'note'  # usually intended
@@ -501,3 +503,35 @@ _RULES = (
 )
 
 RULES = {rule.name: rule for rule in _RULES}
+
+# About the planes that a task needs beside the class ids, for the check before the first step.
+PLANE_RULES = {
+    rule.name: rule
+    for rule in (
+        Rule(
+            'no_plane',
+            'Records without a plane',
+            HARMFUL,
+            'have no plane that the task needs',
+            'records that were built without --instances',
+            planes.FIX,
+            builds_again=False,
+        ),
+        Rule(
+            'bad_plane',
+            'Planes that cannot be used',
+            HARMFUL,
+            'have a plane that is broken or does not fit the image',
+            'an instance mask of another size than its image',
+            'Fix the files of these planes',
+        ),
+        Rule(
+            'classless_instance',
+            'Instances without a class',
+            HARMFUL,
+            'have an instance of which every pixel is ignored',
+            'an object that is in the instance mask, but not in the class mask',
+            'Give these instances a class in the class mask, or remove them from the instance mask',
+        ),
+    )
+}

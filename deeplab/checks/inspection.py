@@ -10,16 +10,18 @@ import contextlib
 import dataclasses
 import hashlib
 import io
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import tqdm
 from PIL import Image
 
+from deeplab import common
 from deeplab.checks import edges
 from deeplab.checks.facts import GRID, SHOWN, Facts, ImageSummary
 from deeplab.checks.sources import Sample, Split
 from deeplab.datasets import images, orientation
+from deeplab.datasets import planes as planes_lib
 from deeplab.datasets.mask_ids import MaskIds
 from deeplab.errors import DataError
 from deeplab.names import listed
@@ -48,6 +50,7 @@ class Criteria:
       is_thorough: whether pixels are measured, and files of other formats are told from damaged ones.
       output_stride: parts of a mask that are narrower than this many pixels are thin.
       in_records: whether the samples are records, which keep their stored pixels; builders turn files upright.
+      planes: planes that records must have, besides.
     """
 
     ignore_label: int
@@ -59,6 +62,7 @@ class Criteria:
     is_thorough: bool = False
     output_stride: int = 16
     in_records: bool = True
+    planes: Sequence[planes_lib.Plane] = ()
 
 
 def inspect(split: Split, parts: Mapping[int, range], criteria: Criteria) -> dict[int, Facts]:
@@ -160,6 +164,8 @@ class _SampleInspection:
         if mask is not None:
             turns_image &= self._turns_image(header, mask)
             ids = self._ids(mask)
+        for plane in criteria.planes:
+            self._inspect_plane(plane, header.size, mask)
         if criteria.is_thorough:
             size = orientation.shown_size(header.size, header.orientation) if turns_image else header.size
             self._summarize(header, size, ids, mask.orientation if mask else orientation.UPRIGHT)
@@ -174,6 +180,23 @@ class _SampleInspection:
             self._note(rule, f'{self._sample.name}: {other}')
         else:
             self._note('corrupt', f'{name}: {error}')
+
+    def _inspect_plane(self, plane: planes_lib.Plane, size: tuple[int, int], mask: images.Mask | None) -> None:
+        """Notes problems of a plane."""
+        sample = self._sample
+        if text := planes_lib.missing([plane], sample.features):
+            self._note('no_plane', f'{sample.name} {text}')
+            return
+        try:
+            values = planes_lib.read(plane, sample.features, size)
+        except DataError as error:
+            self._note('bad_plane', f'{sample.name}: {error}')
+            return
+        if plane.key != common.INSTANCE or mask is None or mask.counts is None or mask.size != size:
+            return
+        ids = ids_of(sample.mask or b'', mask)
+        if lost := planes_lib.without_class(values[..., 0], ids, self._criteria.ignore_label):
+            self._note('classless_instance', f'{sample.name}: {listed([f"instance {i}" for i in lost], SHOWN)}')
 
     def _kind_of_image(self, header: images.Header) -> str:
         """Returns the rule about an unusual kind of image; '' for none."""

@@ -14,11 +14,12 @@ from absl import logging
 
 from deeplab import names
 from deeplab.checks.check_cache import CheckCache
-from deeplab.checks.data_rules import HARMFUL, RULES, Rule
+from deeplab.checks.data_rules import HARMFUL, PLANE_RULES, RULES, Rule
 from deeplab.checks.facts import SHOWN, Facts, shown_cases
 from deeplab.datasets import example
 from deeplab.datasets.mask_ids import MaskIds
 from deeplab.datasets.pair_records import PairRecords
+from deeplab.datasets.planes import Plane
 from deeplab.datasets.record_index import Records
 from deeplab.datasets.segmentation_dataset import DataSource, SegmentationDataset
 from deeplab.errors import DataError
@@ -57,6 +58,7 @@ def check(
     num_classes: int,
     needs_labels: bool = True,
     cache_dir: str | None = None,
+    planes: Sequence[Plane] = (),
 ) -> CheckResult:
     """Opens a split and checks every record of it.
 
@@ -66,15 +68,17 @@ def check(
       num_classes: masks may contain the ids 0 to num_classes - 1, and ignore_label.
       needs_labels: whether there must be masks; if not, they are not checked.
       cache_dir: folder in which the findings are cached; None for no cache.
+      planes: planes that every record must have, besides.
 
     Raises:
       DataError: A record cannot be read (unless these are skipped), an image has other channels than the data set, a
-        mask does not match its image or the classes or is not a single channel of ids, or there is no record.
+        mask does not match its image or the classes or is not a single channel of ids, a plane is missing or does not
+        match its image, or there is no record.
     """
     index = dataset.open_records()
     dataset.warn_of_changed_records(index)
     ignore_label, skip_corrupt_records = dataset.descriptor.ignore_label, dataset.skip_corrupt_records
-    cache = CheckCache(dataset, num_classes, needs_labels, cache_dir)
+    cache = CheckCache(dataset, num_classes, needs_labels, cache_dir, planes)
     parts = cache.load()
     is_cached = len(parts) == cache.parts
     if not is_cached:
@@ -108,7 +112,13 @@ def check(
     )
 
 
-def begin(options: DatasetOptions, num_classes: int, needs_labels: bool, cache_dir: str | None) -> None:
+def begin(
+    options: DatasetOptions,
+    num_classes: int,
+    needs_labels: bool,
+    cache_dir: str | None,
+    planes: Sequence[Plane] = (),
+) -> None:
     """Begins to inspect a split in a process of its own, while this one imports TensorFlow.
 
     `check` takes its facts if it has the same arguments, with the split of these options. On an idle machine with two
@@ -117,7 +127,7 @@ def begin(options: DatasetOptions, num_classes: int, needs_labels: bool, cache_d
 
     def inspect() -> tuple[str, dict[int, Facts]] | None:
         dataset = DataSource(options).split()
-        cache = CheckCache(dataset, num_classes, needs_labels, cache_dir)
+        cache = CheckCache(dataset, num_classes, needs_labels, cache_dir, planes)
         parts = cache.load()
         return None if len(parts) == cache.parts else (cache.key, cache.inspect(dataset.open_records(), parts))
 
@@ -171,7 +181,7 @@ def _errors(facts: Facts, skip_corrupt_records: bool) -> list[Rule]:
     """Returns the rules that training and evaluation must not begin with, as far as samples break them."""
     return [
         rule
-        for name, rule in RULES.items()
+        for name, rule in {**RULES, **PLANE_RULES}.items()
         if facts.problems[name] and rule.severity == HARMFUL and not (name == 'corrupt' and skip_corrupt_records)
     ]
 

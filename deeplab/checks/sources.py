@@ -21,6 +21,7 @@ from deeplab.datasets import (
     segmentation_dataset,
     split_lists,
     tfrecord,
+    wire,
 )
 from deeplab.datasets import descriptor as descriptor_lib
 from deeplab.datasets.pair_records import PairRecords
@@ -53,6 +54,7 @@ class Sample:
       misnamed_mask: path of the mask if it has not exactly the name of the image; else ''.
       other_images: paths of further images of this name.
       sums: length and checksum of the record if it was made from files; else empty.
+      features: features of the record; none for files.
     """
 
     name: str
@@ -62,6 +64,7 @@ class Sample:
     misnamed_mask: str = ''
     other_images: tuple[str, ...] = ()
     sums: tuple[int, ...] = ()
+    features: Mapping[str, wire.Value] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -328,7 +331,8 @@ class RecordSplit:
             raise DataError(f'{where}: {error}') from None
         name = f"'{names.shown(parsed.image_name)}' ({where})"
         sums = (len(content), tfrecord.masked_crc(content)) if self._sums_up else ()
-        return Sample(name, parsed.image_bytes, parsed.label_bytes, parsed.image_name, sums=sums)
+        image, mask = parsed.image_bytes, parsed.label_bytes
+        return Sample(name, image, mask, parsed.image_name, sums=sums, features=parsed.features)
 
 
 class FileSplit:

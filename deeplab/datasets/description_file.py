@@ -22,6 +22,7 @@ _FILE_NAMES = (FILE_NAME, 'dataset.yml', 'dataset.json')
 _REQUIRED = 'num_classes'
 # Keys that other files of the name dataset.json or dataset.yaml do not have; without the first, it is named as missing.
 _SIGNS = ({_REQUIRED}, {'class_names'}, {'images', 'masks'})
+_SIMPLE = ('source', 'license', 'label_divisor', 'depth_scale')  # keys that are written if they have a value
 _REMARK = '# The records in this folder. Programs read this file if --dataset is not given.\n'
 
 
@@ -192,10 +193,10 @@ def _content(description: DatasetDescriptor) -> dict[str, Any]:
     }
     if description.ignore_label_is_class:
         content['ignore_label_is_class'] = True
-    for key in ('eval_ids', 'categories'):
+    for key in ('eval_ids', 'categories', 'things'):
         if getattr(description, key) is not None:
             content[key] = list(getattr(description, key))
-    content |= {key: value for key in ('source', 'license') if (value := getattr(description, key))}
+    content |= {key: value for key in _SIMPLE if (value := getattr(description, key))}
     return content
 
 
@@ -211,7 +212,7 @@ def _differs(path: str, content: Mapping[str, Any]) -> bool:
         return True
     if not isinstance(there, Mapping):
         return True
-    usual = {'image_channels': 3, 'image_bits': 8}
+    usual = {'image_channels': 3, 'image_bits': 8, 'things': content.get('things')}  # of older descriptions
     return {**usual, **there, 'splits': None} != {**usual, **content, 'splits': None}
 
 

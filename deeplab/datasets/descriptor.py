@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import os
 import types
 from collections.abc import Mapping, Sequence
@@ -21,6 +22,7 @@ FILE_SUFFIXES = ('.json', '.yaml', '.yml')
 PATH_SUFFIXES = (*FILE_SUFFIXES, user_modules.SUFFIX)  # of names that are paths
 IMAGE_BITS = (8, 16)
 MOST_CHANNELS = 1000
+_MOST_INSTANCES = 1 << 16  # ids have 16 bits
 _USUAL_STEM = 'dataset'  # of the names of descriptions that lie beside the data
 _RECORD_FIELDS = ('summary', 'parameters', 'source')  # fields that files cannot set, or that follow the others there
 # Further keys of files, for a data set that is read from images and masks (`segmentation_dataset.FolderSource`).
@@ -69,6 +71,11 @@ class DatasetDescriptor(Dataset):
       ignore_label_is_class: whether ignore_label is intentionally one of the classes; disables the warning.
       categories: name of the category of each class, for the metric category_iou; None for no categories.
       license: terms under which the images may be used; None if unknown.
+      things: ids of the classes whose objects are counted (they have instances), in ascending order; the other classes
+        are stuff. None if unknown.
+      label_divisor: divisor of labels in records of deeplab2, class id * label_divisor + instance id; None for records
+        with PNG files.
+      depth_scale: unit of depth in PNG files of 16 bits, such as 0.001 for millimeters; None for other depth, or none.
     """
 
     name: str
@@ -83,6 +90,9 @@ class DatasetDescriptor(Dataset):
     ignore_label_is_class: bool = False
     categories: Sequence[str] | None = None
     license: str | None = None
+    things: Sequence[int] | None = None
+    label_divisor: int | None = None
+    depth_scale: float | None = None
 
     def __post_init__(self) -> None:
         self._require(_is_int(self.image_channels, 1, MOST_CHANNELS), 'image_channels', f'1 to {MOST_CHANNELS}')
@@ -95,6 +105,7 @@ class DatasetDescriptor(Dataset):
         self._require(self.license is None or _is_text(self.license), 'license', 'a text')
         self._require(_is_text(self.source), 'source', 'a text')
         self._require(_are_splits(self.splits), 'splits', 'a number of images (or null) for each name of a split')
+        self._check_planes()
         for key, kind, check in (
             ('class_names', 'names', _is_text),
             ('categories', 'names', _is_text),
@@ -109,6 +120,19 @@ class DatasetDescriptor(Dataset):
                 object.__setattr__(self, key, tuple(values))
         object.__setattr__(self, 'splits', dict(self.splits))
         object.__setattr__(self, 'palette', self._checked_palette())
+
+    def _check_planes(self) -> None:
+        """Checks the fields about instances and depth."""
+        things, scale = self.things, self.depth_scale
+        if things is not None:
+            are_ids = _is_list(things) and all(_is_int(value, 0, self.num_classes - 1) for value in things)
+            allowed = f'a list of ids of classes, 0 to {self.num_classes - 1}, each once'
+            self._require(are_ids and len(set(things)) == len(things), 'things', allowed)
+            object.__setattr__(self, 'things', tuple(sorted(things)))
+        is_divisor = self.label_divisor is None or _is_int(self.label_divisor, 1, _MOST_INSTANCES)
+        self._require(is_divisor, 'label_divisor', f'a whole number from 1 to {_MOST_INSTANCES}')
+        is_number = isinstance(scale, (int, float)) and not isinstance(scale, bool)
+        self._require(scale is None or (is_number and 0 < scale < math.inf), 'depth_scale', 'a number above 0')
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, DatasetDescriptor) and self._values() == other._values()

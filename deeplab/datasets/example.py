@@ -1,4 +1,4 @@
-"""Encoding and decoding of an image and its mask as a `tf.train.Example`.
+"""Encoding and decoding of an image, its mask and further planes as a `tf.train.Example`.
 
 The keys are the contract with every record that exists (docs/architecture.md, Data).
 """
@@ -6,12 +6,13 @@ The keys are the contract with every record that exists (docs/architecture.md, D
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from deeplab import common
-from deeplab.datasets import images, wire
+from deeplab.datasets import images, planes, wire
 from deeplab.errors import DataError
 
 ENCODED_KEY = 'image/encoded'
@@ -22,6 +23,10 @@ WIDTH_KEY = 'image/width'
 CHANNELS_KEY = 'image/channels'
 LABEL_ENCODED_KEY = 'image/segmentation/class/encoded'
 LABEL_FORMAT_KEY = 'image/segmentation/class/format'
+
+_ENCODED, _FORMAT = 'encoded', 'format'  # ends of the keys of a file and of its format
+_RAW = b'raw'  # format of the labels in records of deeplab2
+_LARGEST_ID = 255  # of a class
 
 _SIXTEEN_BIT_SCALE = 257.0  # 65535 / 255: what a value of 16 bits is divided by
 
@@ -34,11 +39,13 @@ class Example:
       image_bytes: the image's file.
       image_name: name of the image in the record.
       label_bytes: the mask's file; None if there is none.
+      features: all features of the record.
     """
 
     image_bytes: bytes
     image_name: str
     label_bytes: bytes | None
+    features: Mapping[str, wire.Value] = dataclasses.field(default_factory=dict, compare=False)
 
 
 def encode(
@@ -49,6 +56,7 @@ def encode(
     width: int,
     channels: int = 3,
     label_bytes: bytes | None = None,
+    features: Mapping[str, wire.Value] | None = None,
 ) -> bytes:
     """Serializes one image with its mask.
 
@@ -60,11 +68,13 @@ def encode(
       width: columns of the image.
       channels: channels of the image.
       label_bytes: the mask's PNG file, single-channel ids of the same height and width; None for no mask.
+      features: further features, such as the file of a plane by `planes.INSTANCE.feature`. A file whose key ends in
+        "encoded" gets its format under the key that ends in "format".
 
     Returns:
       The serialized `tf.train.Example`; the same arguments give the same bytes.
     """
-    features: dict[str, wire.Value] = {
+    record: dict[str, wire.Value] = {
         ENCODED_KEY: image_bytes,
         FILENAME_KEY: filename.encode('utf-8', 'surrogateescape'),  # a file's name may be any bytes
         FORMAT_KEY: image_format.encode(),
@@ -73,9 +83,59 @@ def encode(
         CHANNELS_KEY: channels,
     }
     if label_bytes is not None:
-        features[LABEL_ENCODED_KEY] = label_bytes
-        features[LABEL_FORMAT_KEY] = b'png'
+        record |= {LABEL_ENCODED_KEY: label_bytes, LABEL_FORMAT_KEY: b'png'}
+    for key, value in (features or {}).items():
+        record[key] = value
+        if key.endswith(_ENCODED) and isinstance(value, bytes):
+            record[key.removesuffix(_ENCODED) + _FORMAT] = images.content_format(value).encode()
+    return wire.write_features(record)
+
+
+def with_png_labels(serialized: bytes, label_divisor: int) -> bytes:
+    """Returns a record of deeplab2 with its labels as PNG files; another record as it is.
+
+    Such a record has one little-endian int32 for each pixel: class id * label_divisor + instance id.
+
+    Args:
+      serialized: the serialized `tf.train.Example`.
+      label_divisor: the divisor.
+
+    Raises:
+      DataError: It is no such record, or a label does not fit.
+
+    Source: google-research/deeplab2 at 64bc1c1, data/data_utils.py and data/dataset_utils.py.
+    """
+    features = _features(serialized)
+    raw: Any = features.get(LABEL_ENCODED_KEY)
+    height: Any = features.get(HEIGHT_KEY)
+    width: Any = features.get(WIDTH_KEY)
+    if features.get(LABEL_FORMAT_KEY) != _RAW:
+        return serialized
+    has_size = isinstance(height, int) and isinstance(width, int)
+    if not (isinstance(raw, bytes) and has_size and len(raw) == 4 * height * width):
+        raise DataError(f'its raw label is not an int32 for each of {height!r} x {width!r} pixels (height x width)')
+    class_ids, instance_ids = np.divmod(np.frombuffer(raw, '<i4').reshape(height, width), label_divisor)
+    if class_ids.min(initial=0) < 0 or class_ids.max(initial=0) > _LARGEST_ID:
+        raise DataError(
+            f'its raw label has the class ids {class_ids.min()} to {class_ids.max()}, not 0 to {_LARGEST_ID}: '
+            f'label_divisor is {label_divisor}'
+        )
+    files: dict[str, np.ndarray] = {
+        LABEL_ENCODED_KEY: class_ids.astype(np.uint8),
+        planes.INSTANCE.feature: instance_ids.astype(np.uint16),
+    }
+    for key, ids in files.items():
+        features[key] = images.encode_png(ids, level=0)  # it is decoded at once
+        features[key.removesuffix(_ENCODED) + _FORMAT] = b'png'
     return wire.write_features(features)
+
+
+def _features(serialized: bytes) -> dict[str, wire.Value]:
+    """Returns the features of a record; raises `DataError` if it is no `tf.train.Example`."""
+    try:
+        return wire.read_features(serialized)
+    except ValueError as error:
+        raise DataError(f'it is {error}') from None
 
 
 def parse(serialized: bytes) -> Example:
@@ -90,10 +150,7 @@ def parse(serialized: bytes) -> Example:
     Raises:
       DataError: It is not a `tf.train.Example`, or has no image.
     """
-    try:
-        features = wire.read_features(serialized)
-    except ValueError as error:
-        raise DataError(f'it is {error}') from None
+    features = _features(serialized)
     image, name, label = (features.get(key, b'') for key in (ENCODED_KEY, FILENAME_KEY, LABEL_ENCODED_KEY))
     if not isinstance(image, bytes) or not image:
         raise DataError(f"it has no image (the key '{ENCODED_KEY}')")
@@ -101,10 +158,17 @@ def parse(serialized: bytes) -> Example:
         image,
         name.decode('utf-8', 'replace') if isinstance(name, bytes) else str(name),
         label if isinstance(label, bytes) and label else None,
+        features,
     )
 
 
-def decode(serialized: Any, with_label: bool = True, channels: int = 3, bits: int = 8) -> dict[str, Any]:
+def decode(
+    serialized: Any,
+    with_label: bool = True,
+    channels: int = 3,
+    bits: int = 8,
+    further: Sequence[planes.Plane] = (),
+) -> dict[str, Any]:
     """Reads a record with TensorFlow operations.
 
     The formats of images and masks are detected from their content; `image/format` is ignored. Of three channels and 8
@@ -116,13 +180,15 @@ def decode(serialized: Any, with_label: bool = True, channels: int = 3, bits: in
       with_label: whether to decode the mask, which must be there then.
       channels: channels of the image.
       bits: 8, or 16 to keep all bits of 16-bit files. 8-bit files are accepted for both.
+      further: planes to decode, which must be there, with what the data set says about them (`planes.of_dataset`).
 
     Returns:
       By the keys of `common`: IMAGE [h, w, channels] uint8 (float32 with 16 bits, brought to 0 to 255 without
-      rounding), IMAGE_NAME [] string, HEIGHT and WIDTH [] int32, and with `with_label` LABEL [h, w, 1] uint8.
+      rounding), IMAGE_NAME [] string, HEIGHT and WIDTH [] int32, and with `with_label` LABEL [h, w, 1] uint8; further
+      planes by their own keys (`planes.Plane`).
 
     Raises:
-      tf.errors.InvalidArgumentError: (when run) an image or mask cannot be decoded.
+      tf.errors.InvalidArgumentError: (when run) an image, mask or plane cannot be decoded, or is not there.
     """
     import tensorflow as tf  # here, so that builders and checks do without it
 
@@ -132,6 +198,7 @@ def decode(serialized: Any, with_label: bool = True, channels: int = 3, bits: in
     }
     if with_label:
         features[LABEL_ENCODED_KEY] = tf.io.FixedLenFeature([], tf.string)
+    features |= {plane.feature: planes.feature_spec(plane) for plane in further}
     parsed = tf.io.parse_single_example(serialized, features)
     image = decode_image(parsed[ENCODED_KEY], channels, bits)  # [h, w, channels]
     size = tf.shape(image)
@@ -143,6 +210,7 @@ def decode(serialized: Any, with_label: bool = True, channels: int = 3, bits: in
     }
     if with_label:
         sample[common.LABEL] = _decode_label(parsed[LABEL_ENCODED_KEY])  # [h, w, 1]
+    sample |= {plane.key: planes.decode(plane, parsed[plane.feature], size) for plane in further}
     return sample
 
 

@@ -348,14 +348,35 @@ def several_channels(mask: Mask) -> str:
     )
 
 
-def encode_png(pixels: np.ndarray) -> bytes:
+def read_ids(content: bytes) -> np.ndarray:
+    """Returns the ids in a PNG as they are stored.
+
+    Args:
+      content: the file: gray of up to 16 bits, or with a palette, whose indices are the ids.
+
+    Returns:
+      [h, w] int32.
+
+    Raises:
+      DataError: It is another kind of file, truncated or otherwise broken.
+    """
+    mask = read_mask(content)
+    if mask.channels > 1:
+        raise DataError(several_channels(mask))
+    step = 1 if mask.mode == '1' else _gray_step(content)
+    with _opened(content) as image:
+        return np.asarray(image).astype(np.int32) // step
+
+
+def encode_png(pixels: np.ndarray, level: int = -1) -> bytes:
     """Encodes pixels as a PNG.
 
     Args:
-      pixels: [h, w] (gray) or [h, w, 3] uint8.
+      pixels: [h, w] (gray) uint8 or uint16, or [h, w, 3] uint8.
+      level: how hard to compress, 0 to 9; -1 for the usual.
     """
     stream = io.BytesIO()
-    Image.fromarray(pixels).save(stream, 'PNG')
+    Image.fromarray(pixels).save(stream, 'PNG', compress_level=level)
     return stream.getvalue()
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import abc
 import hashlib
 import io
+import os
 import pathlib
 from collections.abc import Mapping
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from PIL import Image
@@ -35,6 +37,84 @@ class MaskSource(Protocol):
         Raises:
           DataError: The file cannot be used; the message does not name it.
         """
+
+
+class Masks(NamedTuple):
+    """The masks of an image.
+
+    Attributes:
+      classes: PNG of class ids.
+      instances: PNG of instance ids, of the same size, gray of up to 16 bits; 0 is no instance: stuff, or a crowd of a
+        class of things. None without instances.
+    """
+
+    classes: bytes
+    instances: bytes | None = None
+
+
+class InstanceSource(abc.ABC):
+    """A mask source that can also give a mask of instance ids, made together with the mask of class ids."""
+
+    key: str
+
+    @abc.abstractmethod
+    def masks(self, path: str) -> Masks:
+        """Returns the masks that a file becomes; errors as in `MaskSource.mask`."""
+
+    def mask(self, path: str) -> bytes:
+        """Returns the mask of class ids, as a PNG."""
+        return self.masks(path).classes
+
+
+class FileBeside(InstanceSource):
+    """Takes the instances from a file of their ids, beside the file of the class mask."""
+
+    def __init__(self, instances: str, classes: MaskSource | None = None) -> None:
+        """Keeps the path of the mask of instance ids, and the source of the class mask; None for a file of ids."""
+        self._instances, self._classes = instances, classes
+
+    @property
+    def key(self) -> str:  # type: ignore[override]
+        """Identifies the source of the class mask and the state of the file of instances."""
+        return f'{"" if self._classes is None else self._classes.key} {self._kind} {file_state(self._instances)}'
+
+    _kind = 'instances'
+
+    def masks(self, path: str) -> Masks:
+        """Returns the class mask, and the content of the file of instances."""
+        classes = masks_of(self._classes, path).classes
+        try:
+            instances = self._converted(contents(self._instances))
+        except UnreadableError:
+            raise
+        except DataError as error:
+            raise DataError(f"the instances in '{escaped(self._instances)}': {error}") from None
+        return Masks(classes, instances)
+
+    def _converted(self, content: bytes) -> bytes:
+        """Returns the mask of instance ids in the content of their file."""
+        return content
+
+
+def masks_of(source: MaskSource | None, path: str) -> Masks:
+    """Returns the masks that a file becomes; errors as in `MaskSource.mask`.
+
+    Args:
+      source: the source; None for a file that is a mask of class ids.
+      path: the file.
+    """
+    if isinstance(source, InstanceSource):
+        return source.masks(path)
+    return Masks(contents(path) if source is None else source.mask(path))
+
+
+def file_state(path: str) -> str:
+    """Returns path, size and time of change of a file, for keys."""
+    try:
+        stat = os.stat(path)
+    except OSError:  # reading it says so
+        return path
+    return f'{path} {stat.st_size} {stat.st_mtime_ns}'
 
 
 class IdTable:

@@ -12,7 +12,17 @@ from typing import Any
 
 import numpy as np
 
-from deeplab.datasets import example, image_parts, images, mask_sources, orientation, pairs, record_index, tfrecord
+from deeplab.datasets import (
+    example,
+    image_parts,
+    images,
+    mask_sources,
+    orientation,
+    pairs,
+    planes,
+    record_index,
+    tfrecord,
+)
 from deeplab.datasets.color_tables import ColorTable
 from deeplab.errors import DataError
 from deeplab.system import processors
@@ -73,7 +83,7 @@ class PairRecords:
                 mask = label
             else:
                 made = example.parse(tfrecord.content_of(pairs.read(item, None).record))
-                if made.image_bytes != image or made.label_bytes is None:
+                if made.image_bytes != image or made.label_bytes is None or planes.INSTANCE.feature in made.features:
                     return tfrecord.content_of(pairs.read(item, None).record)
                 mask = made.label_bytes
                 self._keep(record, mask)

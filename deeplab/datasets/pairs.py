@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 import numpy as np
 
-from deeplab.datasets import example, images, mask_sources, orientation, tfrecord
+from deeplab.datasets import example, images, mask_sources, orientation, planes, tfrecord
 from deeplab.datasets.mask_ids import MaskIds
 from deeplab.errors import DataError
 from deeplab.names import escaped, listed
@@ -25,7 +26,8 @@ class SourceFiles:
       image: path of the image, or of the file from which `embedded` takes it.
       label: path of its mask, or of the file from which `source` makes it; None for a split without masks.
       name: value of `image/filename`.
-      source: conversion of the file to a mask of ids; None for a file that is such a mask.
+      source: conversion of the file to a mask of ids, and to a mask of instance ids if it is an `InstanceSource`; None
+        for a file that is a mask of ids.
       embedded: function that returns the image inside the file; None for a file that is an image.
     """
 
@@ -41,6 +43,18 @@ class SourceFiles:
             return mask_sources.contents(self.image)
         with naming(self.image):
             return self.embedded(self.image)
+
+
+class _Mask(NamedTuple):
+    """The checked masks of an image: PNG of class ids with the pixels of each id, and instance ids."""
+
+    classes: bytes | None = None
+    counts: np.ndarray | None = None
+    instances: np.ndarray | None = None
+
+    def features(self) -> dict[str, bytes]:
+        """Returns the further features of a record."""
+        return {} if self.instances is None else {planes.INSTANCE.feature: images.encode_png(self.instances)}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,17 +92,51 @@ def read(item: SourceFiles, allowed: MaskIds | None) -> BuiltRecord:
         has_orientation = header.orientation != orientation.UPRIGHT
         return _pair(item, image, header, orientation.Decision(True, False, False) if has_orientation else None)
     with naming(item.label):
-        label = (mask_sources.contents if item.source is None else item.source.mask)(item.label)
-        mask = images.read_mask(label)
-        gray = images.mask_as_gray_png(label, mask=mask)
+        masks = mask_sources.masks_of(item.source, item.label)
+        mask = images.read_mask(masks.classes)
+        gray = images.mask_as_gray_png(masks.classes, mask=mask)
         turns = _decide(item.image, header, mask)
         if turns is not None and turns.turn_mask:
-            gray = images.mask_as_gray_png(label, mask.orientation, mask)
+            gray = images.mask_as_gray_png(masks.classes, mask.orientation, mask)
         # Masks of 16 bits are counted when they have 8.
         counts = images.read_mask(gray).counts if mask.counts is None else mask.counts
         assert counts is not None
         _check_ids(counts, allowed)
-    return _pair(item, image, header, turns, gray, counts)
+        instances = None if masks.instances is None else _instances(item, masks.instances, header, turns)
+        if instances is not None and allowed is not None:
+            _check_instances(instances, gray, allowed.ignore_label)
+    return _pair(item, image, header, turns, _Mask(gray, counts, instances))
+
+
+def _instances(
+    item: SourceFiles, content: bytes, header: images.Header, turns: orientation.Decision | None
+) -> np.ndarray:
+    """Returns the instance ids of an image, turned as its class mask: [h, w] uint16.
+
+    Raises:
+      DataError: They have another size than the image, or another orientation than the class mask.
+    """
+    mask = images.read_mask(content)
+    try:
+        own = _decide(item.image, header, mask)
+    except DataError as error:
+        raise DataError(f'the size of its instance mask is wrong: {error}') from None
+    turns_image = turns is not None and turns.turn_image
+    if (own is not None and own.turn_image) != turns_image:
+        raise DataError('its instance mask fits the image in another EXIF orientation than its class mask')
+    ids = images.read_ids(content).astype(np.uint16)
+    return orientation.turned_pixels(ids, mask.orientation) if own is not None and own.turn_mask else ids
+
+
+def _check_instances(instances: np.ndarray, classes: bytes, ignore_label: int) -> None:
+    """Raises `DataError` if an instance has no class in a mask, a PNG."""
+    lost = planes.without_class(instances, images.read_ids(classes), ignore_label)
+    if lost:
+        shown = listed([f'instance {instance}' for instance in lost], _SHOWN)
+        raise DataError(
+            f'{shown} of its instance mask has no class: every pixel of it has the ignore label {ignore_label} in the '
+            'class mask; give these pixels a class, or remove the instance'
+        )
 
 
 def _pair(
@@ -96,17 +144,18 @@ def _pair(
     image: bytes,
     header: images.Header,
     turns: orientation.Decision | None,
-    mask: bytes | None = None,
-    counts: np.ndarray | None = None,
+    mask: _Mask | None = None,
 ) -> BuiltRecord:
     """Returns the record of valid files."""
     with naming(item.image):
         content, header = _image_content(image, header, turns)
     # For JPEG and PNG, the record states the channels after decoding.
     channels = header.channels if header.format == 'npy' else 3
-    record = example.encode(content, header.format, item.name, header.height, header.width, channels, mask)
+    mask = mask or _Mask()
+    size = header.height, header.width
+    record = example.encode(content, header.format, item.name, *size, channels, mask.classes, mask.features())
     encoded_again = header.format == 'jpeg' and len(content) != len(image)
-    return BuiltRecord(tfrecord.framed(record), counts, turns, encoded_again)
+    return BuiltRecord(tfrecord.framed(record), mask.counts, turns, encoded_again)
 
 
 def _image_content(

@@ -16,6 +16,7 @@ from deeplab import wording
 from deeplab.datasets import (
     color_tables,
     description_file,
+    example,
     file_pairs,
     folder_splits,
     folders,
@@ -47,6 +48,24 @@ _KINDS: dict[str, tuple[tuple[type, ...], str]] = {
 Signature = tuple[tuple[str, int, int], ...]
 
 
+class RawLabelIndex(RecordIndex):
+    """Records of deeplab2, read with their raw labels as PNG files (`example.with_png_labels`).
+
+    Attributes:
+      label_divisor: the divisor of the labels.
+    """
+
+    label_divisor = 1
+
+    def read(self, record: int) -> bytes:
+        """Returns a record, as `RecordIndex.read`; raises `DataError` if its label does not fit, too."""
+        serialized = super().read(record)
+        try:
+            return example.with_png_labels(serialized, self.label_divisor)
+        except DataError as error:
+            raise DataError(f'Cannot read {self.name_of(record)}: {error}.') from None
+
+
 @dataclasses.dataclass(frozen=True)
 class SegmentationDataset:
     """A split whose shards, or images and masks, exist.
@@ -76,7 +95,12 @@ class SegmentationDataset:
         if self.items:
             return PairRecords(self.items, _GROUP)
         columns = index_file.load(self.directory, self.split, self.shards)
-        index = RecordIndex.walk(self.shards, self.skip_corrupt_records, columns)
+        index: RecordIndex
+        if self.descriptor.label_divisor is None:
+            index = RecordIndex.walk(self.shards, self.skip_corrupt_records, columns)
+        else:
+            index = RawLabelIndex.walk(self.shards, self.skip_corrupt_records, columns)
+            cast(RawLabelIndex, index).label_divisor = self.descriptor.label_divisor
         if len(columns) < len(self.shards) and len(index) >= index_file.WORTH_AN_INDEX:
             logging.info(
                 "An index would open split '%s' faster: deeplab datasets %s --index", self.split, self.directory

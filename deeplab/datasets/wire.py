@@ -10,19 +10,21 @@ Source: the protocol buffer wire format (protobuf.dev, Encoding) and tensorflow/
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
-Value = bytes | int
+import numpy as np
+
+Value = bytes | int | Sequence[bytes] | np.ndarray
 
 _VARINT, _FIXED64, _LENGTH, _FIXED32 = 0, 1, 2, 5
-_BYTES_LIST, _INT64_LIST = 1, 3
+_BYTES_LIST, _FLOAT_LIST, _INT64_LIST = 1, 2, 3
 
 
 def write_features(features: Mapping[str, Value]) -> bytes:
-    """Serializes a `tf.train.Example` with one value per feature.
+    """Serializes a `tf.train.Example`.
 
     Args:
-      features: bytes, or an integer that is not negative, by key.
+      features: bytes, several of them, an integer that is not negative, or an array of floats, by key.
 
     Returns:
       The serialized message.
@@ -32,20 +34,25 @@ def write_features(features: Mapping[str, Value]) -> bytes:
         value = features[key]
         if isinstance(value, bytes):
             feature = message(_BYTES_LIST, message(1, value))
-        else:
+        elif isinstance(value, np.ndarray):
+            feature = message(_FLOAT_LIST, message(1, value.astype('<f4').tobytes()))
+        elif isinstance(value, int):
             feature = message(_INT64_LIST, message(1, _varint(value)))
+        else:
+            feature = message(_BYTES_LIST, b''.join(message(1, text) for text in value))
         entries.append(message(1, message(1, key.encode()) + message(2, feature)))
     return message(1, b''.join(entries))
 
 
 def read_features(serialized: bytes) -> dict[str, Value]:
-    """Reads the first value of each bytes or integer feature of a `tf.train.Example`.
+    """Reads the features of a `tf.train.Example`.
 
     Args:
       serialized: the serialized message.
 
     Returns:
-      Values by key; features without a value, or of floats, are left out.
+      Values by key: bytes (a list if there are several), the first integer, or floats ([n] float32). Features without
+      a value are left out.
 
     Raises:
       ValueError: `serialized` is not such a message.
@@ -56,23 +63,26 @@ def read_features(serialized: bytes) -> dict[str, Value]:
             for fields in _messages(entry, 1):
                 key = b''.join(bytes(part) for part in _messages(fields, 1)).decode()
                 for feature in _messages(fields, 2):
-                    value = _first_value(feature)
+                    value = _value(feature)
                     if value is not None:
                         features[key] = value
-    except (IndexError, UnicodeDecodeError) as error:
+    except (IndexError, ValueError) as error:
         raise ValueError(f'not a tf.train.Example ({error})') from None
     return features
 
 
-def _first_value(feature: memoryview) -> Value | None:
+def _value(feature: memoryview) -> Value | None:
+    """Returns the value of a feature, as `read_features`; None if it has none."""
     for kind, content in _fields(feature):
-        for number, value in _fields(content) if isinstance(content, memoryview) else ():
-            if number != 1:
-                continue
-            if kind == _BYTES_LIST and isinstance(value, memoryview):
-                return bytes(value)
-            if kind == _INT64_LIST:
-                return _read_varint(value, 0)[0] if isinstance(value, memoryview) else value
+        values = [value for number, value in _fields(content) if number == 1] if isinstance(content, memoryview) else []
+        parts = [bytes(value) for value in values if isinstance(value, memoryview)]
+        if kind == _BYTES_LIST and parts:
+            return parts[0] if len(parts) == 1 else parts
+        if kind == _FLOAT_LIST and parts:
+            return np.frombuffer(b''.join(parts), '<f4')
+        if kind == _INT64_LIST and values:
+            first = values[0]
+            return _read_varint(first, 0)[0] if isinstance(first, memoryview) else first
     return None
 
 

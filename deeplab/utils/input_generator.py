@@ -19,6 +19,7 @@ import tensorflow as tf
 from deeplab import common, input_preprocess, names
 from deeplab.core import sessions
 from deeplab.datasets import example
+from deeplab.datasets import planes as planes_lib
 from deeplab.datasets.record_index import Records
 from deeplab.errors import DataError
 from deeplab.wording import option
@@ -57,19 +58,23 @@ class RecordReader:
       index: the records.
       channels: channels of the images.
       bits: bits of the images, as for `example.decode`.
+      planes: what samples have beside image and label, as for `example.decode`.
       failure: the first error of reading; None for none.
     """
 
-    def __init__(self, index: Records, channels: int = 3, bits: int = 8) -> None:
+    def __init__(
+        self, index: Records, channels: int = 3, bits: int = 8, planes: Sequence[planes_lib.Plane] = ()
+    ) -> None:
         self.index = index
         self.channels = channels
         self.bits = bits
+        self.planes = tuple(planes)
         self.failure: DataError | None = None
         self._recent: deque[int] = deque(maxlen=_REMEMBERED_READS)
 
     def decode(self, serialized: tf.Tensor | bytes, with_label: bool) -> input_preprocess.Sample:
         """Decodes a serialized record (`example.decode`)."""
-        sample: input_preprocess.Sample = example.decode(serialized, with_label, self.channels, self.bits)
+        sample: input_preprocess.Sample = example.decode(serialized, with_label, self.channels, self.bits, self.planes)
         return sample
 
     def read(self, record: int) -> bytes:
@@ -90,15 +95,17 @@ class RecordReader:
         for record in reversed(dict.fromkeys(self._recent)):
             serialized = self.index.read(record)
             content = example.parse(serialized)
+            name = f'{self.index.name_of(record)} (image {names.shown(content.image_name)})'
+            if lack := planes_lib.missing(self.planes, content.features):
+                return f'{name} {lack}. {planes_lib.FIX}.'
             try:
                 self.decode(serialized, with_label=content.label_bytes is not None)
             except (tf.errors.OpError, DataError) as error:
                 text = str(error) if isinstance(error, DataError) else error.message or ''
                 reason = text.split('\n')[0].rstrip('.')
-                name = names.shown(content.image_name)
                 return (
-                    f'Cannot decode {self.index.name_of(record)} (image {name}): {reason}. Rebuild the records from an '
-                    f'intact file, or skip the record with {option("DatasetOptions.skip_corrupt_records", True)}.'
+                    f'Cannot decode {name}: {reason}. Rebuild the records from an intact file, or skip the record with '
+                    f'{option("DatasetOptions.skip_corrupt_records", True)}.'
                 )
         return None
 

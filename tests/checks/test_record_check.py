@@ -10,7 +10,7 @@ import pytest
 from deeplab import cli, wording
 from deeplab.checks import check_cache, record_check
 from deeplab.cli.program import names_in_messages
-from deeplab.datasets import example, record_index, segmentation_dataset
+from deeplab.datasets import example, planes, record_index, segmentation_dataset
 from deeplab.errors import DataError
 from deeplab.options import DatasetOptions
 from deeplab.system import child_process, processors
@@ -459,3 +459,41 @@ def test_orientations_in_records_are_warned_of(tmp_path, caplog):
     record_check.check(dataset_of(tmp_path, [dataset_files.record(0), dataset_files.record(1, image=turned)]), 3)
     (line,) = [each.getMessage() for each in caplog.records if 'EXIF' in each.getMessage()]
     assert line.startswith("1 of 2 images of split 'train'")
+
+
+def with_instances(label, instances):
+    return example.encode(
+        dataset_files.png(dataset_files.pixels()), 'png', 'name', 6, 8, 3, dataset_files.png(label),
+        {planes.INSTANCE.feature: dataset_files.png(instances)},
+    )  # fmt: skip
+
+
+class TestPlanes:
+    """Planes that a task needs."""
+
+    label = dataset_files.ids()
+    instances = np.arange(48, dtype=np.uint16).reshape(6, 8)
+
+    def test_good_planes_and_no_need_of_planes(self, tmp_path):
+        good = with_instances(self.label, self.instances)
+        dataset = dataset_of(tmp_path, [good, good])
+        assert len(record_check.check(dataset, 4, planes=[planes.INSTANCE]).records) == 2
+        dataset = dataset_of(tmp_path, [good, dataset_files.record()])
+        assert len(record_check.check(dataset, 4, cache_dir=str(tmp_path)).records) == 2
+        text = message(dataset, 4, cache_dir=str(tmp_path), planes=[planes.INSTANCE])  # the cache is of another check
+        assert "1 of 2 records of split 'train' have no plane that the task needs" in text.replace(' has ', ' have ')
+        assert "record 1) has no plane 'instance' (the key 'image/segmentation/instance/encoded')" in text
+        assert '--instances' in text
+
+    def test_planes_of_another_size(self, tmp_path):
+        text = message(
+            dataset_of(tmp_path, [with_instances(self.label, self.instances.T)]), 4, planes=[planes.INSTANCE]
+        )
+        assert "plane 'instance': it is 8 x 6 pixels (height x width), its image 6 x 8" in text
+
+    def test_instances_without_class(self, tmp_path):
+        label = self.label.copy()
+        label[1, :5] = 255
+        text = message(dataset_of(tmp_path, [with_instances(label, self.instances)]), 4, planes=[planes.INSTANCE])
+        assert 'an instance of which every pixel is ignored' in text
+        assert 'instance 8, instance 9, instance 10' in text and 'Give these instances a class' in text

@@ -14,7 +14,19 @@ import numpy as np
 import pytest
 from PIL import Image, ImageOps
 
-from deeplab.datasets import build_data, example, images, orientation, pairs, record_index, wire
+from deeplab.datasets import (
+    build_data,
+    example,
+    images,
+    mask_sources,
+    orientation,
+    pairs,
+    planes,
+    record_index,
+    tfrecord,
+    wire,
+)
+from deeplab.datasets.mask_ids import MaskIds
 from deeplab.errors import DataError
 from deeplab.options import BuilderOptions
 from tests.helpers import dataset_files
@@ -342,3 +354,74 @@ def test_a_name_with_a_line_break_is_on_one_line():
     with pytest.raises(DataError, match=r"^Cannot use 'a\\nb\.png': it is empty\.$"):
         with pairs.naming('a\nb.png'):
             raise DataError('it is empty')
+
+
+class TestInstances:
+    """Instance masks beside class masks."""
+
+    ids = np.arange(30, dtype=np.uint16).reshape(5, 6) * 2000
+    classes = np.ones((5, 6), np.uint8)
+
+    def built(self, folder, image=None, mask=None, instances=None):
+        files = {
+            'image': dataset_files.jpeg(dataset_files.pixels(5, 6)) if image is None else image,
+            'mask': dataset_files.png(self.classes) if mask is None else mask,
+            'instances': dataset_files.png(self.ids) if instances is None else instances,
+        }
+        for name, content in files.items():
+            (folder / name).write_bytes(content)
+        source = mask_sources.FileBeside(str(folder / 'instances'))
+        item = pairs.SourceFiles(str(folder / 'image'), str(folder / 'mask'), 'name', source)
+        return example.parse(tfrecord.content_of(pairs.read(item, MaskIds(2, 255)).record))
+
+    def read(self, record, size=(5, 6)):
+        return planes.read(planes.INSTANCE, record.features, size)[..., 0]
+
+    def test_they_are_read_back(self, tmp_path):
+        record = self.built(tmp_path)
+        np.testing.assert_array_equal(self.read(record), self.ids)
+        assert record.label_bytes == dataset_files.png(self.classes)
+        few = self.built(tmp_path, instances=dataset_files.palette_png((self.ids // 2000).astype(np.uint8)))
+        np.testing.assert_array_equal(self.read(few), self.ids // 2000)
+
+    @pytest.mark.parametrize('value', range(2, 9))
+    def test_they_are_turned_as_the_class_mask(self, tmp_path, value):
+        photo = dataset_files.with_exif(dataset_files.jpeg(dataset_files.pixels(5, 6)), dataset_files.exif(value))
+        shown = orientation.turned_pixels(self.ids, value)
+        marked = [dataset_files.with_exif(dataset_files.png(m), dataset_files.exif(value))
+                  for m in (self.classes, self.ids)]  # fmt: skip
+        record = self.built(tmp_path, photo, *marked)
+        np.testing.assert_array_equal(self.read(record, shown.shape), shown)
+        upright = dataset_files.png(np.ones(shown.shape, np.uint8))
+        record = self.built(tmp_path, photo, upright, dataset_files.png(shown))
+        np.testing.assert_array_equal(self.read(record, shown.shape), shown)
+        record = self.built(tmp_path, photo, upright, marked[1])  # as viewers show both
+        np.testing.assert_array_equal(self.read(record, shown.shape), shown)
+        if value >= 5:
+            stored = self.built(tmp_path, photo)  # both masks have the size of the stored pixels
+            np.testing.assert_array_equal(self.read(stored), self.ids)
+            with pytest.raises(DataError, match='fits the image in another EXIF orientation than its class mask'):
+                self.built(tmp_path, photo, upright)
+
+    def test_another_size(self, tmp_path):
+        with pytest.raises(DataError, match=r"mask': the size of its instance mask is wrong: it is 6 x 5 pixels"):
+            self.built(tmp_path, instances=dataset_files.png(self.ids.T.copy()))
+
+    def test_an_instance_without_class(self, tmp_path):
+        classes = self.classes.copy()
+        classes[0, :4] = 255
+        with pytest.raises(DataError, match=r'instance 2000, instance 4000, instance 6000 of .* has no class: .* 255'):
+            self.built(tmp_path, mask=dataset_files.png(classes))
+
+    def test_files_that_are_no_instances(self, tmp_path):
+        with pytest.raises(DataError, match=r'it has 3 channels \(RGB\)'):
+            self.built(tmp_path, instances=dataset_files.png(dataset_files.pixels(5, 6)))
+        with pytest.raises(DataError, match=r"^Cannot read '.*nowhere': No such file"):
+            mask_sources.FileBeside(str(tmp_path / 'nowhere')).mask(str(tmp_path / 'mask'))
+
+    def test_a_changed_file_of_instances_is_built_again(self, tmp_path):
+        (tmp_path / 'a').write_bytes(b'a')
+        source = mask_sources.FileBeside(str(tmp_path / 'a'))
+        first = source.key
+        (tmp_path / 'a').write_bytes(b'ab')
+        assert source.key != first != mask_sources.FileBeside(str(tmp_path / 'b')).key

@@ -327,3 +327,35 @@ def test_bits_of_an_id_go_to_the_channels_in_turn_from_the_top():
 def test_colors_of_ids_differ():
     assert len(np.unique(descriptor.bit_shift_palette(512), axis=0)) == 512
     assert descriptor.bit_shift_palette(0).shape == (0, 3)
+
+
+def test_things_of_the_packages_data_sets():
+    things = {name: descriptor.load(name).things for name in DATASETS.names()}
+    numbers = {name: None if ids is None else len(ids) for name, ids in things.items()}
+    assert numbers == {
+        'ade20k': 100, 'camvid': None, 'camvid32': None, 'cityscapes': 8, 'coco_panoptic': 80, 'coco_stuff': None,
+        'mapillary_vistas': 37, 'pascal_voc_seg': None,
+    }  # fmt: skip
+    coco = descriptor.load('coco_panoptic')
+    assert things['coco_panoptic'] == tuple(i for i, kind in enumerate(coco.categories) if kind == 'thing')
+    cityscapes = descriptor.load('cityscapes')
+    kinds = [cityscapes.categories[i] for i in things['cityscapes']]
+    assert set(kinds) == {'human', 'vehicle'} and things['cityscapes'] == tuple(range(11, 19))
+
+
+@pytest.mark.parametrize(
+    ('field', 'value', 'allowed'),
+    [
+        ('things', [3], 'a list of ids of classes, 0 to 2, each once'),
+        ('things', [1, 1], 'each once'),
+        ('things', 'all', 'a list'),
+        ('label_divisor', 0, 'a whole number from 1 to 65536'),
+        ('label_divisor', 70000, 'a whole number from 1 to 65536'),
+        ('depth_scale', 0, 'a number above 0'),
+        ('depth_scale', float('inf'), 'a number above 0'),
+        ('depth_scale', True, 'a number above 0'),
+    ],
+)
+def test_fields_about_planes_are_checked(field, value, allowed):
+    with pytest.raises(OptionError, match=f"Data set 'own': {field} is .*{re.escape(allowed)}"):
+        descriptor.DatasetDescriptor('own', 3, **{field: value})

@@ -9,7 +9,7 @@ from PIL import Image
 
 from deeplab import common, input_preprocess
 from deeplab.core import sessions
-from deeplab.datasets import example, tfrecord
+from deeplab.datasets import example, planes, tfrecord
 from deeplab.datasets.record_index import RecordIndex
 from deeplab.errors import DataError
 from deeplab.options import AugmentOptions, ResizeOptions
@@ -213,6 +213,26 @@ def test_what_cannot_be_decoded_is_named(tmp_path):
     assert message.startswith('Cannot decode val-00000-of-00001.tfrecord, record 1 (image torn): ')
     assert 'Invalid PNG data, size 80' in message  # as TensorFlow says
     assert 'skip_corrupt_records' in message
+
+
+def test_planes_are_read_and_a_record_without_one_is_named(tmp_path):
+    black = png(np.zeros((3, 3, 3), np.uint8)), 'png', 'good', 3, 3, 3, png(np.zeros((3, 3), np.uint8))
+    instances = np.arange(9, dtype=np.uint16).reshape(3, 3) * 1000
+    good = example.encode(*black, {planes.INSTANCE.feature: png(instances)})
+    path = tmp_path / 'val-00000-of-00001.tfrecord'
+    write_shard(path, [good])
+    reader = input_generator.RecordReader(RecordIndex.walk([str(path)]), planes=[planes.INSTANCE])
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        pipeline = input_generator.get(reader, [], 1, is_training=False)
+        session.run(pipeline.initializer)
+        np.testing.assert_array_equal(session.run(pipeline.samples[common.INSTANCE])[0, ..., 0], instances)
+    reader = input_generator.RecordReader(RecordIndex.walk([str(write_one(tmp_path, good))]), planes=[planes.INSTANCE])
+    with pytest.raises(DataError) as error:
+        evaluation_batches(reader, batch_size=1)
+    assert str(error.value).startswith(
+        "val-00000-of-00001.tfrecord, record 0 (image good) has no plane 'instance' (the key 'image/segmentation/inst"
+    )
+    assert 'Build the records again' in str(error.value)
 
 
 @pytest.mark.parametrize(('channels', 'bits'), [(6, 8), (4, 16)])
