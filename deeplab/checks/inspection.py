@@ -323,7 +323,7 @@ def digest(content: bytes) -> bytes:
 
 
 def ids_of(content: bytes, mask: images.Mask | None = None) -> np.ndarray:
-    """Returns the ids of a mask, [h, w] uint8; arguments and errors are those of `images.mask_as_gray_png`."""
+    """Returns the ids of a mask, [h, w] uint8; takes and raises what `images.mask_as_gray_png` does."""
     with Image.open(io.BytesIO(images.mask_as_gray_png(content, mask=mask))) as image:
         return np.asarray(image)
 

@@ -32,7 +32,7 @@ class Program:
       name: its name, as in `deeplab NAME`.
       module: module of its `run(options)`; imported when the program runs.
       example: flags of an example.
-      groups: its flags, without those of every program.
+      groups: its flags, without the flags that every program has.
       to_options: creates its options from the values of its flags.
       required: names of required flags.
       aliases: other names.
@@ -65,7 +65,7 @@ class Program:
 
     @property
     def all_groups(self) -> tuple[Group, ...]:
-        """Its flags, with those of every program."""
+        """Its flags, and the flags that every program has."""
         return (*self.groups, *EVERY_PROGRAM)
 
     @property
