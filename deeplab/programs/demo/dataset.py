@@ -3,6 +3,7 @@
 JPEGImages/train_0000.jpg
 SegmentationClass/train_0000.png      palette PNG: the ids are the palette's indices
 ImageSets/Segmentation/{train,val}.txt
+SegmentationObject/train_0000.png     with instances: gray PNG of 16 bits, the ids of the instances
 street.json                           for --dataset=.../street.json
 """
 
@@ -18,6 +19,7 @@ import numpy as np
 import tqdm
 from PIL import Image
 
+from deeplab.datasets import example, images, planes, tfrecord
 from deeplab.files import writing
 from deeplab.pictures import drawing
 from deeplab.programs.demo import scenes
@@ -25,12 +27,19 @@ from deeplab.programs.demo.canvas import IGNORE_LABEL
 
 IMAGES = 'JPEGImages'
 MASKS = 'SegmentationClass'
+INSTANCES = 'SegmentationObject'
 LISTS = 'ImageSets/Segmentation'
 DESCRIPTION = 'street.json'
 JPEG_QUALITY = 92
 
 
-def write_dataset(folder: str | os.PathLike[str], seed: int, splits: Mapping[str, int], size: tuple[int, int]) -> None:
+def write_dataset(
+    folder: str | os.PathLike[str],
+    seed: int,
+    splits: Mapping[str, int],
+    size: tuple[int, int],
+    with_instances: bool = False,
+) -> None:
     """Draws a data set; `folder` appears only when it is complete.
 
     Args:
@@ -38,25 +47,28 @@ def write_dataset(folder: str | os.PathLike[str], seed: int, splits: Mapping[str
       seed: seed of every scene.
       splits: number of scenes for each split ('train', 'val').
       size: height and width of the scenes, in pixels.
+      with_instances: whether to draw crowded scenes, and to write their instances.
     """
     folder = pathlib.Path(folder)
     writing.remove_leftovers(str(folder.parent), re.escape(folder.name))
     bar = tqdm.tqdm(total=sum(splits.values()), desc='scenes', unit='scene', leave=False, disable=None)
     with writing.atomic_path(folder) as temporary, bar:
         root = pathlib.Path(temporary)
-        for name in (IMAGES, MASKS, LISTS):
+        for name in (IMAGES, MASKS, LISTS, *([INSTANCES] if with_instances else [])):
             (root / name).mkdir(parents=True)
         for split, count in splits.items():
             names = [f'{split}_{index:04d}' for index in range(count)]
             for index, name in enumerate(names):
-                scene = scenes.draw_scene(seed, split, index, *size)
+                scene = scenes.draw_scene(seed, split, index, *size, crowded=with_instances)
                 Image.fromarray(scene.image).save(root / IMAGES / f'{name}.jpg', quality=JPEG_QUALITY)
                 mask = Image.fromarray(scene.mask)
                 mask.putpalette(_mask_palette())
                 mask.save(root / MASKS / f'{name}.png')
+                if with_instances:
+                    Image.fromarray(scene.instances).save(root / INSTANCES / f'{name}.png')
                 bar.update()
             (root / LISTS / f'{split}.txt').write_text(''.join(f'{name}\n' for name in names), 'utf-8')
-        (root / DESCRIPTION).write_text(json.dumps(description(splits), indent=2) + '\n', 'utf-8')
+        (root / DESCRIPTION).write_text(json.dumps(description(splits, with_instances), indent=2) + '\n', 'utf-8')
 
 
 def _mask_palette() -> list[int]:
@@ -67,7 +79,7 @@ def _mask_palette() -> list[int]:
     return colors.ravel().tolist()
 
 
-def description(splits: Mapping[str, int]) -> dict[str, object]:
+def description(splits: Mapping[str, int], with_instances: bool = False) -> dict[str, object]:
     """Returns the description of the data set, with the keys that `datasets/descriptor.py` reads."""
     return {
         'name': 'street',
@@ -76,4 +88,32 @@ def description(splits: Mapping[str, int]) -> dict[str, object]:
         'class_names': list(scenes.CLASS_NAMES),
         'palette': [list(color) for color in scenes.PALETTE],
         'splits': dict(splits),
+        **({'things': list(scenes.THINGS)} if with_instances else {}),
     }
+
+
+def write_records(folder: str | os.PathLike[str], output_dir: str | os.PathLike[str]) -> None:
+    """Writes a data set with instances as records, one shard for each split.
+
+    Args:
+      folder: the folder of `write_dataset`.
+      output_dir: destination, which appears only when it is complete; it must not exist yet, or be empty.
+    """
+    source, output_dir = pathlib.Path(folder), pathlib.Path(output_dir)
+    writing.remove_leftovers(str(output_dir.parent), re.escape(output_dir.name))
+    with writing.atomic_path(output_dir) as temporary:
+        os.makedirs(temporary)
+        for path in sorted((source / LISTS).iterdir()):
+            with open(os.path.join(temporary, f'{path.stem}-00000-of-00001.tfrecord'), 'wb') as shard:
+                for name in path.read_text('utf-8').split():
+                    shard.write(tfrecord.framed(_record(source, name)))
+
+
+def _record(source: pathlib.Path, name: str) -> bytes:
+    """Returns the record of a scene, with its mask and its instances."""
+    with Image.open(source / MASKS / f'{name}.png') as mask:
+        ids = np.asarray(mask)
+    features = {planes.INSTANCE.feature: (source / INSTANCES / f'{name}.png').read_bytes()}
+    image, (height, width) = (source / IMAGES / f'{name}.jpg').read_bytes(), ids.shape
+    label = images.encode_png(ids)
+    return example.encode(image, 'jpeg', name, height, width, label_bytes=label, features=features)
