@@ -91,6 +91,8 @@ BUILDERS = (
                         'mask_suffix',
                         'allow_unmatched',
                         'annotations',
+                        'instances',
+                        'instance_folder',
                         'output_dir',
                     ),
                 ),

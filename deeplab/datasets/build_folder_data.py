@@ -44,7 +44,7 @@ _LIST_SUFFIXES = ('.txt', '.names', '.csv')  # a single class name that ends so 
 _SHOWN = 3  # number of files that a message names
 
 # What the records' description takes from a given one as it is.
-_KEPT = ('eval_ids', 'ignore_label_is_class', 'categories', 'license', 'source')
+_KEPT = ('eval_ids', 'ignore_label_is_class', 'categories', 'license', 'source', 'things', 'depth_scale')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,12 +83,14 @@ def run(options: BuildFolderOptions) -> dict[str, Any]:
         splits = find_items(options, classes.table)
     else:
         classes, splits = _find_annotated(options, classes)
-    counts = _check(splits, classes, options)
+    counts, things = _check(splits, classes, options)
     annotated_items.log_drawing(splits, counts, options)
     if options.annotations is None and not options.colors:
         _refuse_black_and_white(counts, classes)
     count = _inferred(counts, classes.ignore_label) if classes.count is None else classes.count
     described = _description(options, classes, count, splits)
+    if described.things is None and things is not None:
+        described = dataclasses.replace(described, things=sorted(things - {classes.ignore_label}))
     build_data.warn_of_ignored_class(count, classes.ignore_label)
     exact = dataclasses.replace(options, num_classes=count, ignore_label=classes.ignore_label)
     return build_data.write_splits(splits, exact, DEFAULT_NUM_SHARDS, [described])
@@ -108,6 +110,8 @@ def find_items(
     """
     build_data.require_folder(options.image_folder, 'BuildFolderOptions.image_folder')
     build_data.require_folder(options.mask_folder, 'BuildFolderOptions.mask_folder')
+    if options.instance_folder is not None:
+        build_data.require_folder(options.instance_folder, 'BuildFolderOptions.instance_folder')
     if options.list_folder:
         build_data.require_folder(options.list_folder, 'BuildFolderOptions.list_folder')
     files = file_pairs.find(options)
@@ -184,8 +188,10 @@ def _names(given: Sequence[str]) -> tuple[str, ...] | None:
 
 def _check(
     splits: Mapping[str, Sequence[pairs.SourceFiles]], classes: Classes, options: BuildFolderOptions
-) -> np.ndarray:
-    """Reads every image and mask; returns the number of pixels of each id in all masks.
+) -> tuple[np.ndarray, set[int] | None]:
+    """Reads every image and mask; returns the number of pixels of each id in all masks, and the ids with instances.
+
+    The ids with instances are None if there are no instance masks.
 
     Raises:
       DataError: Files are invalid; the message has the first ones, and how many there are.
@@ -193,20 +199,23 @@ def _check(
     items = list({item.name: item for split in splits.values() for item in split}.values())
     allowed = None if classes.count is None else MaskIds(classes.count, classes.ignore_label)
 
-    def checked(item: pairs.SourceFiles) -> np.ndarray | DataError:
+    def checked(item: pairs.SourceFiles) -> tuple[np.ndarray | None, tuple[int, ...] | None] | DataError:
         try:
-            counts = pairs.read(item, allowed).counts
+            record = pairs.read(item, allowed)
         except DataError as error:
             return error
-        return np.zeros(256, np.int64) if counts is None else counts
+        return record.counts, record.things
 
     total, errors = np.zeros(256, np.int64), []
+    things: set[int] | None = None
     with contextlib.closing(build_data.in_order(checked, items, options.num_workers)) as results:
         for result in tqdm.tqdm(results, 'check', len(items), leave=False, disable=None):
             if isinstance(result, DataError):
                 errors.append(str(result))
-            else:
-                total += result
+                continue
+            counts, own_things = result
+            total += 0 if counts is None else counts
+            things = things if own_things is None else {*(things or ()), *own_things}
     if errors:
         more = f' And {len(errors) - _SHOWN} more.' if len(errors) > _SHOWN else ''
         if more and options.annotations is None:
@@ -216,7 +225,7 @@ def _check(
             more += f' The command line "deeplab doctor . {flags}" names them by cause.'
         count = f'{len(errors)} of {len(items)} pairs are invalid. ' if len(errors) > 1 else ''
         raise DataError(count + ' '.join(errors[:_SHOWN]) + more)
-    return total
+    return total, things
 
 
 def _refuse_black_and_white(counts: np.ndarray, classes: Classes) -> None:

@@ -27,7 +27,8 @@ _USUAL_STEM = 'dataset'  # of the names of descriptions that lie beside the data
 _RECORD_FIELDS = ('summary', 'parameters', 'source')  # fields that files cannot set, or that follow the others there
 # Further keys of files, for a data set that is read from images and masks (`segmentation_dataset.FolderSource`).
 FOLDER_KEYS = (
-    'images', 'masks', 'mask_suffix', 'lists', 'val_fraction', 'group_pattern', 'seed', 'allow_unmatched', 'colors'
+    'images', 'masks', 'mask_suffix', 'instances', 'lists', 'val_fraction', 'group_pattern', 'seed', 'allow_unmatched',
+    'colors',
 )  # fmt: skip
 
 

@@ -48,7 +48,7 @@ class PairRecords:
         self.items = tuple(items)
         self.damaged: tuple[str, ...] = ()
         self._group = group
-        self._masks: dict[int, bytes] = {}
+        self._masks: dict[int, mask_sources.Masks] = {}
         self._cached = 0
         self._lock = threading.Lock()
         self._sums: tuple[np.ndarray, np.ndarray] | None = None
@@ -74,20 +74,24 @@ class PairRecords:
             header = images.read_ends(image)
         if header.orientation != orientation.UPRIGHT or header.format == 'npy' or item.label is None:
             return tfrecord.content_of(pairs.read(item, None).record)
-        mask = self._masks.get(record)
-        if mask is None:
+        masks = self._masks.get(record)
+        if masks is None:
             # A table of colors does not change a gray mask; other sources do.
             is_plain = item.source is None or isinstance(item.source, ColorTable)
             label = mask_sources.contents(item.label) if is_plain else b''
             if is_plain and _is_plain(label, header.size):
-                mask = label
+                masks = mask_sources.Masks(label)
             else:
-                made = example.parse(tfrecord.content_of(pairs.read(item, None).record))
-                if made.image_bytes != image or made.label_bytes is None or planes.INSTANCE.feature in made.features:
-                    return tfrecord.content_of(pairs.read(item, None).record)
-                mask = made.label_bytes
-                self._keep(record, mask)
-        return example.encode(image, header.format, item.name, header.height, header.width, 3, mask)
+                serialized = tfrecord.content_of(pairs.read(item, None).record)
+                made = example.parse(serialized)
+                if made.image_bytes != image or made.label_bytes is None:
+                    return serialized
+                instances: Any = made.features.get(planes.INSTANCE.feature)
+                masks = mask_sources.Masks(made.label_bytes, instances)
+                self._keep(record, masks)
+        further = {} if masks.instances is None else {planes.INSTANCE.feature: masks.instances}
+        size = header.height, header.width
+        return example.encode(image, header.format, item.name, *size, 3, masks.classes, further)
 
     def name_of(self, record: int) -> str:
         """Returns the path of the image."""
@@ -126,12 +130,13 @@ class PairRecords:
             return 0, 0
         return len(content), tfrecord.masked_crc(content)
 
-    def _keep(self, record: int, mask: bytes) -> None:
-        """Keeps a converted mask, while there is room."""
+    def _keep(self, record: int, masks: mask_sources.Masks) -> None:
+        """Keeps converted masks, while there is room."""
+        size = sum(map(len, filter(None, masks)))
         with self._lock:
-            if record not in self._masks and self._cached + len(mask) <= LARGEST_CACHE:
-                self._masks[record] = mask
-                self._cached += len(mask)
+            if record not in self._masks and self._cached + size <= LARGEST_CACHE:
+                self._masks[record] = masks
+                self._cached += size
 
 
 def _is_plain(label: bytes, size: tuple[int, int]) -> bool:

@@ -46,11 +46,12 @@ class SourceFiles:
 
 
 class _Mask(NamedTuple):
-    """The checked masks of an image: PNG of class ids with the pixels of each id, and instance ids."""
+    """The checked masks of an image: PNG of class ids with the pixels of each id, instance ids, and their classes."""
 
     classes: bytes | None = None
     counts: np.ndarray | None = None
     instances: np.ndarray | None = None
+    things: tuple[int, ...] | None = None
 
     def features(self) -> dict[str, bytes]:
         """Returns the further features of a record."""
@@ -66,12 +67,14 @@ class BuiltRecord:
       counts: [256] int64, pixels of each id in the mask; None without a mask.
       turns: handling of the EXIF orientations of image and mask; None if neither has one.
       encoded_again: whether the image is a JPEG that had to be re-encoded.
+      things: ids of the classes that have an instance; None without instances.
     """
 
     record: bytes
     counts: np.ndarray | None
     turns: orientation.Decision | None
     encoded_again: bool
+    things: tuple[int, ...] | None = None
 
 
 def read(item: SourceFiles, allowed: MaskIds | None) -> BuiltRecord:
@@ -103,9 +106,8 @@ def read(item: SourceFiles, allowed: MaskIds | None) -> BuiltRecord:
         assert counts is not None
         _check_ids(counts, allowed)
         instances = None if masks.instances is None else _instances(item, masks.instances, header, turns)
-        if instances is not None and allowed is not None:
-            _check_instances(instances, gray, allowed.ignore_label)
-    return _pair(item, image, header, turns, _Mask(gray, counts, instances))
+        things = None if instances is None else _things(instances, images.read_ids(gray), allowed)
+    return _pair(item, image, header, turns, _Mask(gray, counts, instances, things))
 
 
 def _instances(
@@ -128,15 +130,15 @@ def _instances(
     return orientation.turned_pixels(ids, mask.orientation) if own is not None and own.turn_mask else ids
 
 
-def _check_instances(instances: np.ndarray, classes: bytes, ignore_label: int) -> None:
-    """Raises `DataError` if an instance has no class in a mask, a PNG."""
-    lost = planes.without_class(instances, images.read_ids(classes), ignore_label)
-    if lost:
+def _things(instances: np.ndarray, classes: np.ndarray, allowed: MaskIds | None) -> tuple[int, ...]:
+    """Returns the ids of the classes that have an instance; raises `DataError` if an instance has no class."""
+    if allowed is not None and (lost := planes.without_class(instances, classes, allowed.ignore_label)):
         shown = listed([f'instance {instance}' for instance in lost], _SHOWN)
         raise DataError(
-            f'{shown} of its instance mask has no class: every pixel of it has the ignore label {ignore_label} in the '
-            'class mask; give these pixels a class, or remove the instance'
+            f'{shown} of its instance mask has no class: every pixel of it has the ignore label '
+            f'{allowed.ignore_label} in the class mask; give these pixels a class, or remove the instance'
         )
+    return tuple(np.flatnonzero(np.bincount(classes[instances > 0])).tolist())
 
 
 def _pair(
@@ -155,7 +157,7 @@ def _pair(
     size = header.height, header.width
     record = example.encode(content, header.format, item.name, *size, channels, mask.classes, mask.features())
     encoded_again = header.format == 'jpeg' and len(content) != len(image)
-    return BuiltRecord(tfrecord.framed(record), mask.counts, turns, encoded_again)
+    return BuiltRecord(tfrecord.framed(record), mask.counts, turns, encoded_again, mask.things)
 
 
 def _image_content(

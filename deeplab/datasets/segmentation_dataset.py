@@ -36,9 +36,9 @@ from deeplab.wording import option
 
 _GROUP = 64  # pairs of files that are checked again together
 # Keys of a description with other names than their fields in the options of build_folder_data, and these fields.
-_FIELDS = {'images': 'image_folder', 'masks': 'mask_folder', 'lists': 'list_folder'}
+_FIELDS = {'images': 'image_folder', 'masks': 'mask_folder', 'instances': 'instance_folder', 'lists': 'list_folder'}
 _KEYS = {f'BuildFolderOptions.{_FIELDS.get(key, key)}': key for key in descriptor_lib.FOLDER_KEYS}  # for messages
-_PATHS = ('images', 'masks', 'lists', 'colors')
+_PATHS = ('images', 'masks', 'instances', 'lists', 'colors')
 _KINDS: dict[str, tuple[tuple[type, ...], str]] = {
     'val_fraction': ((int, float), 'a number'),
     'seed': ((int,), 'a whole number'),

@@ -204,6 +204,13 @@ class BuildFolderOptions(BuilderOptions):
         'Labels of annotations that become another class: LABEL=CLASS, separated by commas, or a file with one per '
         'line. LABEL=ignore excludes pixels, LABEL= leaves out shapes, *=... is for all others.',
     )
+    instances: bool = declared(False, 'Write instance ids, too: each shape of {annotations} is an instance.')
+    instance_folder: str | None = declared(
+        None,
+        'Folder of masks of instance ids, which have the path of their image as in {mask_folder} and are written, too: '
+        'PNG files of 16 bits, 0 for no instance.',
+        is_path=True,
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -221,12 +228,14 @@ class BuildFolderOptions(BuilderOptions):
 
     def _require_one_source(self) -> None:
         """Raises `OptionError` if options of masks and of annotations are mixed."""
-        of_masks, of_annotations = ('mask_folder', 'mask_suffix', 'colors'), ('unlabeled', 'label_map')
+        of_masks = ('mask_folder', 'mask_suffix', 'colors', 'instance_folder')
+        of_annotations = ('unlabeled', 'label_map', 'instances')
         for name in of_annotations if self.annotations is None else of_masks:
             if (value := getattr(self, name)) != getattr(BuildFolderOptions, name):
                 given = option(f'BuildFolderOptions.{name}', value)
                 source = option('BuildFolderOptions.annotations', self.annotations or 'PATH')
                 fix = f'add {source}' if self.annotations is None else f'omit it, or {source}'
+                fix += f', or set {option("BuildFolderOptions.instance_folder")}' if name == 'instances' else ''
                 kind = 'annotations of labeling tools' if self.annotations is None else 'folders of masks'
                 raise OptionError(f'{given} is for {kind}: {fix}.')
 

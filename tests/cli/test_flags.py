@@ -268,6 +268,7 @@ NEEDS = {
     **dict.fromkeys(('batch', 'size'), '--exports=a.tflite'),
     'class_map': '--full_release_root=release',
     'inference_threads': '--engine=tflite',
+    'instances': '--annotations=a',
     'label_map': '--annotations=a',
     'unlabeled': '--annotations=a',
     'boundary_f_width': '--metrics=boundary_f',

@@ -21,6 +21,7 @@ from deeplab.datasets import (
     example,
     folder_splits,
     images,
+    planes,
     record_index,
 )
 from deeplab.errors import DataError, OptionError
@@ -405,3 +406,69 @@ def test_a_description_that_was_edited_is_kept(tmp_path, caplog):
     build_folder_data.run(BuildFolderOptions(**arguments))
     assert 'tree' in pathlib.Path(f'{path}.old').read_text() and '.old' in caplog.text
     assert description_file.beside(arguments['output_dir']) == str(path)
+
+
+class TestInstances:
+    """Masks of instance ids beside the masks of class ids."""
+
+    stems = [f'{i}' for i in range(6)]
+
+    def write(self, root, **more):
+        arguments = {**write(root, self.stems), 'num_classes': 3, **more}
+        for number, stem in enumerate(self.stems):
+            path = root / 'instances' / f'{stem}.png'
+            path.parent.mkdir(exist_ok=True)
+            ids = np.where(dataset_files.ids(seed=number) == 2, 1000 * np.arange(48).reshape(6, 8) + 1, 0)
+            path.write_bytes(dataset_files.png(ids.astype(np.uint16)))
+        return {**arguments, 'instance_folder': str(root / 'instances')}
+
+    def test_they_are_read_back(self, tmp_path):
+        arguments = self.write(tmp_path)
+        build_folder_data.run(BuildFolderOptions(**arguments))
+        for split in ('train', 'val'):
+            for record in records(arguments['output_dir'], split):
+                ids = planes.read(planes.INSTANCE, record.features, (6, 8))[..., 0]
+                expected = pixels_of((tmp_path / 'instances' / f'{record.image_name}.png').read_bytes())
+                np.testing.assert_array_equal(ids, expected)
+        assert descriptor.load(f'{arguments["output_dir"]}/dataset.yaml').things == (2,)
+
+    def test_a_data_set_names_the_things(self, tmp_path):
+        (tmp_path / 'own.json').write_text('{"num_classes": 3, "things": [1, 2], "depth_scale": 0.5}')
+        arguments = self.write(tmp_path, dataset=str(tmp_path / 'own.json'))
+        build_folder_data.run(BuildFolderOptions(**arguments))
+        described = descriptor.load(f'{arguments["output_dir"]}/dataset.yaml')
+        assert (described.things, described.depth_scale) == ((1, 2), 0.5)
+
+    def test_records_without_them_do_not_change(self, tmp_path):
+        arguments = self.write(tmp_path)
+        build_folder_data.run(BuildFolderOptions(**arguments))
+        with_instances = records(arguments['output_dir'], 'train')
+        build_folder_data.run(BuildFolderOptions(**{**arguments, 'instance_folder': None}))
+        plain = records(arguments['output_dir'], 'train')
+        assert plain == with_instances  # image, name and mask
+        assert set(with_instances[0].features) - set(plain[0].features) == {
+            'image/segmentation/instance/encoded',
+            'image/segmentation/instance/format',
+        }
+        assert descriptor.load(f'{arguments["output_dir"]}/dataset.yaml').things is None
+
+    def test_mistakes(self, tmp_path):
+        arguments = self.write(tmp_path)
+        assert 'does not exist' in failure(arguments, instance_folder=str(tmp_path / 'nowhere'))
+        bad = tmp_path / 'instances' / '3.png'
+        bad.write_bytes(dataset_files.png(np.zeros((8, 6), np.uint16)))
+        assert '8 x 6 pixels' in failure(arguments)
+        bad.write_bytes(dataset_files.png(np.zeros((6, 8), np.uint16)))
+        (tmp_path / 'masks' / '3.PNG').write_bytes(dataset_files.png(np.full((6, 8), 255, np.uint8)))
+        build_folder_data.run(BuildFolderOptions(**arguments, val_fraction=0))
+        bad.unlink()
+        other = {**arguments, 'output_dir': str(tmp_path / 'other')}
+        text = failure(other)
+        assert (
+            text.startswith('1 of 6 images have no instance mask in')
+            and text.count('3')
+            and 'all of its pixels' in text
+        )
+        for wrong in ({'instances': True, 'instance_folder': None}, {'annotations': 'a.json'}):
+            with pytest.raises(OptionError, match='instance_folder'):
+                BuildFolderOptions(**{'instance_folder': 'instances', **wrong})

@@ -14,6 +14,7 @@ from deeplab.datasets import (
     description_file,
     descriptor,
     pair_records,
+    planes,
     record_index,
     segmentation_dataset,
 )
@@ -218,3 +219,26 @@ def test_a_description_without_folders_is_one_of_records(tmp_path):
     path = description_file.write(str(tmp_path), description, {'train': description_file.SplitFacts(2, 1, 'sha256:0')})
     assert segmentation_dataset.described_folders(path) is None
     assert segmentation_dataset.find_folders('camvid', str(tmp_path)) is None
+
+
+def test_instances_beside_the_masks(tmp_path):
+    path = write(tmp_path, instances='objects')
+    for mask in sorted((tmp_path / 'gt').iterdir()):
+        (tmp_path / 'objects').mkdir(exist_ok=True)
+        content = dataset_files.png(np.arange(48, dtype=np.uint16).reshape(6, 8))
+        is_turned = mask.read_bytes() == _mask('turned', dataset_files.ids(seed=int(mask.stem)))
+        content = dataset_files.with_exif(content, dataset_files.exif(3)) if is_turned else content
+        (tmp_path / 'objects' / mask.name).write_bytes(content)
+    dataset = segmentation_dataset.get_dataset(path, 'train', path)
+    read = dataset.open_records()
+    options = BuildFolderOptions(
+        image_folder=str(tmp_path / 'pictures'), mask_folder=str(tmp_path / 'gt'), dataset=path, val_fraction=0.3,
+        instance_folder=str(tmp_path / 'objects'), output_dir=str(tmp_path / 'records'), num_shards=1,
+    )  # fmt: skip
+    build_folder_data.run(options)
+    built = record_index.RecordIndex.walk([str(tmp_path / 'records' / 'train-00000-of-00001.tfrecord')])
+    assert len(read) == len(built)
+    for _ in range(2):  # again, of the masks that are kept
+        assert [read.read(i) for i in range(len(read))] == [built.read(i) for i in range(len(built))]
+    result = record_check.check(dataset, 3, planes=[planes.INSTANCE])
+    assert len(result.records) == len(built)
