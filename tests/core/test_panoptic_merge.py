@@ -164,6 +164,24 @@ def test_views_of_one_tensor_are_taken_as_they_are():
     assert result.instances == expected.instances
 
 
+@pytest.mark.parametrize('shape', [(230, 90), (70, 300)])
+def test_every_tile_has_the_nearest_centers(shape):
+    """Offsets are short here, so that a tile leaves most centers out."""
+    rng = np.random.default_rng(shape[0])
+    centers = np.stack([rng.integers(0, side, 60) for side in shape], axis=-1)
+    offsets = np.round(rng.normal(0, 3, (*shape, 2)) * 4).astype(np.float32) / 4
+    is_thing = rng.random(shape) < 0.5
+    targets = np.moveaxis(np.indices(shape), 0, -1) + offsets
+    distances = np.square(targets[..., np.newaxis, :] - centers).sum(axis=-1)
+    expected = np.where(is_thing, distances.argmin(axis=-1) + 1, 0)
+    np.testing.assert_array_equal(group_pixels(offsets, is_thing, centers), expected)
+
+
+def test_defaults():
+    """They are values of the paper and of its PyTorch version."""
+    assert MergeRule((2,), VOID)[2:] == (0.1, 7, 200, 2048)
+
+
 @pytest.mark.parametrize('seed', range(4))
 def test_merge_of_targets_gives_the_truth(seed):
     """Holds where no two centers are within the kernel."""

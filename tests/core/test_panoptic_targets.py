@@ -58,6 +58,11 @@ def scene(seed, shape=(40, 50), count=9):
     return class_ids, instance_ids
 
 
+def test_defaults():
+    """They are values of deeplab2."""
+    assert TargetRule((2,), IGNORE)[2:] == (8.0, 4096, 3.0)
+
+
 @pytest.mark.parametrize('seed', range(4))
 def test_formula(seed):
     check(*scene(seed), RULE._replace(small_area=60, sigma=2.0))
