@@ -100,7 +100,17 @@ BUILDERS = (
             Group('Splits', (of(options.BuildFolderOptions, 'list_folder', 'val_fraction', 'group_pattern'),)),
             Group(
                 'Classes',
-                (of(options.BuildFolderOptions, 'class_names', 'colors', 'dataset', 'unlabeled', 'label_map'),),
+                (
+                    of(
+                        options.BuildFolderOptions,
+                        'class_names',
+                        'colors',
+                        'dataset',
+                        'unlabeled',
+                        'label_map',
+                        'things',
+                    ),
+                ),
             ),
             _RECORDS,
         ),

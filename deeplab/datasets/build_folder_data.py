@@ -58,6 +58,7 @@ class Classes:
       dataset: the data set that was given; None for none.
       table: colors of masks; None for masks of ids alone.
       palette: color of each class in the annotations; None for none.
+      things: ids of the classes that have instances in the annotations; None without instances.
     """
 
     count: int | None
@@ -66,6 +67,7 @@ class Classes:
     dataset: descriptor.DatasetDescriptor | None
     table: color_tables.ColorTable | None
     palette: np.ndarray | None = None
+    things: tuple[int, ...] | None = None
 
 
 def run(options: BuildFolderOptions) -> dict[str, Any]:
@@ -129,6 +131,8 @@ def _find_annotated(options: BuildFolderOptions, given: Classes) -> tuple[Classe
     names = given.names
     if names is None and given.dataset is not None and given.dataset.class_names is not None:
         names = tuple(given.dataset.class_names)
+    if options.instances and not options.things and given.dataset is not None and names is not None:
+        options = dataclasses.replace(options, things=tuple(names[thing] for thing in given.dataset.things or ()))
     labeled, splits = annotated_items.find(options, names, given.ignore_label)
     count = len(labeled.names)
     if given.count not in (None, count) and names is None:
@@ -136,7 +140,9 @@ def _find_annotated(options: BuildFolderOptions, given: Classes) -> tuple[Classe
             f'The numbers of classes disagree: {given.count} by the options, {count} by the annotations '
             f'({", ".join(labeled.names)}).'
         )
-    classes = dataclasses.replace(given, count=count, names=labeled.names, table=None, palette=labeled.palette())
+    classes = dataclasses.replace(
+        given, count=count, names=labeled.names, table=None, palette=labeled.palette(), things=labeled.things
+    )
     return classes, splits
 
 
@@ -284,6 +290,9 @@ def _description(
         palette = dataset.palette if palette is None else palette
     elif palette is None:
         palette = classes.palette
+    kept = {} if dataset is None else {key: getattr(dataset, key) for key in _KEPT}
+    if classes.things is not None:
+        kept['things'] = classes.things
     folder = os.path.basename(os.path.abspath(options.output_dir)) or 'dataset'
     if dataset is None:
         channels, bits = _image_kind(next(iter(splits.values()))[0])
@@ -298,7 +307,7 @@ def _description(
         palette=descriptor.bit_shift_palette(count) if palette is None else palette,
         image_channels=channels,
         image_bits=bits,
-        **({} if dataset is None else {key: getattr(dataset, key) for key in _KEPT}),
+        **kept,
     )
 
 

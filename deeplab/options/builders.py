@@ -211,6 +211,11 @@ class BuildFolderOptions(BuilderOptions):
         'PNG files of 16 bits, 0 for no instance.',
         is_path=True,
     )
+    things: tuple[str, ...] = declared(
+        (),
+        'Classes whose shapes are instances: names, separated by commas, or all for all but background. Not set: with '
+        '{instances} the things of {dataset}, or all.',
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -229,7 +234,7 @@ class BuildFolderOptions(BuilderOptions):
     def _require_one_source(self) -> None:
         """Raises `OptionError` if options of masks and of annotations are mixed."""
         of_masks = ('mask_folder', 'mask_suffix', 'colors', 'instance_folder')
-        of_annotations = ('unlabeled', 'label_map', 'instances')
+        of_annotations = ('unlabeled', 'label_map', 'instances', 'things')
         for name in of_annotations if self.annotations is None else of_masks:
             if (value := getattr(self, name)) != getattr(BuildFolderOptions, name):
                 given = option(f'BuildFolderOptions.{name}', value)

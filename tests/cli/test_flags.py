@@ -270,6 +270,7 @@ NEEDS = {
     'inference_threads': '--engine=tflite',
     'instances': '--annotations=a',
     'label_map': '--annotations=a',
+    'things': '--annotations=a',
     'unlabeled': '--annotations=a',
     'boundary_f_width': '--metrics=boundary_f',
     'boundary_iou_width': '--metrics=boundary_iou',

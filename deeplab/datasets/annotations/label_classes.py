@@ -21,6 +21,7 @@ from deeplab.wording import option
 BACKGROUND = 'background'
 IGNORED = 'ignore'
 _ALL_OTHERS = '*'
+ALL = 'all'  # all classes but background are things
 _SHOWN = 10  # number of labels that a message names
 
 
@@ -78,8 +79,8 @@ def of(
       ignore: id of pixels that are excluded from loss and metrics.
 
     Raises:
-      OptionError: A mapping is wrong.
-      DataError: Labels are not among the names, or there are too many.
+      OptionError: A mapping is wrong, or a class of things does not exist.
+      DataError: Labels are not among the names, or there are too many; or instances are wanted, and there are none.
     """
     mapping = read_map(options.label_map)
     used: collections.Counter[str] = collections.Counter()
@@ -107,7 +108,8 @@ def of(
     fill = _background_id(classes, options) if with_background else ignore
     numbers = {_key(name): number for number, name in reversed(list(enumerate(classes)))}
     ids = {label: _id_of(targets[label], numbers, ignore) for label in targets if label in used}
-    return LabelClasses(classes, _colors(classes, annotations, targets), ids, fill)
+    things = _things(classes, options, annotations, ignore)
+    return LabelClasses(classes, _colors(classes, annotations, targets), ids, fill, things)
 
 
 def read_map(entries: Sequence[str]) -> dict[str, str]:
@@ -151,6 +153,32 @@ def _target(label: str, mapping: Mapping[str, str], own: Container[str]) -> str:
     if label in mapping:
         return mapping[label]
     return label if _key(label) in own or is_ignored(label) else mapping.get(_ALL_OTHERS, label)
+
+
+def _things(
+    classes: Sequence[str], options: BuildFolderOptions, annotations: AnnotationSet, ignore: int
+) -> tuple[int, ...] | None:
+    """Returns the ids of the classes whose shapes are instances; None if instances are not wanted."""
+    wanted = options.things or ((ALL,) if options.instances else ())
+    if not wanted:
+        return None
+    if any(image.painted is not None and not image.painted.has_instances for image in annotations.images):
+        given = (
+            option('BuildFolderOptions.things', wanted) if options.things else option('BuildFolderOptions.instances')
+        )
+        raise DataError(
+            f"'{shown(options.annotations or '')}' has masks of {annotations.format}, which do not separate the "
+            f'instances of a class. Export shapes instead, or omit {given}.'
+        )
+    if wanted == (ALL,):
+        return tuple(number for number, name in enumerate(classes) if not is_background(name) and number != ignore)
+    wrong = [name for name in wanted if name not in classes or is_background(name)]
+    if wrong:
+        raise OptionError(
+            f'{option("BuildFolderOptions.things")} names {listed(wrong, _SHOWN)}, which can have no instances. The '
+            f'classes are {listed(classes, _SHOWN)}; all but {BACKGROUND} are possible, also as {ALL}.'
+        )
+    return tuple(number for number, name in enumerate(classes) if name in wanted and number != ignore)
 
 
 def _key(label: str) -> str:

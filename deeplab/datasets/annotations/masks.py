@@ -18,8 +18,8 @@ _FORMAT = 2  # increase it when the same annotations become other masks
 
 
 @dataclasses.dataclass
-class AnnotationMask:
-    """The mask of an annotated image, as a `mask_sources.MaskSource`.
+class AnnotationMask(mask_sources.InstanceSource):
+    """The masks of an annotated image.
 
     Attributes:
       annotated: the annotation.
@@ -46,7 +46,7 @@ class AnnotationMask:
         return self.image == self.annotated.embedded
 
     @property
-    def key(self) -> str:
+    def key(self) -> str:  # type: ignore[override]
         """Identifies the conversion: with equal keys, the same files become the same masks."""
         painted = self.annotated.painted
         colors = None if painted is None else (sorted(painted.colors.items()), sorted(painted.indices.items()))
@@ -54,11 +54,12 @@ class AnnotationMask:
             _FORMAT, self.annotated.place, self.classes.fill, sorted(self.classes.ids.items()), colors
         )  # fmt: skip
         if self.classes.things is not None:
-            values += (self.classes.things, painted and painted.objects, painted and painted.instances)
+            objects = painted and painted.objects and mask_sources.file_state(painted.objects)
+            values += (self.classes.things, objects, painted and painted.instances)
         return f'annotation {mask_sources.digest(repr(values).encode("utf-8", "surrogateescape"))}'
 
-    def mask(self, path: str) -> bytes:
-        """Returns the mask as a PNG of ids.
+    def masks(self, path: str) -> mask_sources.Masks:
+        """Returns the masks of class ids and, if classes are things, of instances.
 
         Args:
           path: `self.path`.
@@ -66,25 +67,15 @@ class AnnotationMask:
         Raises:
           DataError: A part of the annotation is broken.
         """
-        return self.masks(path)[0]
-
-    def masks(self, path: str) -> tuple[bytes, np.ndarray | None]:
-        """Returns the mask as a PNG of ids, and the instances, [h, w] uint16; None if no class has instances.
-
-        Args:
-          path: `self.path`.
-
-        Raises:
-          DataError: A part of the annotation is broken.
-        """
-        painted = self.annotated.painted
+        painted, things = self.annotated.painted, self.classes.things
         if painted is not None:
-            mask = _painted(path, painted, self.classes)
-            things = self.classes.things
-            return mask, None if things is None else _painted_instances(path, painted, mask, things)
-        with reading.within(self.annotated.place) if self.annotated.place else contextlib.nullcontext():
-            drawing = self._drawn()
-        return images.encode_png(drawing.ids), None if self.classes.things is None else drawing.instances
+            classes = _painted(path, painted, self.classes)
+            instances = None if things is None else _painted_instances(path, painted, classes, things)
+        else:
+            with reading.within(self.annotated.place) if self.annotated.place else contextlib.nullcontext():
+                drawing = self._drawn()
+            classes, instances = images.encode_png(drawing.ids), None if things is None else drawing.instances
+        return mask_sources.Masks(classes, None if instances is None else images.encode_png(instances))
 
     def image_contents(self) -> bytes:
         """Returns the content of the image file; raises `DataError` if it cannot be read."""

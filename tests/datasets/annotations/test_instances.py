@@ -6,13 +6,15 @@ Covers datasets/annotations/masks.py and datasets/annotations/rasterizer.py.
 import numpy as np
 import pytest
 
-from deeplab.datasets.annotations import formats, rasterizer
+from deeplab.datasets import build_folder_data, descriptor, example, images, planes, record_index
+from deeplab.datasets.annotations import formats, items, rasterizer
 from deeplab.datasets.annotations.label_classes import LabelClasses
 from deeplab.datasets.annotations.masks import AnnotationMask
 from deeplab.datasets.annotations.shapes import Shape
 from deeplab.datasets.mask_sources import ids_of
-from deeplab.errors import DataError
-from tests.helpers import instance_exports
+from deeplab.errors import DataError, OptionError
+from deeplab.options import BuildFolderOptions
+from tests.helpers import annotation_exports, instance_exports
 
 IDS = {'road': 1, 'car': 2}
 
@@ -21,8 +23,9 @@ def masks_of(path, things=(1, 2), ids=IDS):
     """Class ids and instances of the only image."""
     (annotated,) = formats.read(path).images
     mask = AnnotationMask(annotated, '', LabelClasses(('background', *IDS), (None,) * 3, ids, 0, things))
-    classes, instances = mask.masks(mask.path)
-    return ids_of(classes), instances
+    masks = mask.masks(mask.path)
+    assert mask.mask(mask.path) == masks.classes
+    return ids_of(masks.classes), None if masks.instances is None else images.read_ids(masks.instances)
 
 
 @pytest.mark.parametrize('tool', instance_exports.ALL)
@@ -32,7 +35,6 @@ def test_every_export_becomes_the_instances_that_went_in(tmp_path, tool):
     expected_classes, expected = instance_exports.truth()
     np.testing.assert_array_equal(classes, expected_classes)
     np.testing.assert_array_equal(instances, expected)
-    assert instances.dtype == np.uint16
     without_road = masks_of(path, things=(2,))[1]
     np.testing.assert_array_equal(without_road == 0, classes != 2)
     assert len(np.unique(without_road[classes == 2])) == 4
@@ -112,3 +114,74 @@ def test_masks_of_objects_of_another_size(tmp_path):
     (tmp_path / 'SegmentationObject' / 'a.png').write_bytes(small)
     with pytest.raises(DataError, match=r"SegmentationObject/a\.png': .*\(4, 5\), .*\(16, 24\)"):
         masks_of(path)
+
+
+def built(tmp_path, write=instance_exports.coco, **more):
+    """Builds an export; returns class ids and instance ids of its only record, and the description."""
+    given = {'output_dir': str(tmp_path / 'records'), 'num_shards': 1, 'val_fraction': 0.0, **write(tmp_path / 'in')}
+    summary = build_folder_data.run(BuildFolderOptions(**given, **more))
+    record = example.parse(
+        record_index.RecordIndex.walk([f'{given["output_dir"]}/train-00000-of-00001.tfrecord']).read(0)
+    )
+    has_instances = planes.INSTANCE.feature in record.features
+    instances = planes.read(planes.INSTANCE, record.features, instance_exports.SIZE)[..., 0] if has_instances else None
+    return images.read_ids(record.label_bytes), instances, descriptor.load(summary['description'])
+
+
+@pytest.mark.parametrize('tool', instance_exports.ALL)
+def test_records_have_the_instances_and_a_description_with_the_things(tmp_path, tool):
+    classes, instances, described = built(tmp_path, instance_exports.ALL[tool], instances=True)
+    expected_classes, expected = instance_exports.truth()
+    of_names = np.array([described.class_names.index(name) for name in ('background', *IDS)])
+    np.testing.assert_array_equal(classes, of_names[expected_classes])
+    np.testing.assert_array_equal(instances, expected)
+    assert described.things == (1, 2)
+
+
+def test_things_are_chosen_by_their_names_or_by_the_data_set(tmp_path):
+    assert built(tmp_path / 'a')[1:] == (None, built(tmp_path / 'b')[2]) and built(tmp_path / 'c')[2].things is None
+    classes, instances, described = built(tmp_path / 'd', things=('car',))
+    assert described.things == (2,)
+    np.testing.assert_array_equal(instances > 0, classes == 2)
+    assert built(tmp_path / 'e', things=('all',))[2].things == (1, 2)
+    path = tmp_path / 'given.json'
+    path.write_text('{"num_classes": 3, "class_names": ["background", "road", "car"], "things": [2]}')
+    for more, things in (({}, (2,)), ({'things': ('road',)}, (1,)), ({'instances': False}, (2,))):
+        given = {'instances': True, 'dataset': str(path), **more}
+        _, instances, described = built(tmp_path / str(things), **given)
+        assert described.things == things
+        assert (instances is not None) == given['instances']
+
+
+def test_things_that_cannot_have_instances(tmp_path):
+    for things in (('bus',), ('car', 'background'), ('all', 'car')):
+        with pytest.raises(
+            OptionError, match=f'things names {set(things) - {"car"}}'.replace("{'", '').replace("'}", '')
+        ):
+            built(tmp_path / 'a', things=things)
+    for tool in ('Hasty semantic segmentation', 'Roboflow semantic segmentation masks'):
+        given = annotation_exports.ALL[tool](tmp_path / tool)
+        with pytest.raises(DataError, match=f'masks of {tool}, which do not separate.*Export shapes'):
+            items.find(BuildFolderOptions(**given, instances=True), None, 255)
+    with pytest.raises(OptionError, match='things=.* is for annotations'):
+        BuildFolderOptions(things=('car',))
+    with pytest.raises(OptionError, match='instances=True is for annotations'):
+        BuildFolderOptions(instances=True)
+
+
+def test_records_are_built_again_for_other_instances(tmp_path):
+    """The masks of classes are the same."""
+    expected = instance_exports.truth()[1]
+    for things, is_counted in (((), None), (('car',), expected > 1), (('car', 'road'), expected > 0)):
+        instances = built(tmp_path, instance_exports.cvat_masks, things=things)[1]
+        np.testing.assert_array_equal(instances if is_counted is None else instances > 0, is_counted)
+    path = tmp_path / 'in' / 'SegmentationObject' / 'a.png'
+
+    def changed(root):
+        instance_exports.cvat_masks(root)
+        colors = images.read_colors(path.read_bytes(), 'objects').copy()
+        colors[colors.any(2)] = (1, 2, 3)
+        annotation_exports.put(path, instance_exports.dataset_files.png(colors))
+        return {'annotations': str(root)}
+
+    np.testing.assert_array_equal(built(tmp_path, changed, things=('car', 'road'))[1], expected > 0)
