@@ -1,8 +1,8 @@
 """Masks of ADE20K's full release, whose colors are indices of several thousand objects, as masks of the 150 classes.
 
 Source: the description of the files of the release (groups.csail.mit.edu/vision/datasets/ADE20K): the index of the
-object of a pixel is red / 10 (a whole number) * 256 + green, and 0 means no object; the file objectInfo150.txt of the
-scene parsing challenge names the 150 classes.
+object of a pixel is red / 10 (a whole number) * 256 + green, and 0 means no object; blue tells the instances apart; the
+file objectInfo150.txt of the scene parsing challenge names the 150 classes.
 """
 
 from __future__ import annotations
@@ -95,32 +95,40 @@ def load_map(path: str, names: Sequence[str]) -> dict[int, int]:
     return class_map
 
 
-class ReleaseMasks:
-    """Makes masks of classes of the files *_seg.png."""
+class ReleaseMasks(mask_sources.InstanceSource):
+    """Makes masks of classes, and of the instances of things, of the files *_seg.png."""
 
-    def __init__(self, path: str, class_map: Mapping[int, int] | None = None) -> None:
+    def __init__(
+        self, path: str, class_map: Mapping[int, int] | None = None, things: Sequence[int] | None = None
+    ) -> None:
         """Keeps the mask and the source of the classes.
 
         Args:
           path: the mask.
           class_map: the class of each index; None to go by the names in the JSON file beside the mask.
+          things: the classes whose objects are instances; None if no instances are wanted.
         """
-        self._path, self._map = path, class_map
+        self._path, self._map, self._things = path, class_map, things
 
     @property
-    def key(self) -> str:
+    def key(self) -> str:  # type: ignore[override]
         """Identifies the classes of the indices."""
+        things = '' if self._things is None else f' {self._things}'
         if self._map is not None:
-            return f'ade20k release {sorted(self._map.items())}'
+            return f'ade20k release {sorted(self._map.items())}{things}'
         try:
             stat = os.stat(annotation_path(self._path))
         except OSError:
-            return 'ade20k release'  # `mask` says that there is no such file
-        return f'ade20k release {stat.st_size} {stat.st_mtime_ns}'
+            return f'ade20k release{things}'  # `masks` says that there is no such file
+        return f'ade20k release {stat.st_size} {stat.st_mtime_ns}{things}'
 
-    def mask(self, path: str) -> bytes:
-        """Returns the mask of classes, as a PNG; 0 is the class of all other objects."""
-        indices = indices_of(mask_sources.contents(path))
+    def masks(self, path: str) -> mask_sources.Masks:
+        """Returns the masks, as PNG files; 0 is the class of all other objects.
+
+        The instances are numbered from 1 on. Parts of objects, which have files of their own, are no instances.
+        """
+        content = mask_sources.contents(path)
+        indices = indices_of(content)
         classes = self._map
         if classes is None:
             beside = annotation_path(path)
@@ -132,7 +140,14 @@ class ReleaseMasks:
         table = np.zeros(_INDICES, np.uint8)
         for index, class_id in classes.items():
             table[index] = class_id
-        return images.encode_png(table[indices])
+        class_ids = table[indices]
+        if self._things is None:
+            return mask_sources.Masks(images.encode_png(class_ids))
+        blue = images.read_colors(content, 'objects')[..., 2].astype(np.int32)
+        is_instance = np.isin(class_ids, self._things) & (blue > 0)
+        numbers = np.zeros(class_ids.shape, np.uint16)
+        numbers[is_instance] = np.unique((indices << 8 | blue)[is_instance], return_inverse=True)[1] + 1
+        return mask_sources.Masks(images.encode_png(class_ids), images.encode_png(numbers))
 
 
 def indices_of(content: bytes) -> np.ndarray:

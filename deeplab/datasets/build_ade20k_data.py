@@ -104,16 +104,16 @@ def find_release_items(options: BuildAde20kOptions) -> dict[str, list[pairs.Sour
         )
     if lost := sorted(masks.keys() - images.keys()):
         raise DataError(f"{len(lost)} of {len(masks)} masks in '{root}' have no image: {file_pairs.named(lost)}.")
-    classes = None
+    classes, dataset = None, descriptor.load('ade20k')
     if options.class_map is not None:
-        classes = ade20k_release.load_map(options.class_map, descriptor.load('ade20k').class_names or ())
+        classes = ade20k_release.load_map(options.class_map, dataset.class_names or ())
     else:
         ade20k_release.require_known_names(
             [ade20k_release.annotation_path(path) for path in list(masks.values())[:_PROBES]]
         )
     splits: dict[str, list[pairs.SourceFiles]] = {'train': [], 'val': []}
     for stem, mask in sorted(masks.items()):
-        source = ade20k_release.ReleaseMasks(mask, classes)
+        source = ade20k_release.ReleaseMasks(mask, classes, dataset.things if options.instances else None)
         splits[_split_of(stem)].append(pairs.SourceFiles(images[stem], mask, pathlib.PurePosixPath(stem).name, source))
     for items in splits.values():
         random.Random(options.seed).shuffle(items)

@@ -109,6 +109,8 @@ def _items(
         city = masks / path.parent.parent.name / path.parent.name
         labels = ((search.find(city / f'{name}_{masks.name}{ending}'), _SOURCES[ending]) for ending in endings)
         label, source = next(((str(label), source) for label, source in labels if label.is_file()), (None, None))
+        if options.instances and label is not None and not is_test:
+            label, source = _with_instances(search, city / f'{name}_{masks.name}', label, source)
         items.append(pairs.SourceFiles(str(path), label, name, source))
         if label is None:
             missing.append(f'{name}_{masks.name}{endings[-1]}')
@@ -123,3 +125,27 @@ def _items(
             "Split '%s': %d of %d masks are made from *_labelIds.png or *_polygons.json.", split, made, len(items)
         )
     return items
+
+
+def _with_instances(
+    search: folders.Search, start: pathlib.Path, label: str, source: mask_sources.MaskSource | None
+) -> tuple[str, mask_sources.MaskSource]:
+    """Returns the file and the source of the masks of classes and instances of an image.
+
+    Args:
+      search: finds files.
+      start: beginning of the paths of its annotations.
+      label: path of the class mask, or of the file that it is made from.
+      source: source of the class mask.
+    """
+    instances, polygons = (
+        search.find(start.with_name(start.name + end)) for end in ('_instanceIds.png', '_polygons.json')
+    )
+    if instances.is_file():
+        return label, mask_sources.FileBeside(str(instances), source, cityscapes_labels.instance_table())
+    if polygons.is_file():
+        return str(polygons), cityscapes_labels.FromPolygons(with_instances=True)
+    raise DataError(
+        f"'{start}' has instances neither in *_instanceIds.png nor in *_polygons.json. Complete the folder, or omit "
+        f'{option("BuildCityscapesOptions.instances", True)}.'
+    )

@@ -98,13 +98,14 @@ def find_items(
         }
         names = [files.get(image['id'], f'{stem}.png') for image, stem in zip(listed, stems, strict=True)]
         masks = _paths(f"masks of split '{split}'", annotations.path, _panoptic_folder(annotations.path), names)
-        source = coco_annotations.PanopticMasks(annotations, classes)
+        source = coco_annotations.PanopticMasks(annotations, classes, options.instances)
         return [pairs.SourceFiles(*paths, source) for paths in zip(images, masks, stems, strict=True)]
     instances = itertools.chain.from_iterable(annotations.of_image.values())
     if any(isinstance(instance['instances'], list) for instance in instances):
         rasterizer.require_pycocotools()
     sources = [
-        coco_annotations.InstanceMasks(annotations.of_image.get(image['id'], ()), image, classes) for image in listed
+        coco_annotations.InstanceMasks(annotations.of_image.get(image['id'], ()), image, classes, options.instances)
+        for image in listed
     ]
     return [
         pairs.SourceFiles(image, annotations.path, stem, source)

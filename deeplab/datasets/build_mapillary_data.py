@@ -14,8 +14,9 @@ if __name__ == '__main__':  # first, so that help and errors do not wait for Ten
 
 import os
 import pathlib
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 from absl import logging
 
 from deeplab.datasets import build_data, descriptor, file_pairs, folders, mask_sources, pairs
@@ -28,6 +29,30 @@ DEFAULT_NUM_SHARDS = 10
 IGNORED = 255
 _SPLITS = {'train': 'training', 'val': 'validation', 'test': 'testing'}
 _MOST_LABELS = 255
+_MOST_INSTANCES = 256  # of a label in an image
+
+
+class Labels(NamedTuple):
+    """What the labels of a configuration file become.
+
+    Attributes:
+      dataset: the data set, whose classes are the evaluated labels in their order.
+      source: what converts masks of labels to masks of classes.
+      things: numbers of the labels that are things.
+    """
+
+    dataset: descriptor.DatasetDescriptor
+    source: mask_sources.MaskSource
+    things: tuple[int, ...]
+
+    def instance_table(self) -> np.ndarray:
+        """Returns the instance id of each value of a mask of instances: [65536] uint16.
+
+        Its values are label * 256 + number, and things are numbered from 0 on within a label.
+        """
+        table = np.zeros((_MOST_LABELS + 1, _MOST_INSTANCES), np.uint16)
+        table[list(self.things)] = np.arange(1, _MOST_INSTANCES + 1)
+        return table.reshape(-1)
 
 
 def run(options: BuildMapillaryOptions) -> dict[str, Any]:
@@ -44,8 +69,8 @@ def run(options: BuildMapillaryOptions) -> dict[str, Any]:
     """
     build_data.require_folder(options.mapillary_root, 'BuildMapillaryOptions.mapillary_root')
     version, config = _config(options)
-    dataset, source = read_labels(config, version)
-    return build_data.write_known(find_items(options, version, source), options, dataset, DEFAULT_NUM_SHARDS)
+    labels = read_labels(config, version)
+    return build_data.write_known(find_items(options, version, labels), options, labels.dataset, DEFAULT_NUM_SHARDS)
 
 
 def _config(options: BuildMapillaryOptions) -> tuple[str, str]:
@@ -63,7 +88,7 @@ def _config(options: BuildMapillaryOptions) -> tuple[str, str]:
     )
 
 
-def read_labels(path: str, version: str) -> tuple[descriptor.DatasetDescriptor, mask_sources.MaskSource]:
+def read_labels(path: str, version: str) -> Labels:
     """Reads a configuration file.
 
     Args:
@@ -71,8 +96,7 @@ def read_labels(path: str, version: str) -> tuple[descriptor.DatasetDescriptor, 
       version: version of the annotations, for the name of the data set.
 
     Returns:
-      The data set, whose classes are the evaluated labels in their order, and what converts masks of labels to masks
-      of classes.
+      The labels.
 
     Raises:
       DataError: It cannot be read, or has no list of labels with color, readable name and whether they are evaluated.
@@ -82,6 +106,7 @@ def read_labels(path: str, version: str) -> tuple[descriptor.DatasetDescriptor, 
         labels = [
             (bool(entry['evaluate']), str(entry['readable']), str(entry['name']), entry['color']) for entry in entries
         ]
+        has_instances = [entry.get('instances') for entry in entries]
     except documents.DocumentError as error:
         raise DataError(f"'{path}' {error}.") from None
     except (KeyError, TypeError):
@@ -98,27 +123,27 @@ def read_labels(path: str, version: str) -> tuple[descriptor.DatasetDescriptor, 
     if len(set(names)) < len(names):
         names = [labels[number][2] for number in classes]
     ids = {number: classes.index(number) if number in classes else IGNORED for number in range(len(labels))}
+    things = tuple(number for number in classes if has_instances[number])
     try:
         dataset = descriptor.DatasetDescriptor(
             name='mapillary_vistas' if version == MAPILLARY_VERSIONS[0] else f'mapillary_vistas_{version}',
             num_classes=len(classes),
             class_names=names,
             palette=[labels[number][3] for number in classes],
+            things=None if set(has_instances) == {None} else [ids[number] for number in things],
         )
     except OptionError as error:
         raise DataError(f"Cannot use '{path}': {error}") from None
-    return dataset, mask_sources.IdTable(ids)
+    return Labels(dataset, mask_sources.IdTable(ids), things)
 
 
-def find_items(
-    options: BuildMapillaryOptions, version: str, source: mask_sources.MaskSource
-) -> dict[str, list[pairs.SourceFiles]]:
+def find_items(options: BuildMapillaryOptions, version: str, labels: Labels) -> dict[str, list[pairs.SourceFiles]]:
     """Finds the records of every split whose images exist, sorted by name.
 
     Args:
       options: the input.
       version: version of the annotations.
-      source: converts the masks.
+      labels: what the labels become.
 
     Raises:
       DataError: There is no split, or a file has no partner.
@@ -135,13 +160,16 @@ def find_items(
                 for stem, path in sorted(file_pairs.by_stem(images, IMAGE_FORMATS).items())
             ]
         else:
-            inner = root / folder / version / 'labels'
-            masks = str(inner if inner.is_dir() else root / folder / 'labels')
-            build_data.require_folder(masks)
-            splits[split] = [
-                pairs.SourceFiles(*files, stem, source)
-                for stem, files in file_pairs.matched(split, images, masks).items()
-            ]
+            masks = _masks(root / folder, version, 'labels')
+            matched = file_pairs.matched(split, images, masks)
+            sources = dict.fromkeys(matched, labels.source)
+            if options.instances:
+                instances = file_pairs.matched(split, images, _masks(root / folder, version, 'instances'))
+                table = labels.instance_table()
+                sources = {
+                    stem: mask_sources.FileBeside(path, labels.source, table) for stem, (_, path) in instances.items()
+                }
+            splits[split] = [pairs.SourceFiles(*files, stem, sources[stem]) for stem, files in matched.items()]
     splits = {split: items for split, items in splits.items() if items}
     if not splits:
         raise DataError(
@@ -149,3 +177,11 @@ def find_items(
             f'{folders.summary(root)} Set {option("BuildMapillaryOptions.mapillary_root")}.'
         )
     return splits
+
+
+def _masks(folder: pathlib.Path, version: str, kind: str) -> str:
+    """Returns the folder of the masks of a split, of labels or of instances; raises `DataError` if there is none."""
+    inner = folder / version / kind
+    masks = str(inner if inner.is_dir() else folder / kind)
+    build_data.require_folder(masks)
+    return masks

@@ -93,8 +93,10 @@ def _require_unique(path: str, what: str, values: Sequence[Any]) -> None:
 def _compact(entry: dict[str, Any]) -> dict[str, Any]:
     """Returns the values of an object that are needed; files of COCO have a million objects."""
     if 'segments_info' in entry:
-        pairs = [(segment['id'], segment['category_id']) for segment in entry['segments_info']]
-        return {'image_id': entry['image_id'], 'file_name': str(entry['file_name']), 'panoptic': pairs}
+        segments = [
+            (segment['id'], segment['category_id'], bool(segment.get('iscrowd'))) for segment in entry['segments_info']
+        ]
+        return {'image_id': entry['image_id'], 'file_name': str(entry['file_name']), 'panoptic': segments}
     if 'segmentation' in entry and 'category_id' in entry:
         region = entry['segmentation']
         if isinstance(region, list):
@@ -158,57 +160,85 @@ def classes(annotations: Annotations, kind: str, wanted: str) -> Classes:
         palette=None if None in colors else colors,
     )
     ids = {category['id']: number for number, category in enumerate(chosen, first)}
+    things = [ids[category['id']] for category in chosen if bool(category.get('isthing', 1))]
+    dataset = dataclasses.replace(dataset, things=things)
     return Classes(ids, 0 if first else None, dataset)
 
 
-class PanopticMasks:
+class PanopticMasks(mask_sources.InstanceSource):
     """Makes masks of the PNG files of panoptic segments: the color of a pixel is the id of its segment."""
 
-    def __init__(self, annotations: Annotations, classes: Classes) -> None:
-        """Keeps the classes of the segments of each file."""
-        self.key = f'panoptic {annotations.digest} {classes.key}'
-        rest = IGNORED if classes.rest is None else classes.rest
-        category_ids = {annotation['id'] for annotation in annotations.categories}
+    def __init__(self, annotations: Annotations, classes: Classes, with_instances: bool = False) -> None:
+        """Keeps the classes of the segments of each file; things are instances if these are wanted."""
+        self.key = f'panoptic {annotations.digest} {classes.key}' + ' with instances' * with_instances
+        self._classes, self._with_instances = classes, with_instances
+        self._category_ids = {annotation['id'] for annotation in annotations.categories}
         self._segments = {
-            os.path.basename(annotation['file_name']): {
-                segment: classes.ids.get(category, rest) if category in category_ids else -1
-                for segment, category in annotation['panoptic']
-            }
+            os.path.basename(annotation['file_name']): annotation['panoptic']
             for listed in annotations.of_image.values()
             for annotation in listed
         }
 
-    def mask(self, path: str) -> bytes:
-        """Returns the mask, as a PNG; pixels of segment 0 are ignored."""
+    def masks(self, path: str) -> mask_sources.Masks:
+        """Returns the masks, as PNG files; pixels of segment 0 are ignored.
+
+        The segments of things are numbered from 1 on in the order of the JSON file; crowds are no instances.
+        """
         colors = images.read_colors(mask_sources.contents(path), 'segment ids').astype(np.int32)
         ids = colors[..., 0] + (colors[..., 1] << 8) + (colors[..., 2] << 16)
-        segments = {0: IGNORED, **self._segments.get(os.path.basename(path), {})}
+        class_of, instance_of = self._tables(os.path.basename(path))
         segment_ids, places = np.unique(ids, return_inverse=True)
-        new = [segments.get(int(segment), -1) for segment in segment_ids]
+        new = [class_of.get(int(segment), -1) for segment in segment_ids]
         if -1 in new:
             raise DataError(
                 f'its segment {segment_ids[new.index(-1)]} is not in segments_info of the JSON file, or has no '
                 'category there'
             )
-        return images.encode_png(np.array(new, np.uint8)[places].reshape(ids.shape))
+        numbers = [instance_of.get(int(segment), 0) for segment in segment_ids]
+        classes, instances = (
+            images.encode_png(np.array(values, kind)[places].reshape(ids.shape))
+            for values, kind in ((new, np.uint8), (numbers, np.uint16))
+        )
+        return mask_sources.Masks(classes, instances if self._with_instances else None)
+
+    def _tables(self, name: str) -> tuple[dict[int, int], dict[int, int]]:
+        """Returns the class of each segment of a file, -1 for unknown categories, and the number of each instance."""
+        things = self._classes.dataset.things or ()
+        rest = IGNORED if self._classes.rest is None else self._classes.rest
+        class_of, instance_of = {0: IGNORED}, {0: 0}
+        for segment, category, is_crowd in self._segments.get(name, ()):
+            class_of[segment] = self._classes.ids.get(category, rest) if category in self._category_ids else -1
+            if self._classes.ids.get(category) in things and not is_crowd:
+                instance_of[segment] = len(instance_of)
+        return class_of, instance_of
 
 
-class InstanceMasks:
+class InstanceMasks(mask_sources.InstanceSource):
     """Draws the instances of one image: crowds first, then larger ones, so that smaller ones stay visible."""
 
-    def __init__(self, instances: Sequence[Mapping[str, Any]], image: Mapping[str, Any], classes: Classes) -> None:
-        """Keeps the instances of an image."""
-        self.key = f'instances {image["file_name"]} {classes.key}'
-        self._instances, self._image, self._classes = instances, image, classes
+    def __init__(
+        self,
+        instances: Sequence[Mapping[str, Any]],
+        image: Mapping[str, Any],
+        classes: Classes,
+        with_instances: bool = False,
+    ) -> None:
+        """Keeps the instances of an image; crowds are drawn, but are no instances."""
+        self.key = f'instances {image["file_name"]} {classes.key}' + ' with instances' * with_instances
+        self._instances, self._image, self._classes, self._with_instances = instances, image, classes, with_instances
 
-    def mask(self, path: str) -> bytes:
-        """Returns the mask, as a PNG; `path`, the JSON file, has been read already."""
+    def masks(self, path: str) -> mask_sources.Masks:
+        """Returns the masks, as PNG files; `path`, the JSON file, has been read already.
+
+        Instances are numbered from 1 on in the order in which they are drawn.
+        """
         del path
         with reading.within(f'image {self._image["file_name"]}'):
             size = reading.size(self._image.get('height'), self._image.get('width'))
             if size is None:
                 raise DataError('it has no height and width')
-        drawn = np.zeros(size, np.uint8)
+        drawn, numbers = np.zeros(size, np.uint8), np.zeros(size, np.uint16)
+        count = 0
         for number, annotation in sorted(enumerate(self._instances), key=lambda pair: _depth(pair[1])):
             if (category := annotation['category_id']) not in self._classes.ids:
                 raise DataError(
@@ -218,7 +248,10 @@ class InstanceMasks:
                 if (geometry := coco.geometry_of(annotation['instances'], size)) is not None:
                     region, _ = rasterizer.region_of(geometry, size)
                     region.fill(drawn, self._classes.ids[category])
-        return images.encode_png(drawn)
+                    count += not annotation['iscrowd']
+                    region.fill(numbers, 0 if annotation['iscrowd'] else count)
+        instances = images.encode_png(numbers) if self._with_instances else None
+        return mask_sources.Masks(images.encode_png(drawn), instances)
 
 
 def _depth(annotation: Mapping[str, Any]) -> tuple[bool, float]:

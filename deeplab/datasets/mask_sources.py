@@ -69,31 +69,34 @@ class InstanceSource(abc.ABC):
 class FileBeside(InstanceSource):
     """Takes the instances from a file of their ids, beside the file of the class mask."""
 
-    def __init__(self, instances: str, classes: MaskSource | None = None) -> None:
-        """Keeps the path of the mask of instance ids, and the source of the class mask; None for a file of ids."""
-        self._instances, self._classes = instances, classes
+    def __init__(self, instances: str, classes: MaskSource | None = None, table: np.ndarray | None = None) -> None:
+        """Keeps the file and what is made of it.
+
+        Args:
+          instances: path of the mask of instance ids.
+          classes: source of the class mask; None for a file of ids.
+          table: [65536] uint16, the instance id of each value in the file; None for a file of instance ids.
+        """
+        self._instances, self._classes, self._table = instances, classes, table
 
     @property
     def key(self) -> str:  # type: ignore[override]
-        """Identifies the source of the class mask and the state of the file of instances."""
-        return f'{"" if self._classes is None else self._classes.key} {self._kind} {file_state(self._instances)}'
-
-    _kind = 'instances'
+        """Identifies the conversions, and the state of the file of instances."""
+        classes = '' if self._classes is None else self._classes.key
+        table = '' if self._table is None else digest(self._table.tobytes())
+        return f'{classes} instances {table} {file_state(self._instances)}'
 
     def masks(self, path: str) -> Masks:
-        """Returns the class mask, and the content of the file of instances."""
+        """Returns the class mask, and the mask of instance ids."""
         classes = masks_of(self._classes, path).classes
+        content = contents(self._instances)
+        if self._table is None:
+            return Masks(classes, content)
         try:
-            instances = self._converted(contents(self._instances))
-        except UnreadableError:
-            raise
+            values = orientation.turned_pixels(images.read_ids(content), orientation.read(content))
         except DataError as error:
-            raise DataError(f"the instances in '{escaped(self._instances)}': {error}") from None
-        return Masks(classes, instances)
-
-    def _converted(self, content: bytes) -> bytes:
-        """Returns the mask of instance ids in the content of their file."""
-        return content
+            raise DataError(f"its instances in '{escaped(self._instances)}' cannot be used: {error}") from None
+        return Masks(classes, images.encode_png(self._table[values]))
 
 
 def masks_of(source: MaskSource | None, path: str) -> Masks:

@@ -12,6 +12,7 @@ from deeplab.options.rules import require_classes
 from deeplab.wording import option
 
 MAPILLARY_VERSIONS = ('v1.2', 'v2.0')
+_INSTANCES = 'Write instance ids, too, for panoptic segmentation'
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -89,6 +90,7 @@ class BuildCityscapesOptions(BuilderOptions):
         'train_extra) and val_coarse from gtCoarse.',
         choices=('fine', 'coarse'),
     )
+    instances: bool = declared(False, f'{_INSTANCES}: from *_instanceIds.png, or else from *_polygons.json.')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -128,11 +130,16 @@ class BuildAde20kOptions(BuilderOptions):
         'set: by the names of the objects in the JSON files beside the masks.',
         is_path=True,
     )
+    instances: bool = declared(
+        False, f'{_INSTANCES}, from the full release: the objects of 100 classes, without parts.'
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
         needed = f'it needs {option("BuildAde20kOptions.full_release_root")}'
-        self._require(self.class_map is None or self.full_release_root is not None, 'class_map', needed)
+        is_release = self.full_release_root is not None
+        self._require(self.class_map is None or is_release, 'class_map', needed)
+        self._require(not self.instances or is_release, 'instances', needed)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -301,6 +308,7 @@ class BuildCocoOptions(BuilderOptions):
         choices=('all', 'things', 'stuff'),
     )
     year: int = declared(2017, 'Year in the names of files and folders.')
+    instances: bool = declared(False, f'{_INSTANCES}; crowds get the id 0.')
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -324,6 +332,7 @@ class BuildMapillaryOptions(BuilderOptions):
         'Version of the annotations. Not set: the first that exists.',
         choices=MAPILLARY_VERSIONS,
     )
+    instances: bool = declared(False, f'{_INSTANCES}: from the folders instances.')
 
 
 @dataclasses.dataclass(frozen=True)

@@ -134,10 +134,19 @@ NEW = {
     },
     'convert_to_tflite': set(),
     'build_voc2012_data': {'seed', 'num_shards', 'num_workers', 'num_classes', 'ignore_label'},
-    'build_cityscapes_data': {'annotations', 'seed', 'num_shards', 'num_workers', 'num_classes', 'ignore_label'},
+    'build_cityscapes_data': {
+        'annotations',
+        'instances',
+        'seed',
+        'num_shards',
+        'num_workers',
+        'num_classes',
+        'ignore_label',
+    },
     'build_ade20k_data': {
         'class_map',
         'full_release_root',
+        'instances',
         'seed',
         'num_shards',
         'num_workers',
@@ -268,7 +277,6 @@ NEEDS = {
     **dict.fromkeys(('batch', 'size'), '--exports=a.tflite'),
     'class_map': '--full_release_root=release',
     'inference_threads': '--engine=tflite',
-    'instances': '--annotations=a',
     'label_map': '--annotations=a',
     'things': '--annotations=a',
     'unlabeled': '--annotations=a',
@@ -292,6 +300,10 @@ NEEDS = {
     'label_weights_power': '--label_weights=auto',
 }
 NEEDS_IN_DOCTOR = {'ignore_other_ids': '--fix=copy --num_classes=3'}
+NEEDS_OF_INSTANCES = {
+    'build_folder_data': {'instances': '--annotations=a'},
+    'build_ade20k_data': {'instances': '--full_release_root=release'},
+}
 WITH_THOSE_OF_TRAIN = ('preview', 'benchmark')
 WITH_THOSE_OF_ANOTHER = {'report': 'eval', 'compare': 'report'}  # tests/programs/test_report.py: they are passed on
 # Of train and preview: what is about the initial checkpoint is refused without one.
@@ -361,7 +373,7 @@ def test_every_flag_reaches_the_options(program):
     for flag in cli.find_program(program).flags.values():
         if flag.name in UNREAD or (program, flag.name) in UNREAD_HERE or flag.name in shared:
             continue
-        needed = NEEDS | {'train': NEEDS_IN_TRAIN, 'doctor': NEEDS_IN_DOCTOR}.get(program, {})
+        needed = NEEDS | {'train': NEEDS_IN_TRAIN, 'doctor': NEEDS_IN_DOCTOR, **NEEDS_OF_INSTANCES}.get(program, {})
         words = [*REQUIRED.get(program, ()), *needed.get(flag.name, '').split()]
         changed = cli.options_of(program, [*words, f'--{flag.name}={_other_value(flag)}'])
         assert changed != plain(*words), flag.name

@@ -46,7 +46,7 @@ def annotation(*objects, height=8, width=10):
 
 
 def test_polygons_are_drawn_in_the_order_of_the_list():
-    drawn = cityscapes_labels.drawn(
+    drawn, _ = cityscapes_labels.drawn(
         annotation(
             box('sky', 0, 0, 9, 3),
             box('road', 0, 4, 9, 7, deleted=0),
@@ -63,8 +63,8 @@ def test_polygons_are_drawn_in_the_order_of_the_list():
 
 
 def test_pixels_without_an_object_are_ignored():
-    assert set(cityscapes_labels.drawn(annotation()).flat) == {255}
-    drawn = cityscapes_labels.drawn(annotation(box('person', -5, -5, 3.5, 2)))
+    assert set(cityscapes_labels.drawn(annotation())[0].flat) == {255}
+    drawn, _ = cityscapes_labels.drawn(annotation(box('person', -5, -5, 3.5, 2)))
     np.testing.assert_array_equal(drawn[:3, :4], 11)
     assert (drawn == 11).sum() == 12 and (drawn == 255).sum() == 68
 
