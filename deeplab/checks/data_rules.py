@@ -416,6 +416,64 @@ _RULES = (
         'classes with 90% of their pixels in parts narrower than the output stride',
         'poles and cables of 4 pixels',
     ),
+    # Instances.
+    Rule(
+        'bad_plane',
+        'Planes that cannot be used',
+        HARMFUL,
+        'have a plane that is broken or does not fit the image',
+        'an instance mask of another size than its image',
+        'Fix the files of these planes',
+    ),
+    Rule(
+        'classless_instance',
+        'Instances without a class',
+        HARMFUL,
+        'have an instance of which every pixel is ignored',
+        'an object that is in the instance mask, but not in the class mask',
+        'Give these instances a class in the class mask, or remove them from the instance mask',
+    ),
+    Rule(
+        'large_instance_ids',
+        'Instance ids above the divisor',
+        HARMFUL,
+        'have instance ids that label_divisor does not allow',
+        'the instance 1200 in a data set with "label_divisor": 1000',
+        'Number the instances of each image from 1 on, or set a larger label_divisor in {description}',
+    ),
+    Rule(
+        'far_parts',
+        'Instances in parts that lie apart',
+        WARNING,
+        'have an instance with a part that is farther from its other parts than they are long',
+        'two cars at the sides of a street with the same instance id',
+        'Look at them, and give each object an instance id of its own',
+    ),
+    Rule(
+        'unnumbered',
+        'Things without instances',
+        WARNING,
+        'classes of things of which a third of the pixels, or more, have no instance',
+        'an instance mask with ids for cars alone, where people are things, too',
+        'Give each object an instance id; leave 0 to crowds, which are excluded from the losses of instances. If the '
+        'objects of a class are not counted, remove it from things in {description}',
+    ),
+    Rule(
+        'lone_instances',
+        'One instance in each image',
+        WARNING,
+        'classes of things with exactly one instance in each of at least five images; a note if it has one part',
+        'a class mask that was saved as the instance mask',
+        'Give each object an instance id of its own; if there is one object in each image, no change is needed',
+    ),
+    Rule(
+        'small_instances',
+        'Tiny instances',
+        NOTE,
+        'have instances of less than 16 pixels, one pixel of the outputs, whose stride is 4',
+        'a pedestrian of 3 x 5 pixels, or a speck that a brush has left',
+        'Remove specks; for small objects, train on larger images',
+    ),
     # Agreement of images and masks.
     Rule(
         'shifted',
@@ -516,22 +574,6 @@ PLANE_RULES = {
             'records that were built without --instances',
             planes.FIX,
             builds_again=False,
-        ),
-        Rule(
-            'bad_plane',
-            'Planes that cannot be used',
-            HARMFUL,
-            'have a plane that is broken or does not fit the image',
-            'an instance mask of another size than its image',
-            'Fix the files of these planes',
-        ),
-        Rule(
-            'classless_instance',
-            'Instances without a class',
-            HARMFUL,
-            'have an instance of which every pixel is ignored',
-            'an object that is in the instance mask, but not in the class mask',
-            'Give these instances a class in the class mask, or remove them from the instance mask',
         ),
     )
 }

@@ -84,6 +84,11 @@ class Facts:
       colors: pixels of each color (red, green, blue) in masks of colors that have few; gray levels are not colors.
       thin: [256] pixels in parts narrower than the output stride.
       between: [256] pixels with an id between the ids of opposite neighbors.
+      instance_images: [256] number of images in which the class has instances.
+      lone_instances: [256] number of images in which it has exactly one.
+      lone_in_parts: [256] number of images in which it has exactly one, of several parts.
+      instance_pixels: [256] pixels of the class in masks with instances.
+      unnumbered: [256] these pixels without an instance.
       images: the images that can be read, also without a mask.
       shifts: [3, n, n] by the pixels of a step and the number of steps in each direction: how much each shift raises
         the agreement of edges and borders, summed over images, the sum of the squares, and the number of images.
@@ -102,6 +107,11 @@ class Facts:
     colors: collections.Counter[tuple[int, int, int]] = dataclasses.field(default_factory=collections.Counter)
     thin: np.ndarray = dataclasses.field(default_factory=_ids)
     between: np.ndarray = dataclasses.field(default_factory=_ids)
+    instance_images: np.ndarray = dataclasses.field(default_factory=_ids)
+    lone_instances: np.ndarray = dataclasses.field(default_factory=_ids)
+    lone_in_parts: np.ndarray = dataclasses.field(default_factory=_ids)
+    instance_pixels: np.ndarray = dataclasses.field(default_factory=_ids)
+    unnumbered: np.ndarray = dataclasses.field(default_factory=_ids)
     images: list[ImageSummary] = dataclasses.field(default_factory=list)
     shifts: dict[tuple[int, int], np.ndarray] = dataclasses.field(default_factory=dict)
 

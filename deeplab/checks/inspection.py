@@ -17,7 +17,7 @@ import tqdm
 from PIL import Image
 
 from deeplab import common
-from deeplab.checks import edges
+from deeplab.checks import edges, instances
 from deeplab.checks.facts import GRID, SHOWN, Facts, ImageSummary
 from deeplab.checks.sources import Sample, Split
 from deeplab.datasets import images, orientation
@@ -51,6 +51,8 @@ class Criteria:
       output_stride: parts of a mask that are narrower than this many pixels are thin.
       in_records: whether the samples are records, which keep their stored pixels; builders turn files upright.
       planes: planes that records must have, besides.
+      things: ids of the classes whose instances are measured; None if unknown.
+      label_divisor: instance ids must be less than this; None for no limit.
     """
 
     ignore_label: int
@@ -63,6 +65,8 @@ class Criteria:
     output_stride: int = 16
     in_records: bool = True
     planes: Sequence[planes_lib.Plane] = ()
+    things: Sequence[int] | None = None
+    label_divisor: int | None = None
 
 
 def inspect(split: Split, parts: Mapping[int, range], criteria: Criteria) -> dict[int, Facts]:
@@ -167,6 +171,8 @@ class _SampleInspection:
         for plane in criteria.planes:
             self._inspect_plane(plane, header.size, mask)
         if criteria.is_thorough:
+            if ids is not None and mask is not None and mask.orientation == orientation.UPRIGHT:
+                self._measure_instances(ids)
             size = orientation.shown_size(header.size, header.orientation) if turns_image else header.size
             self._summarize(header, size, ids, mask.orientation if mask else orientation.UPRIGHT)
 
@@ -187,16 +193,49 @@ class _SampleInspection:
         if text := planes_lib.missing([plane], sample.features):
             self._note('no_plane', f'{sample.name} {text}')
             return
+        values = self._plane(plane, size)
+        if values is None or plane.key != common.INSTANCE or mask is None or mask.counts is None or mask.size != size:
+            return
+        self._note_classless(values[..., 0], ids_of(sample.mask or b'', mask))
+
+    def _plane(self, plane: planes_lib.Plane, size: tuple[int, int]) -> np.ndarray | None:
+        """Returns the values of a plane, as `planes.read`; None, with a note, if it cannot be used."""
         try:
-            values = planes_lib.read(plane, sample.features, size)
+            return planes_lib.read(plane, self._sample.features, size)
         except DataError as error:
-            self._note('bad_plane', f'{sample.name}: {error}')
+            self._note('bad_plane', f'{self._sample.name}: {error}')
+            return None
+
+    def _note_classless(self, instance_ids: np.ndarray, class_ids: np.ndarray) -> None:
+        """Notes instances of which every pixel is ignored; both masks are [h, w]."""
+        if lost := planes_lib.without_class(instance_ids, class_ids, self._criteria.ignore_label):
+            self._note('classless_instance', f'{self._sample.name}: {_instances_text(lost)}')
+
+    def _measure_instances(self, ids: np.ndarray) -> None:
+        """Adds the facts about the instances of a mask of class ids, [h, w], if the sample has them."""
+        facts, criteria, name = self._facts, self._criteria, self._sample.name
+        if planes_lib.missing([planes_lib.INSTANCE], self._sample.features):
             return
-        if plane.key != common.INSTANCE or mask is None or mask.counts is None or mask.size != size:
+        values = self._plane(planes_lib.INSTANCE, (ids.shape[0], ids.shape[1]))
+        if values is None:
             return
-        ids = ids_of(sample.mask or b'', mask)
-        if lost := planes_lib.without_class(values[..., 0], ids, self._criteria.ignore_label):
-            self._note('classless_instance', f'{sample.name}: {listed([f"instance {i}" for i in lost], SHOWN)}')
+        instance_ids = values[..., 0]  # [h, w]
+        self._note_classless(instance_ids, ids)
+        if criteria.label_divisor is not None and instance_ids.max(initial=0) >= criteria.label_divisor:
+            self._note('large_instance_ids', f'{name}: {instance_ids.max()}')
+        if criteria.things is None:
+            return
+        measured = instances.measure(ids, instance_ids, set(criteria.things) - {criteria.ignore_label})
+        for rule, chosen in (('far_parts', measured.are_far), ('small_instances', measured.areas < instances.SMALLEST)):
+            if chosen.any():
+                self._note(rule, f'{name}: {_instances_text(measured.ids[chosen].tolist())}')
+        counts = np.bincount(measured.class_ids, minlength=256)
+        are_lone = (counts == 1)[measured.class_ids]
+        facts.instance_images += counts > 0
+        facts.lone_instances += counts == 1
+        facts.lone_in_parts += np.bincount(measured.class_ids[are_lone & (measured.parts > 1)], minlength=256)
+        facts.instance_pixels += np.bincount(ids.reshape(-1), minlength=256)
+        facts.unnumbered += np.bincount(ids[instance_ids == 0], minlength=256)
 
     def _kind_of_image(self, header: images.Header) -> str:
         """Returns the rule about an unusual kind of image; '' for none."""
@@ -310,6 +349,11 @@ class _SampleInspection:
                 sample.name, sample.stem, self._number, *digests, np.asarray(thumbnail), label_cells, agreement, size
             )
         )
+
+
+def _instances_text(ids: Sequence[int]) -> str:
+    """Returns the first of some instances as a text."""
+    return listed([f'instance {instance}' for instance in ids], SHOWN)
 
 
 def with_pixels(ids: np.ndarray, counts: np.ndarray) -> str:

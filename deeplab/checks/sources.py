@@ -16,8 +16,9 @@ from deeplab.datasets import (
     file_pairs,
     folder_splits,
     folders,
+    mask_sources,
     pairs,
-    record_index,
+    planes,
     segmentation_dataset,
     split_lists,
     tfrecord,
@@ -54,7 +55,7 @@ class Sample:
       misnamed_mask: path of the mask if it has not exactly the name of the image; else ''.
       other_images: paths of further images of this name.
       sums: length and checksum of the record if it was made from files; else empty.
-      features: features of the record; none for files.
+      features: features of the record, or the instance mask among files.
     """
 
     name: str
@@ -98,8 +99,12 @@ class Source:
         return any(remark.kind == folder_splits.UNLISTED for remark in self.remarks)
 
 
-def open_source(options: DoctorOptions) -> Source:
+def open_source(options: DoctorOptions, label_divisor: int | None = None) -> Source:
     """Finds the splits of a data set.
+
+    Args:
+      options: the data set.
+      label_divisor: divisor of raw labels in records; None for records without such labels.
 
     Raises:
       DataError: There are neither records nor images with masks.
@@ -110,13 +115,13 @@ def open_source(options: DoctorOptions) -> Source:
             here = option(f'DoctorOptions.{given}', getattr(options, given))
             raise OptionError(f'{here} needs {option(f"DoctorOptions.{other}")}. Give both folders, or neither.')
     try:
-        return _splits(options)
+        return _splits(options, label_divisor)
     except OSError as error:
         where = error.filename or options.data
         raise DataError(f"The folder '{where}' cannot be read: {error.strerror}.") from None
 
 
-def _splits(options: DoctorOptions) -> Source:
+def _splits(options: DoctorOptions, label_divisor: int | None) -> Source:
     """Returns the splits in the folders that are given, in shards, or in folders of usual names."""
     if options.image_folder is not None and options.mask_folder is not None:
         return _from_files(options, pathlib.Path(options.image_folder), pathlib.Path(options.mask_folder))
@@ -124,7 +129,7 @@ def _splits(options: DoctorOptions) -> Source:
         return _from_description(named, options)
     data = description_file.folder_of(options.data)
     if splits := segmentation_dataset.split_names(data):
-        return Source([_records(data, split) for split in splits], True)
+        return Source([_records(data, split, label_divisor) for split in splits], True)
     if storage.is_remote(data):
         raise DataError(
             f"'{options.data}' holds no shards (SPLIT-00000-of-00004.tfrecord). Images and masks are read from local "
@@ -297,7 +302,7 @@ def _listed(path: pathlib.Path, pair: _FolderPair, search: split_lists.Search) -
     return pair.split(path.stem, [stem for stem in stems if stem is not None], missing)
 
 
-def _records(directory: str, name: str) -> RecordSplit:
+def _records(directory: str, name: str, label_divisor: int | None) -> RecordSplit:
     """Returns a split in TFRecord shards; damaged and missing shards are missing samples."""
     missing: list[tuple[str, str]] = []
     shards: tuple[str, ...] = ()
@@ -305,7 +310,7 @@ def _records(directory: str, name: str) -> RecordSplit:
         shards = segmentation_dataset.find_shards(name, directory)
     except DataError as error:
         missing.append(('shards', str(error)))
-    index = record_index.RecordIndex.walk(shards, skip_corrupt=True)
+    index = segmentation_dataset.walk(shards, True, label_divisor)
     return RecordSplit(name, index, [*missing, *(('corrupt', text) for text in index.damaged)])
 
 
@@ -363,10 +368,14 @@ class FileSplit:
             mask = None if item.label is None else pathlib.Path(item.label).read_bytes()
         except OSError as error:
             raise DataError(f'{name}: {error.strerror}') from None
+        features: dict[str, wire.Value] = {}
         if item.source is not None and item.label is not None:
             with contextlib.suppress(DataError):  # another rule names what is wrong with it
-                mask = item.source.mask(item.label)
-        return Sample(name, image, mask, item.name, *(self._pair.unusual(item.name) if self._pair else ()))
+                mask, instances = mask_sources.masks_of(item.source, item.label)
+                if instances is not None:
+                    features[planes.INSTANCE.feature] = instances
+        unusual = self._pair.unusual(item.name) if self._pair else ('', ())
+        return Sample(name, image, mask, item.name, *unusual, features=features)
 
 
 Split = RecordSplit | FileSplit  # reading is safe from several threads at once

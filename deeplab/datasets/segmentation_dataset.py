@@ -7,7 +7,7 @@ import dataclasses
 import functools
 import os
 import pathlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 from absl import logging
@@ -26,7 +26,7 @@ from deeplab.datasets import (
 )
 from deeplab.datasets import descriptor as descriptor_lib
 from deeplab.datasets.pair_records import PairRecords
-from deeplab.datasets.record_index import RecordIndex, Records
+from deeplab.datasets.record_index import Columns, RecordIndex, Records
 from deeplab.datasets.shard_names import SHARD_NAME, UNFINISHED
 from deeplab.errors import DataError, OptionError
 from deeplab.files import documents, storage
@@ -66,6 +66,20 @@ class RawLabelIndex(RecordIndex):
             raise DataError(f'Cannot read {self.name_of(record)}: {error}.') from None
 
 
+def walk(
+    shards: Sequence[str],
+    skip_corrupt: bool,
+    label_divisor: int | None,
+    indexed: Mapping[str, Columns] | None = None,
+) -> RecordIndex:
+    """Finds all records, as `RecordIndex.walk`, whose labels may be raw if there is a divisor of them."""
+    if label_divisor is None:
+        return RecordIndex.walk(shards, skip_corrupt, indexed)
+    index = RawLabelIndex.walk(shards, skip_corrupt, indexed)
+    cast(RawLabelIndex, index).label_divisor = label_divisor
+    return index
+
+
 @dataclasses.dataclass(frozen=True)
 class SegmentationDataset:
     """A split whose shards, or images and masks, exist.
@@ -95,12 +109,7 @@ class SegmentationDataset:
         if self.items:
             return PairRecords(self.items, _GROUP)
         columns = index_file.load(self.directory, self.split, self.shards)
-        index: RecordIndex
-        if self.descriptor.label_divisor is None:
-            index = RecordIndex.walk(self.shards, self.skip_corrupt_records, columns)
-        else:
-            index = RawLabelIndex.walk(self.shards, self.skip_corrupt_records, columns)
-            cast(RawLabelIndex, index).label_divisor = self.descriptor.label_divisor
+        index = walk(self.shards, self.skip_corrupt_records, self.descriptor.label_divisor, columns)
         if len(columns) < len(self.shards) and len(index) >= index_file.WORTH_AN_INDEX:
             logging.info(
                 "An index would open split '%s' faster: deeplab datasets %s --index", self.split, self.directory

@@ -26,6 +26,7 @@ from deeplab.checks import (
     file_rules,
     html_report,
     inspection,
+    instance_rules,
     label_rules,
     label_weights,
     repaired_copy,
@@ -48,7 +49,7 @@ from deeplab.files import output_files, writing
 from deeplab.options import DoctorOptions
 
 _NAME = 'deeplab_doctor'
-_RULES = (file_rules, split_rules, label_rules, agreement_rules)
+_RULES = (file_rules, split_rules, label_rules, instance_rules, agreement_rules)
 
 
 def run(options: DoctorOptions) -> Diagnosis:
@@ -141,7 +142,7 @@ def examine(options: DoctorOptions) -> Data:
     usual = described or DatasetDescriptor  # the class has the defaults
     ignore_label = usual.ignore_label if options.ignore_label is None else options.ignore_label
     table = _color_table(options, described, ignore_label)
-    source = sources.open_source(options)
+    source = sources.open_source(options, usual.label_divisor)
     num_classes = options.num_classes or (None if described is None else described.num_classes)
     allowed = None if num_classes is None else MaskIds(num_classes, ignore_label)
     criteria = Criteria(
@@ -152,6 +153,8 @@ def examine(options: DoctorOptions) -> Data:
         is_thorough=True,
         output_stride=options.output_stride,
         in_records=source.is_records,
+        things=usual.things,
+        label_divisor=usual.label_divisor,
     )
     splits = {split.name: inspection.inspect_split(split, criteria) for split in source.splits}
     train, evaluated = _chosen(options.train_split, splits), _chosen(options.eval_split, splits)

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from deeplab.datasets import example
+from deeplab.core import connected_components
+from deeplab.datasets import example, planes
 from tests.helpers import dataset_files
 
 SIZE = (64, 96)
@@ -65,6 +66,10 @@ class Sample:
     suffix: str = '.jpg'
     mask_name: str = ''
     mask_suffix: str = '.png'
+    instances: np.ndarray | None = None  # in records
+
+    def features(self):
+        return {} if self.instances is None else {planes.INSTANCE.feature: dataset_files.png(self.instances)}
 
     def mask_file(self):
         return dataset_files.png(self.ids) if self.mask == b'' else self.mask
@@ -121,7 +126,9 @@ class Zoo(dict):
     def _write_records(self, folder):
         for split, samples in self.items():
             records = [
-                example.encode(sample.image, 'jpeg', sample.name, *sample.ids.shape, 3, sample.mask_file())
+                example.encode(
+                    sample.image, 'jpeg', sample.name, *sample.ids.shape, 3, sample.mask_file(), sample.features()
+                )
                 for sample in samples
             ]
             dataset_files.write_shard(folder / f'{split}-00000-of-00001.tfrecord', records)
@@ -133,6 +140,49 @@ LAYOUTS = {
     'outer': lambda split: (f'images/{split}', f'masks/{split}', 'lists'),
     'inner': lambda split: (f'{split}/images', f'{split}/masks', 'lists'),
 }
+
+
+def numbered(zoo):
+    """Makes houses and signs things: each part of 16 pixels or more is an instance."""
+    described = {'num_classes': 4, 'ignore_label': 255, 'things': [2, 3], 'label_divisor': 1000}
+    zoo.files['dataset.json'] = json.dumps(described).encode()
+    for sample in zoo.every():
+        numbers = connected_components.thing_components(sample.ids, (2, 3))
+        areas = np.bincount(numbers.reshape(-1))
+        sample.instances = np.where(areas[numbers] < 16, 0, numbers).astype(np.uint16)
+
+
+def _renumbered(change, number=None):
+    """Changes the instances of every sample, or of one of train, by a function of the sample."""
+
+    def changed(zoo):
+        numbered(zoo)
+        for sample in zoo.every() if number is None else [zoo['train'][number]]:
+            sample.instances = change(sample).astype(np.uint16)
+
+    return changed
+
+
+def _with_pixels(where, instance):
+    """Gives some pixels another instance id."""
+
+    def change(sample):
+        instances = sample.instances.copy()
+        instances[where(sample)] = instance
+        return instances
+
+    return change
+
+
+def _corners(sample):
+    """Four columns of the first sign, and of the last one."""
+    columns = np.flatnonzero((sample.ids == 3).any(0))
+    return (sample.ids == 3) & np.isin(np.arange(SIZE[1]), columns[[0, 1, 2, 3, -4, -3, -2, -1]])
+
+
+def _speck(sample):
+    row, column = np.argwhere(sample.ids == 3)[0]
+    return np.s_[row : row + 3, column : column + 3]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -266,6 +316,8 @@ def _binary(ids):
 
 BINARY = {'num_classes': 2}
 COLOR_FIX = {'colors': 'colors.txt'}
+
+INSTANCES = {'kind': 'records', 'options': {'num_classes': None, 'dataset': 'dataset.json'}}
 
 BROKEN = {
     'masks in color': Broken(('color_mask',), lambda zoo: zoo.masks(_colored), True, fix=COLOR_FIX),
@@ -428,6 +480,27 @@ BROKEN = {
     'nothing ignored': Broken(
         ('nothing_ignored',), lambda zoo: zoo.relabel(lambda ids: np.where(ids == 255, 0, ids))
     ),
+    # Instances.
+    'instances above the divisor': Broken(
+        ('large_instance_ids',), _renumbered(_with_pixels(_speck, 1000), 1), also=('small_instances',), **INSTANCES
+    ),
+    'instance at two signs': Broken(('far_parts',), _renumbered(_with_pixels(_corners, 99), 1), **INSTANCES),
+    'signs without instances': Broken(
+        ('unnumbered',), _renumbered(_with_pixels(lambda sample: sample.ids == 3, 0)), **INSTANCES
+    ),
+    'class ids as instance ids': Broken(
+        ('lone_instances',),
+        _renumbered(lambda sample: np.where(sample.instances, sample.ids, 0)),
+        also=('far_parts',),
+        **INSTANCES,
+    ),
+    'speck that is an instance': Broken(('small_instances',), _renumbered(_with_pixels(_speck, 99), 1), **INSTANCES),
+    'small instance mask': Broken(
+        ('bad_plane',), _renumbered(lambda sample: sample.instances[::2, ::2], 1), **INSTANCES
+    ),
+    'instance of ignored pixels': Broken(
+        ('classless_instance',), _renumbered(_with_pixels(lambda sample: np.s_[0], 99), 1), **INSTANCES
+    ),
     # Two faults.
     'colors and overlap': Broken(
         ('color_mask', 'overlap'),
@@ -459,6 +532,7 @@ BROKEN = {
 }  # fmt: skip
 
 CLEAN = {
+    'instances': ('records', numbered, INSTANCES['options']),
     'lists': ('files', None, {}),
     'records': ('records', None, {}),
     'VOC with palettes': ('voc', lambda zoo: zoo.masks(dataset_files.palette_png), {}),
