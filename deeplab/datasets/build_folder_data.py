@@ -26,6 +26,7 @@ from deeplab.datasets import (
     color_tables,
     descriptor,
     file_pairs,
+    folder_planes,
     folder_splits,
     images,
     pairs,
@@ -82,17 +83,19 @@ def run(options: BuildFolderOptions) -> dict[str, Any]:
     """
     classes = read_classes(options)
     if options.annotations is None:
-        splits = find_items(options, classes.table)
+        splits = find_items(dataclasses.replace(options, class_names=classes.names or ()), classes.table)
     else:
         classes, splits = _find_annotated(options, classes)
     counts, things = _check(splits, classes, options)
     annotated_items.log_drawing(splits, counts, options)
     if options.annotations is None and not options.colors:
         _refuse_black_and_white(counts, classes)
-    count = _inferred(counts, classes.ignore_label) if classes.count is None else classes.count
+    count = _inferred(counts, classes.ignore_label, options) if classes.count is None else classes.count
     described = _description(options, classes, count, splits)
     if described.things is None and things is not None:
         described = dataclasses.replace(described, things=sorted(things - {classes.ignore_label}))
+    if options.depth_scale is not None:
+        described = dataclasses.replace(described, depth_scale=options.depth_scale)
     build_data.warn_of_ignored_class(count, classes.ignore_label)
     exact = dataclasses.replace(options, num_classes=count, ignore_label=classes.ignore_label)
     return build_data.write_splits(splits, exact, DEFAULT_NUM_SHARDS, [described])
@@ -111,9 +114,8 @@ def find_items(
       DataError: A folder or list is missing, or a file has no partner.
     """
     build_data.require_folder(options.image_folder, 'BuildFolderOptions.image_folder')
-    build_data.require_folder(options.mask_folder, 'BuildFolderOptions.mask_folder')
-    if options.instance_folder is not None:
-        build_data.require_folder(options.instance_folder, 'BuildFolderOptions.instance_folder')
+    if options.wants_masks:
+        build_data.require_folder(options.mask_folder, 'BuildFolderOptions.mask_folder')
     if options.list_folder:
         build_data.require_folder(options.list_folder, 'BuildFolderOptions.list_folder')
     files = file_pairs.find(options)
@@ -157,6 +159,8 @@ def read_classes(options: BuildFolderOptions) -> Classes:
     if dataset is not None and ignore_label == BuildFolderOptions().ignore_label:
         ignore_label = dataset.ignore_label
     names = _names(options.class_names)
+    wanted = names or tuple((dataset and dataset.class_names) or ())
+    names = tuple(folder_planes.class_folders(dataclasses.replace(options, class_names=wanted))) or names
     if names is not None:
         require_classes(option('BuildFolderOptions.class_names'), len(names))
     if options.colors:
@@ -224,7 +228,7 @@ def _check(
             things = things if own_things is None else {*(things or ()), *own_things}
     if errors:
         more = f' And {len(errors) - _SHOWN} more.' if len(errors) > _SHOWN else ''
-        if more and options.annotations is None:
+        if more and options.annotations is None and options.wants_masks:
             given = {'image_folder': options.image_folder, 'mask_folder': options.mask_folder}
             given |= {'mask_suffix': options.mask_suffix} if options.mask_suffix else {}
             flags = ' '.join(f'--{name}={shell_quoted(value)}' for name, value in given.items())
@@ -252,12 +256,14 @@ def _gray_table() -> str:
     )
 
 
-def _inferred(counts: np.ndarray, ignore_label: int) -> int:
-    """Returns the number of classes that the ids of all masks suggest.
+def _inferred(counts: np.ndarray, ignore_label: int, options: BuildFolderOptions) -> int:
+    """Returns the number of classes that the ids of all masks suggest; 1 without masks.
 
     Raises:
       DataError: The ids are probably not class ids.
     """
+    if options.annotations is None and not options.wants_masks:
+        return 1
     ids = [int(i) for i in np.flatnonzero(counts) if i != ignore_label]
     if not ids:
         raise DataError(

@@ -66,7 +66,8 @@ def inputs_of(items: Sequence[SourceFiles], settings: Sequence[Any]) -> str:
     for item in items:
         label = None if item.label is None else (item.label, state(item.label))
         key = None if item.source is None else item.source.key
-        digest.update(repr((item.name, item.image, _state(item.image), label, key)).encode('utf-8', 'surrogateescape'))
+        values = (item.name, item.image, _state(item.image), label, key, *(files.key for files in item.planes))
+        digest.update(repr(values).encode('utf-8', 'surrogateescape'))
     return digest.hexdigest()
 
 

@@ -64,22 +64,26 @@ class Pairs(NamedTuple):
     """Images and masks that belong together, and the stems of files without a partner.
 
     Attributes:
-      files: paths of image and mask by their common stem, sorted.
+      files: paths of image and mask by their common stem, sorted; None where no masks are wanted.
       without_mask: stems of images.
       without_image: stems of masks.
     """
 
-    files: dict[str, tuple[str, str]]
+    files: Mapping[str, tuple[str, str | None]]
     without_mask: list[str]
     without_image: list[str]
 
 
 def find(options: BuildFolderOptions) -> Pairs:
-    """Returns the images and masks in two folders.
+    """Returns the images and masks in two folders; the images alone if masks are not wanted.
 
     Raises:
       DataError: A folder has no such files, two files have the same stem, or one has no partner.
     """
+    if not options.wants_masks:
+        alone = by_stem(options.image_folder, IMAGE_FORMATS)
+        require_images(alone, options.image_folder, IMAGE_FORMATS, 'BuildFolderOptions')
+        return Pairs({stem: (alone[stem], None) for stem in sorted(alone)}, [], [])
     candidates = search(options.image_folder, options.mask_folder, options.mask_suffix)
     masks = _single(candidates.masks)
     require_masks(masks, options.mask_folder, options.mask_suffix, 'BuildFolderOptions')

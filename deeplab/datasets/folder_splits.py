@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from absl import logging
 
-from deeplab.datasets import color_tables, file_pairs, folders, mask_sources, pairs, split_lists
+from deeplab.datasets import color_tables, file_pairs, folder_planes, folders, mask_sources, pairs, split_lists
 from deeplab.errors import DataError
 from deeplab.names import agreeing, counted
 from deeplab.options import BuildFolderOptions
@@ -84,9 +84,10 @@ def items(
       tell: see `split`.
 
     Raises:
-      DataError: see `split`; or an image has no instance mask.
+      DataError: see `split`; or a plane of an image is missing.
     """
-    instances = _instances(files, options)
+    instances = folder_planes.instances(options, files.files)
+    further = folder_planes.find(options, files.files)
 
     def source(stem: str) -> mask_sources.MaskSource | None:
         return table if instances is None else mask_sources.FileBeside(instances[stem], table)
@@ -94,24 +95,12 @@ def items(
     unmatched = [*files.without_mask, *files.without_image]
     splits = split(list(files.files), options, unmatched=unmatched, tell=tell)
     return {
-        name: [pairs.SourceFiles(*files.files[stem], name=stem, source=source(stem)) for stem in stems]
+        name: [
+            pairs.SourceFiles(*files.files[stem], name=stem, source=source(stem), planes=further[stem])
+            for stem in stems
+        ]
         for name, stems in splits.items()
     }
-
-
-def _instances(files: file_pairs.Pairs, options: BuildFolderOptions) -> dict[str, str] | None:
-    """Returns the file of the instance mask of each image; None if there is no folder of them."""
-    folder = options.instance_folder
-    if folder is None:
-        return None
-    instances = file_pairs.by_stem(folder, ('png',))
-    if lost := [stem for stem in files.files if stem not in instances]:
-        raise DataError(
-            f"{len(lost)} of {len(files.files)} images have no instance mask in '{folder}': {file_pairs.named(lost)}. "
-            'An instance mask has the path of its image, relative to its folder, apart from the extension; for an '
-            'image without instances, all of its pixels are 0.'
-        )
-    return instances
 
 
 def split(

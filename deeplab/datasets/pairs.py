@@ -11,6 +11,7 @@ import numpy as np
 
 from deeplab.datasets import example, images, mask_sources, orientation, planes, tfrecord
 from deeplab.datasets.mask_ids import MaskIds
+from deeplab.datasets.plane_files import PlaneFiles
 from deeplab.errors import DataError
 from deeplab.names import escaped, listed
 from deeplab.wording import option
@@ -29,6 +30,7 @@ class SourceFiles:
       source: conversion of the file to a mask of ids, and to a mask of instance ids if it is an `InstanceSource`; None
         for a file that is a mask of ids.
       embedded: function that returns the image inside the file; None for a file that is an image.
+      planes: files of further planes.
     """
 
     image: str
@@ -36,6 +38,7 @@ class SourceFiles:
     name: str
     source: mask_sources.MaskSource | None = None
     embedded: Callable[[str], bytes] | None = None
+    planes: tuple[PlaneFiles, ...] = ()
 
     def image_contents(self) -> bytes:
         """Returns the content of the image file; raises `DataError` if it cannot be read."""
@@ -149,13 +152,16 @@ def _pair(
     mask: _Mask | None = None,
 ) -> BuiltRecord:
     """Returns the record of valid files."""
+    mask = mask or _Mask()
+    turns_image = turns is not None and turns.turn_image
+    features = {files.plane.feature: files.content(header, turns_image) for files in item.planes}
     with naming(item.image):
         content, header = _image_content(image, header, turns)
     # For JPEG and PNG, the record states the channels after decoding.
     channels = header.channels if header.format == 'npy' else 3
-    mask = mask or _Mask()
     size = header.height, header.width
-    record = example.encode(content, header.format, item.name, *size, channels, mask.classes, mask.features())
+    features |= mask.features()
+    record = example.encode(content, header.format, item.name, *size, channels, mask.classes, features)
     encoded_again = header.format == 'jpeg' and len(content) != len(image)
     return BuiltRecord(tfrecord.framed(record), mask.counts, turns, encoded_again, mask.things)
 

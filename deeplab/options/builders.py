@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import re
 
 from deeplab.errors import OptionError
@@ -12,6 +13,7 @@ from deeplab.options.rules import require_classes
 from deeplab.wording import option
 
 MAPILLARY_VERSIONS = ('v1.2', 'v2.0')
+_PLANES = ('depth_folder', 'depth_scale', 'multilabel_folder')
 _INSTANCES = 'Write instance ids, too, for panoptic segmentation'
 
 
@@ -218,6 +220,21 @@ class BuildFolderOptions(BuilderOptions):
         'PNG files of 16 bits, 0 for no instance.',
         is_path=True,
     )
+    depth_folder: str | None = declared(
+        None,
+        'Folder of depth, which is written, too: PNG files of 16 bits with {depth_scale}, 0 for invalid, or npy files '
+        'of floats. Without the folder {mask_folder}, records have no class ids.',
+        is_path=True,
+    )
+    depth_scale: float | None = declared(
+        None, 'Unit of depth in PNG files, such as 0.001 for millimeters.', range='(0, inf)'
+    )
+    multilabel_folder: str | None = declared(
+        None,
+        'Folder of masks of classes that overlap, which are written, too: a folder for each class, with PNG files that '
+        'are 0 outside; a missing file is an empty mask. Without the folder {mask_folder}, records have no class ids.',
+        is_path=True,
+    )
     things: tuple[str, ...] = declared(
         (),
         'Classes whose shapes are instances: names, separated by commas, or all for all but background. Not set: with '
@@ -227,6 +244,11 @@ class BuildFolderOptions(BuilderOptions):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._require_one_source()
+        self._require(
+            self.depth_scale is None or self.depth_folder is not None,
+            'depth_scale',
+            f'it needs {option("BuildFolderOptions.depth_folder")}',
+        )
         by_list = option('BuildFolderOptions.list_folder', self.list_folder)
         for name in ('val_fraction', 'group_pattern'):
             if self.list_folder and (value := getattr(self, name)) is not None:
@@ -238,9 +260,17 @@ class BuildFolderOptions(BuilderOptions):
             except re.error as error:
                 self._require(False, 'group_pattern', f'it is not a regular expression: {error}')
 
+    @property
+    def wants_masks(self) -> bool:
+        """Whether each image needs a mask of class ids: unless there are other planes, and no folder of masks."""
+        has_planes = self.depth_folder is not None or self.multilabel_folder is not None
+        is_usual = self.mask_folder == BuildFolderOptions.mask_folder
+        has_other = has_planes and self.instance_folder is None  # instances need classes
+        return not (has_other and is_usual and not os.path.isdir(self.mask_folder))
+
     def _require_one_source(self) -> None:
         """Raises `OptionError` if options of masks and of annotations are mixed."""
-        of_masks = ('mask_folder', 'mask_suffix', 'colors', 'instance_folder')
+        of_masks = ('mask_folder', 'mask_suffix', 'colors', 'instance_folder', *_PLANES)
         of_annotations = ('unlabeled', 'label_map', 'instances', 'things')
         for name in of_annotations if self.annotations is None else of_masks:
             if (value := getattr(self, name)) != getattr(BuildFolderOptions, name):

@@ -301,7 +301,7 @@ NEEDS = {
 }
 NEEDS_IN_DOCTOR = {'ignore_other_ids': '--fix=copy --num_classes=3'}
 NEEDS_OF_INSTANCES = {
-    'build_folder_data': {'instances': '--annotations=a'},
+    'build_folder_data': {'instances': '--annotations=a', 'depth_scale': '--depth_folder=depth'},
     'build_ade20k_data': {'instances': '--full_release_root=release'},
 }
 WITH_THOSE_OF_TRAIN = ('preview', 'benchmark')

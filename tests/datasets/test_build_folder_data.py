@@ -1,7 +1,7 @@
 """The builder of any folder of images and folder of masks, and the description that it writes.
 
-Covers datasets/build_folder_data.py, datasets/color_tables.py, datasets/description_file.py, datasets/file_pairs.py and
-datasets/folder_splits.py.
+Covers datasets/build_folder_data.py, datasets/color_tables.py, datasets/description_file.py, datasets/file_pairs.py,
+datasets/folder_planes.py, datasets/folder_splits.py and datasets/plane_files.py.
 """
 
 import dataclasses
@@ -21,6 +21,7 @@ from deeplab.datasets import (
     example,
     folder_splits,
     images,
+    orientation,
     planes,
     record_index,
 )
@@ -464,11 +465,99 @@ class TestInstances:
         bad.unlink()
         other = {**arguments, 'output_dir': str(tmp_path / 'other')}
         text = failure(other)
-        assert (
-            text.startswith('1 of 6 images have no instance mask in')
-            and text.count('3')
-            and 'all of its pixels' in text
-        )
+        assert text.startswith('1 of 6 images have no instance mask (zeros for no instance) in') and text.count('3')
         for wrong in ({'instances': True, 'instance_folder': None}, {'annotations': 'a.json'}):
             with pytest.raises(OptionError, match='instance_folder'):
                 BuildFolderOptions(**{'instance_folder': 'instances', **wrong})
+
+
+class TestDepthAndOverlappingClasses:
+    """Folders of depth, and of masks of classes that overlap."""
+
+    stems = [f'{i}' for i in range(6)]
+
+    def write(self, root, monkeypatch, has_masks=False):
+        monkeypatch.chdir(root)
+        arguments = write(root, self.stems)
+        if not has_masks:
+            del arguments['mask_folder']
+            (root / 'masks').rename(root / 'others')
+        (root / 'depth').mkdir()
+        for seed, stem in enumerate(self.stems):
+            depth = dataset_files.ids(classes=9, seed=seed)
+            content = dataset_files.npy(depth / 7.0) if seed % 2 else dataset_files.png(depth.astype(np.uint16))
+            (root / 'depth' / f'{stem}.{"npy" if seed % 2 else "png"}').write_bytes(content)
+            for number, name in enumerate(('b', 'a')):
+                (root / 'classes' / name).mkdir(parents=True, exist_ok=True)
+                mask = 255 * (dataset_files.ids(seed=seed) == number)
+                if (stem, name) != ('3', 'a'):
+                    (root / 'classes' / name / f'{stem}.png').write_bytes(dataset_files.png(mask.astype(np.uint8)))
+        return arguments
+
+    def read(self, arguments, plane):
+        for split in ('train', 'val'):
+            for record in records(arguments['output_dir'], split):
+                yield int(record.image_name), record, planes.read(plane, record.features, (6, 8))
+
+    @pytest.mark.parametrize('has_masks', [True, False])
+    def test_depth_is_read_back(self, tmp_path, monkeypatch, has_masks):
+        arguments = self.write(tmp_path, monkeypatch, has_masks)
+        build_folder_data.run(BuildFolderOptions(**arguments, depth_folder='depth', depth_scale=0.5))
+        described = descriptor.load('records/dataset.yaml')
+        assert (described.depth_scale, described.num_classes) == (0.5, 3 if has_masks else 1)
+        (plane,) = planes.of_dataset([planes.DEPTH], described)
+        for seed, record, depth in self.read(arguments, plane):
+            expected = dataset_files.ids(classes=9, seed=seed) * (np.float32(1 / 7.0) if seed % 2 else 0.5)
+            np.testing.assert_allclose(depth[..., 0], expected, rtol=1e-6)
+            assert (record.label_bytes is not None) == has_masks
+
+    @pytest.mark.parametrize(('names', 'order'), [((), 'ab'), (('b', 'a'), 'ba')])
+    def test_overlapping_classes_are_read_back(self, tmp_path, monkeypatch, names, order):
+        arguments = self.write(tmp_path, monkeypatch)
+        build_folder_data.run(BuildFolderOptions(**arguments, class_names=names, multilabel_folder='classes'))
+        described = descriptor.load('records/dataset.yaml')
+        assert ''.join(described.class_names) == order
+        (plane,) = planes.of_dataset([planes.MULTILABEL], described)
+        for seed, _, masks in self.read(arguments, plane):
+            for name, mask in zip(order, masks.transpose(2, 0, 1), strict=True):
+                expected = dataset_files.ids(seed=seed) == (0 if name == 'b' else 1)
+                np.testing.assert_array_equal(mask, expected & ((seed, name) != (3, 'a')))
+
+    @pytest.mark.parametrize('value', [3, 6])
+    def test_they_are_turned_as_the_image(self, tmp_path, monkeypatch, value):
+        arguments = self.write(tmp_path, monkeypatch)
+        photo = dataset_files.with_exif(dataset_files.jpeg(dataset_files.pixels()), dataset_files.exif(value))
+        (tmp_path / 'images' / '0.jpg').write_bytes(photo)
+        ids = dataset_files.ids().astype(np.uint16)
+        shown = orientation.turned_pixels(ids, value)
+        options = BuildFolderOptions(**arguments, depth_folder='depth', depth_scale=1, val_fraction=0)
+        for content in (
+            dataset_files.with_exif(dataset_files.png(ids), dataset_files.exif(value)),
+            dataset_files.png(shown),
+        ):
+            (tmp_path / 'depth' / '0.png').write_bytes(content)
+            build_folder_data.run(options)
+            record = records(arguments['output_dir'], 'train')[0]
+            depth = planes.read(planes.DEPTH._replace(scale=1), record.features, shown.shape)[..., 0]
+            np.testing.assert_array_equal(depth, shown)
+
+    def test_mistakes(self, tmp_path, monkeypatch):
+        arguments = self.write(tmp_path, monkeypatch)
+        assert 'set depth_scale' in failure(arguments, depth_folder='depth')
+        (tmp_path / 'depth' / '3.npy').write_bytes(dataset_files.npy(np.ones((8, 6))))
+        text = failure(arguments, depth_folder='depth', depth_scale=1)
+        assert "3.npy': it is 8 x 6 pixels (height x width), its image 6 x 8" in text
+        (tmp_path / 'depth' / '3.npy').unlink()
+        assert "1 of 6 images have no depth in 'depth': 3" in failure(arguments, depth_folder='depth', depth_scale=1)
+        assert 'no folder for the classes c.' in failure(arguments, multilabel_folder='classes', class_names=('a', 'c'))
+        assert 'disagree: 3 by num_classes, 2 by ' in failure(
+            arguments, OptionError, multilabel_folder='classes', num_classes=3
+        )
+        (tmp_path / 'classes' / 'c').mkdir()
+        (tmp_path / 'classes' / 'c' / 'x.png').write_bytes(dataset_files.png(dataset_files.ids()))
+        assert 'has the path of an image' in failure(arguments, multilabel_folder='classes')
+        assert 'does not exist' in failure(arguments, multilabel_folder='nowhere')
+        assert 'does not exist' in failure(arguments, depth_folder='nowhere')
+        for wrong in ({'depth_scale': 1}, {'depth_folder': 'a', 'annotations': 'b'}):
+            with pytest.raises(OptionError, match='depth_folder'):
+                BuildFolderOptions(**wrong)
