@@ -424,6 +424,7 @@ _RULES = (
         'have a plane that is broken or does not fit the image',
         'an instance mask of another size than its image',
         'Fix the files of these planes',
+        LEFT_OUT,
     ),
     Rule(
         'classless_instance',
@@ -432,6 +433,7 @@ _RULES = (
         'have an instance of which every pixel is ignored',
         'an object that is in the instance mask, but not in the class mask',
         'Give these instances a class in the class mask, or remove them from the instance mask',
+        'removes these instances',
     ),
     Rule(
         'large_instance_ids',

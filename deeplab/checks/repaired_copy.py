@@ -10,6 +10,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 from collections.abc import Iterator
 from typing import Any
 
@@ -33,6 +34,7 @@ LOG = 'repairs.json'
 _SUFFIXES = {'jpeg': '.jpg', 'png': '.png', 'npy': '.npy'}
 _AHEAD = 32  # samples that may wait to be written; limits the memory
 _FOLDERS = ('images', 'masks')
+_INSTANCES = 'instances'
 _UNFINISHED = 'unfinished'  # key of what a run needs that continues where another one was killed
 _WITHOUT_EFFECT = ('output', 'html', 'fix')  # options
 _LISTS = 'lists'
@@ -130,9 +132,10 @@ def write(data: Data, folder: str) -> Repairs:
             if not any(repairs.splits.values()):
                 raise DataError(_nothing(repairs))
             copy.write_lists(_options(data.options))
+            copy.remove_incomplete_instances()
             if (described := _description(data)) is not None:
                 name = os.path.basename(os.path.abspath(folder))
-                kept = [key for key in (*_FOLDERS, _LISTS) if os.path.isdir(os.path.join(temporary, key))]
+                kept = [key for key in (*_FOLDERS, _INSTANCES, _LISTS) if os.path.isdir(os.path.join(temporary, key))]
                 described = dataclasses.replace(described, name=name, splits={})
                 description_file.write_folders(temporary, described, {key: key for key in kept})
             if os.path.isdir(folder):
@@ -180,6 +183,7 @@ class _Copy:
         self._repairs = repairs
         self._plan = plan
         self._digests: dict[str, tuple[bytes, bytes]] = {}
+        self._all_have_instances = True
 
     def add(self, split: Split) -> None:
         """Repairs and writes the samples of a split."""
@@ -232,11 +236,20 @@ class _Copy:
             for kind, file, content in (
                 ('images', f'{name}{suffix}', repaired.image),
                 ('masks', f'{name}.png', repaired.mask),
+                (_INSTANCES, f'{name}.png', repaired.instances),
             ):
+                if content is None:
+                    self._all_have_instances = False
+                    continue
                 path = self._folder / kind / file
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_bytes(content)
         return name
+
+    def remove_incomplete_instances(self) -> None:
+        """Removes the masks of instances unless each image has one, as programs require."""
+        if not self._all_have_instances:
+            shutil.rmtree(self._folder / _INSTANCES, ignore_errors=True)
 
     def write_lists(self, options: dict[str, Any]) -> None:
         """Writes a list for each split, and what was done, with these options.

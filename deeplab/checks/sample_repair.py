@@ -17,7 +17,7 @@ from deeplab.checks import edges, label_rules, split_rules
 from deeplab.checks.findings import Data
 from deeplab.checks.inspection import FLAT, JPEG_MAGIC, gray_picture, ids_of, other_format
 from deeplab.checks.sources import Sample
-from deeplab.datasets import images, orientation
+from deeplab.datasets import images, orientation, planes
 from deeplab.datasets.color_tables import ColorTable
 from deeplab.datasets.mask_ids import MaskIds
 from deeplab.errors import DataError
@@ -97,11 +97,12 @@ class LeftOutError(Exception):
 
 
 class Repaired(NamedTuple):
-    """A repaired sample: files of image and mask, and the rules of what was repaired."""
+    """A repaired sample: files of image, mask and instances (if any), and the rules of what was repaired."""
 
     image: bytes
     mask: bytes
     done: list[str]
+    instances: bytes | None
 
 
 def repair(sample: Sample, plan: RepairPlan) -> Repaired:
@@ -120,15 +121,17 @@ def repair(sample: Sample, plan: RepairPlan) -> Repaired:
         ids = _resized(ids, mask_header, header, done)
     elif header.orientation != mask_header.orientation:
         image, ids = _upright(image, ids, header, mask_header, decision, done)
+    is_moved = ids is not stored
     # Wrong ids follow from masks without colors, so they say nothing about ids that the table gives.
     has_table = plan.data.table is not None and 'color_mask' in done
     ids = _with_ids(ids, plan, {} if has_table else plan.ids, done)
     _require_content(image, ids, plan.data.descriptor.ignore_label)
+    instances = _instances(sample, ids, plan.data.descriptor.ignore_label, is_moved, done)
     if ids is not stored:
         # An orientation that image and mask share stays; others have been applied.
         is_shared = header.orientation == mask_header.orientation
         mask = _png(Image.fromarray(ids), mask_header.orientation if is_shared else orientation.UPRIGHT)
-    return Repaired(image, mask, done)
+    return Repaired(image, mask, done, instances)
 
 
 def _image(sample: Sample, done: list[str]) -> tuple[bytes, images.Header]:
@@ -276,6 +279,32 @@ def _with_ids(ids: np.ndarray, plan: RepairPlan, new_ids: Mapping[int, tuple[int
     changed = sorted({rules[wrong] for wrong in present & rules.keys()})
     done += changed
     return table[ids] if changed else ids
+
+
+def _instances(sample: Sample, ids: np.ndarray, ignore_label: int, is_moved: bool, done: list[str]) -> bytes | None:
+    """Returns the instance mask without instances of ignored pixels; None if the sample has none.
+
+    Args:
+      sample: the sample.
+      ids: [h, w] repaired class ids.
+      ignore_label: id of ignored pixels.
+      is_moved: whether these ids were rotated or resized by the last repair, so that instances may not fit any more.
+      done: rules of what was repaired.
+    """
+    if planes.missing([planes.INSTANCE], sample.features):
+        return None
+    if is_moved:
+        raise LeftOutError(done[-1], 'its instance mask cannot be repaired in the same way')
+    try:
+        instance_ids = planes.read(planes.INSTANCE, sample.features, (ids.shape[0], ids.shape[1]))[..., 0]
+    except DataError as error:
+        raise LeftOutError('bad_plane', str(error)) from None
+    if not (lost := planes.without_class(instance_ids, ids, ignore_label)):
+        content = sample.features[planes.INSTANCE.feature]
+        assert isinstance(content, bytes)
+        return content
+    done.append('classless_instance')
+    return images.encode_png(np.where(np.isin(instance_ids, lost), 0, instance_ids).astype(np.uint16))
 
 
 def _require_content(image: bytes, ids: np.ndarray, ignore_label: int) -> None:

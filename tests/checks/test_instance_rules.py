@@ -5,17 +5,19 @@ import json
 import numpy as np
 import pytest
 
-from deeplab.datasets import planes, wire
+from deeplab.datasets import images, planes, segmentation_dataset, wire
 from deeplab.options import DoctorOptions
 from deeplab.programs import doctor
 from tests.helpers import broken_datasets, dataset_files
 
 
-def findings(folder, **described):
+def findings(folder, fix=None, **described):
     """The findings about instances."""
     path = folder / 'dataset.json'
     path.write_text(json.dumps({'num_classes': 4, 'ignore_label': 255, 'things': [2, 3], **described}))
-    result = doctor.run(DoctorOptions(str(folder), dataset=str(path), output=str(folder.parent / 'found.json')))
+    result = doctor.run(
+        DoctorOptions(str(folder), dataset=str(path), output=str(folder.parent / 'found.json'), fix=fix)
+    )
     assert result.data.splits['train'].samples
     rules = ('corrupt', 'bad_plane', 'classless_instance', 'large_instance_ids', 'far_parts', 'unnumbered',
              'lone_instances', 'small_instances')  # fmt: skip
@@ -116,3 +118,34 @@ def test_folders_of_instances_are_read(tmp_path):
     result = doctor.run(DoctorOptions(str(folder), output=str(tmp_path / 'found.json')))
     ((case,),) = [found.cases for found in result.findings if found.rule == 'classless_instance']
     assert case == 'train_0.jpg: instance 99'
+
+
+def test_a_repaired_copy_has_the_instances(tmp_path):
+    """An instance of ignored pixels is removed."""
+    folder = write(tmp_path, lambda zoo: zoo['train'][1].instances.__setitem__(0, 99))
+    assert {rule for rule, _ in findings(folder, fix=str(tmp_path / 'copy'))} == {'classless_instance'}
+    zoo = broken_datasets.Zoo()
+    broken_datasets.numbered(zoo)
+    for sample in zoo.every():
+        content = (tmp_path / 'copy' / 'instances' / f'{sample.name}.png').read_bytes()
+        np.testing.assert_array_equal(images.read_ids(content), sample.instances)
+    described = segmentation_dataset.find_folders('', str(tmp_path / 'copy'))
+    assert described.options.instance_folder == str(tmp_path / 'copy' / 'instances')
+
+
+def test_a_copy_leaves_out_what_would_not_fit_the_instances(tmp_path):
+    def change(zoo):
+        zoo['train'][1].mask = dataset_files.png(zoo['train'][1].ids[::2, ::2].copy())
+        zoo['train'][2].instances = np.zeros((4, 5), np.uint16)
+
+    findings(write(tmp_path, change), fix=str(tmp_path / 'copy'))
+    left_out = json.loads((tmp_path / 'copy' / 'repairs.json').read_text())['left_out']
+    assert [entry['rule'] for entry in left_out] == ['size', 'bad_plane']
+    assert 'instance mask' in left_out[0]['reason'] and '4 x 5' in left_out[1]['reason']
+    assert len(list((tmp_path / 'copy' / 'instances').iterdir())) == 7
+
+
+def test_a_copy_of_samples_without_instances_has_none(tmp_path):
+    findings(write(tmp_path, lambda zoo: setattr(zoo['val'][0], 'instances', None)), fix=str(tmp_path / 'copy'))
+    assert not (tmp_path / 'copy' / 'instances').exists()
+    assert segmentation_dataset.find_folders('', str(tmp_path / 'copy')).options.instance_folder is None

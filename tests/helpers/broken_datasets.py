@@ -496,10 +496,10 @@ BROKEN = {
     ),
     'speck that is an instance': Broken(('small_instances',), _renumbered(_with_pixels(_speck, 99), 1), **INSTANCES),
     'small instance mask': Broken(
-        ('bad_plane',), _renumbered(lambda sample: sample.instances[::2, ::2], 1), **INSTANCES
+        ('bad_plane',), _renumbered(lambda sample: sample.instances[::2, ::2], 1), True, **INSTANCES
     ),
     'instance of ignored pixels': Broken(
-        ('classless_instance',), _renumbered(_with_pixels(lambda sample: np.s_[0], 99), 1), **INSTANCES
+        ('classless_instance',), _renumbered(_with_pixels(lambda sample: np.s_[0], 99), 1), True, **INSTANCES
     ),
     # Two faults.
     'colors and overlap': Broken(
