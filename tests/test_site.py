@@ -62,6 +62,21 @@ def test_the_notebook_becomes_a_page():
     assert text.startswith('# Notebook\n') and '```python\nfrom deeplab import Predictor\n' in text
 
 
+def test_words_of_code_stay_whole():
+    """Each word between bars is marked; a word that is longer than a line of a phone, and other code, are not."""
+    space, equal = '<span class="w"> </span>', '<span class="o">=</span>'
+    line = f'<span id="line-0-1">|deeplab|{space}|--num_classes{equal}4|{space}|<span class="se">\\</span>|\n</span>'
+    for page in (
+        '<p>a <code>|--train_crop_size=1| |"a&lt;b"|</code>, b</p>',
+        f'<code>{"long_" * 20}</code>',
+        '<pre><code>--flag\n</code></pre>',
+        f'<div class="language-sh highlight"><pre><span></span><code>{line}</code></pre></div>',
+        f'<div class="language-python highlight"><pre><span></span><code>{line.replace("|", "")}</code></pre></div>',
+    ):
+        marked = re.sub(r'\|(.*?)\|', r'<span class="word">\1</span>', page)
+        assert hooks.on_page_content(page.replace('|', '')) == marked
+
+
 def test_names_on_pages_of_the_python_api_exist():
     names = [name for text in PAGES.values() for name in re.findall(r'^::: (\S+)$', text, re.MULTILINE)]
     assert len(names) > 30  # options have generated tables instead

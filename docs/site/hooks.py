@@ -9,6 +9,7 @@ import json
 import pathlib
 import posixpath
 import re
+from html import unescape
 from typing import Any
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -21,6 +22,11 @@ SHOWN = {
     'notebook.md': 'docs/notebook.ipynb',
 }
 _PAGES = {source: page for page, source in SHOWN.items()}
+_LONGEST_WORD = 36  # characters that fit into a line on a phone
+_INLINE_CODE = re.compile(r'(?<!<pre>)(?<!<span></span>)<code>([^<]+)</code>')
+_COMMANDS = re.compile(r'<div class="language-sh highlight">.*?</div>', re.DOTALL)
+_LINE = re.compile(r'(<span id="line-[0-9-]+">)(.*)(\n</span>)')
+_SPACE = re.compile(r'(<span class="w">[^<]*</span>)')
 _LINK = re.compile(r'\[([^\]]*)\]\(([^)#:\s]+)(#[^)\s]*)?\)')
 
 
@@ -53,3 +59,22 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
         return f'[{text}]({posixpath.relpath(on_site, posixpath.dirname(page_path) or ".")}{anchor})'
 
     return _LINK.sub(adapted, markdown)
+
+
+def on_page_content(html: str, **_: Any) -> str:
+    """Returns a page in which words of inline code and of commands are marked, so that flags stay on one line."""
+
+    def inline(code: re.Match[str]) -> str:
+        words = [_marked(word) if len(unescape(word)) <= _LONGEST_WORD else word for word in code[1].split(' ')]
+        return f'<code>{" ".join(words)}</code>'
+
+    def command(line: re.Match[str]) -> str:
+        words = [part if _SPACE.fullmatch(part) else _marked(part) for part in _SPACE.split(line[2])]
+        return line[1] + ''.join(words) + line[3]
+
+    html = _COMMANDS.sub(lambda block: _LINE.sub(command, block[0]), html)
+    return _INLINE_CODE.sub(inline, html)
+
+
+def _marked(word: str) -> str:
+    return f'<span class="word">{word}</span>' if word else ''
