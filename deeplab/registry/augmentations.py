@@ -61,11 +61,11 @@ class Augmentation(Record):
 
     The values of `stage`:
 
-      BEFORE_CROP: the image as it is decoded and resized, of its own type; may return float32.
-      CROP: instead of the random scale and crop, at most one: returns a window of at most `crop_size` out of the image
-        of `context.scaled_size`. Off with the defaults of its parameters.
-      AFTER_CROP: the image is float32, the label int32; both may be smaller than the crop.
-      AFTER_PADDING: as before, padded to the crop size.
+    - BEFORE_CROP: the image as it is decoded and resized, of its own type; may return float32.
+    - CROP: instead of the random scale and crop, at most one: returns a window of at most `crop_size` out of the image
+      of `context.scaled_size`. Off with the defaults of its parameters.
+    - AFTER_CROP: the image is float32, the label int32; both may be smaller than the crop.
+    - AFTER_PADDING: as before, padded to the crop size.
     """
 
     function: Callable[..., Any]

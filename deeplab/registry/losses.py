@@ -25,14 +25,14 @@ class Loss(Record):
 
     The values of `of`:
 
-      PIXELS: one loss per pixel; `function(logits [pixels, classes], labels [pixels] int32)` returns [pixels]. Label
-        weights, ignored pixels and hard example mining are applied to the result.
-      PLANES: as PIXELS, but with logits [classes, pixels], the layout of all other computations: faster.
-      REGIONS: one loss per class; `function(probabilities [classes, pixels], truth [classes, pixels])` returns
-        [classes]. truth is 1 where the pixel has the class, else 0; both are 0 for ignored pixels. The loss is the
-        mean, by label weights, of the classes that occur in the batch.
-      BATCH: one loss per batch; `function(logits [n, h, w, classes], labels [n, h, w] int32)` returns a scalar. Ignored
-        pixels have the label -1; label weights are not applied.
+    - PIXELS: one loss per pixel; `function(logits [pixels, classes], labels [pixels] int32)` returns [pixels]. Label
+      weights, ignored pixels and hard example mining are applied to the result.
+    - PLANES: as PIXELS, but with logits [classes, pixels], the layout of all other computations: faster.
+    - REGIONS: one loss per class; `function(probabilities [classes, pixels], truth [classes, pixels])` returns
+      [classes]. truth is 1 where the pixel has the class, else 0; both are 0 for ignored pixels. The loss is the
+      mean, by label weights, of the classes that occur in the batch.
+    - BATCH: one loss per batch; `function(logits [n, h, w, classes], labels [n, h, w] int32)` returns a scalar. Ignored
+      pixels have the label -1; label weights are not applied.
     """
 
     function: Callable[..., Any]
