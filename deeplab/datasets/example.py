@@ -114,7 +114,9 @@ def with_png_labels(serialized: bytes, label_divisor: int) -> bytes:
     has_size = isinstance(height, int) and isinstance(width, int)
     if not (isinstance(raw, bytes) and has_size and len(raw) == 4 * height * width):
         raise DataError(f'its raw label is not an int32 for each of {height!r} x {width!r} pixels (height x width)')
-    class_ids, instance_ids = np.divmod(np.frombuffer(raw, '<i4').reshape(height, width), label_divisor)
+    labels = np.frombuffer(raw, '<i4').reshape(height, width)
+    class_ids = labels // label_divisor
+    instance_ids = labels - class_ids * label_divisor  # as np.divmod, in half of its time
     if class_ids.min(initial=0) < 0 or class_ids.max(initial=0) > _LARGEST_ID:
         raise DataError(
             f'its raw label has the class ids {class_ids.min()} to {class_ids.max()}, not 0 to {_LARGEST_ID}: '
@@ -125,7 +127,7 @@ def with_png_labels(serialized: bytes, label_divisor: int) -> bytes:
         planes.INSTANCE.feature: instance_ids.astype(np.uint16),
     }
     for key, ids in files.items():
-        features[key] = images.encode_png(ids, level=0)  # it is decoded at once
+        features[key] = images.encode_png(ids, level=1)  # it is decoded at once
         features[key.removesuffix(_ENCODED) + _FORMAT] = b'png'
     return wire.write_features(features)
 

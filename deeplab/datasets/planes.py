@@ -221,8 +221,9 @@ def decode(plane: Plane, value: Any, size: Any) -> Any:
     rows = height * plane.channels if plane.kind == MASKS else height
     message = f"the plane '{plane.key}' has another size than its image"
     with tf.control_dependencies([tf.debugging.assert_equal(tf.shape(values)[:2], [rows, width], message)]):
-        stacked = tf.reshape(values, [-1, height, width])  # [channels, h, w]
-    values = tf.transpose(stacked, [1, 2, 0])  # [h, w, channels]
+        values = tf.identity(values)
+    if plane.kind == MASKS:
+        values = tf.transpose(tf.reshape(values, [-1, height, width]), [1, 2, 0])  # [h, w, channels]
     values.set_shape([None, None, plane.channels])
     return values
 
@@ -231,10 +232,10 @@ def _samples(content: Any) -> Any:
     """Returns the samples of a gray PNG of up to 16 bits: [h, w, 1] int32."""
     import tensorflow as tf
 
-    values = tf.cast(tf.io.decode_png(content, channels=1, dtype=tf.uint16), tf.int32)
+    values = tf.io.decode_png(content, channels=1, dtype=tf.uint16)
     # The operation repeats the bits of a sample until they fill 16; the first bits are the sample.
-    bits = tf.cast(tf.io.decode_raw(tf.strings.substr(content, _BITS, 1), tf.uint8)[0], tf.int32)
-    return tf.bitwise.right_shift(values, 16 - bits)
+    bits = tf.cast(tf.io.decode_raw(tf.strings.substr(content, _BITS, 1), tf.uint8)[0], tf.uint16)
+    return tf.cast(tf.bitwise.right_shift(values, 16 - bits), tf.int32)
 
 
 def _depth_of_array(content: Any) -> np.ndarray:

@@ -98,6 +98,7 @@ def _as_json(dataset: DatasetDescriptor) -> dict[str, Any]:
         'palette': dataset.palette[: dataset.num_classes].tolist(),
         'image_channels': dataset.image_channels,
         'image_bits': dataset.image_bits,
+        'things': dataset.things,
         'splits': dict(dataset.splits),
         'source': dataset.source or None,
         'license': dataset.license,
