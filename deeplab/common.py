@@ -19,6 +19,8 @@ ORIGINAL_HEIGHT = 'original_height'  # int32, rows of that image
 ORIGINAL_WIDTH = 'original_width'  # int32, columns of that image
 RECORD = 'record'  # int64, the record's number in its split (shards in name order)
 SEED = 'seed'  # [2] int64, seed of the sample's augmentation (training only)
+POINTS_PREFIX = 'points/'  # first part of the keys of points, [n, k, 2] float32 rows and columns
+TARGET_PREFIX = 'target/'  # first part of the keys of the targets of tasks
 VALID = 'valid'  # bool, false for samples that only fill up the last batch of eval and vis
 
 # Outputs that a network predicts. Each has its own logits layer `logits/OUTPUT`.

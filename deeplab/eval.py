@@ -107,7 +107,7 @@ def _task(options: EvalOptions, split: runner.Split) -> evaluation_rounds.Task:
     metrics: Mapping[str, Mapping[str, Any]] = options.metric_parameters
     if options.takes_all_metrics:
         metrics = scoring.available(split.descriptor, metrics)
-    scores = scoring.Scores(split.descriptor, metrics)
+    scores = scoring.Scores(split.descriptor, metrics, options.model)
     network = InferenceNetwork(
         options.model, options.prediction, options.batch_size, scores.needs_confidence, of_labels_only=True
     )

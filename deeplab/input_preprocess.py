@@ -2,22 +2,109 @@
 
 A sample is a dict keyed by the names in `common`; a step takes a sample and returns a new one. Image and label move
 together; a sample without a label passes through every step. Random steps draw from the sample's own seed.
+
+Further planes that a task needs move as further planes of the label: the first step joins them to [h, w, planes] int32
+(floats as their bits), the last one takes them apart. Points, [n, k, 2] rows and columns, move by themselves.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
 from deeplab import common
 from deeplab.core import preprocess_utils
+from deeplab.datasets.planes import DEPTHS, MASKS, Plane
+from deeplab.errors import OptionError
 from deeplab.options import AugmentOptions, ResizeOptions
-from deeplab.registry import AFTER_CROP, AFTER_PADDING, BEFORE_CROP, CROP, Augmentation, AugmentContext
-from deeplab.registry.augmentations import CROP_SEED, NUMBERS, PAD, RESIZE, SCALE_AND_CROP, SCALE_SEED
+from deeplab.registry import (
+    AFTER_CROP,
+    AFTER_PADDING,
+    BEFORE_CROP,
+    CROP,
+    Augmentation,
+    AugmentContext,
+    Task,
+    TaskContext,
+)
+from deeplab.registry.augmentations import (
+    CROP_SEED,
+    JOIN_PLANES,
+    NUMBERS,
+    PAD,
+    RESIZE,
+    SCALE_AND_CROP,
+    SCALE_SEED,
+    SPLIT_PLANES,
+)
 
 Sample = dict[str, tf.Tensor]
 Step = Callable[[Sample], Sample]
+
+
+_NO_MASK = 255  # in masks: beyond the image
+
+
+class MovedPlane(NamedTuple):
+    """A plane of a sample that moves with its image, [h, w, channels].
+
+    Attributes:
+      key: its key in the sample.
+      fill: its value beyond the image.
+      channels: number of channels.
+      is_float: whether it is float32 (and filled with 0); else it is an integer.
+    """
+
+    key: str
+    fill: int = 0
+    channels: int = 1
+    is_float: bool = False
+
+
+def moved_planes(planes: Iterable[Plane]) -> tuple[MovedPlane, ...]:
+    """Returns how planes move, except for lists such as points."""
+    return tuple(
+        MovedPlane(plane.key, _NO_MASK if plane.kind == MASKS else 0, plane.channels, plane.kind == DEPTHS)
+        for plane in planes
+        if not plane.is_list
+    )
+
+
+def fill_of(planes: Sequence[MovedPlane], ignore_label: int) -> tuple[int, ...]:
+    """Returns what each plane of a joined label has beyond the image; empty without further planes."""
+    if not planes:
+        return ()
+    return (ignore_label, *(plane.fill for plane in planes for _ in range(plane.channels)))
+
+
+def join_planes(planes: Sequence[MovedPlane], ignore_label: int) -> Step:
+    """Joins planes to the label, [h, w, planes] int32; a sample without a label gets one of the ignore label."""
+
+    def step(sample: Sample) -> Sample:
+        parts = {plane.key: sample[plane.key] for plane in planes}
+        label = sample.get(common.LABEL)
+        if label is None:
+            label = tf.fill([*preprocess_utils.size_of(sample[common.IMAGE]), 1], ignore_label)
+        ids = [tf.bitcast(part, tf.int32) if part.dtype == tf.float32 else part for part in parts.values()]
+        joined = tf.concat([tf.cast(part, tf.int32) for part in (label, *ids)], axis=2)  # [h, w, planes]
+        return {key: value for key, value in sample.items() if key not in parts} | {common.LABEL: joined}
+
+    return step
+
+
+def split_planes(planes: Sequence[MovedPlane]) -> Step:
+    """Takes the planes that `join_planes` has joined apart: integers as int32, floats as float32."""
+
+    def step(sample: Sample) -> Sample:
+        label, *parts = tf.split(sample[common.LABEL], [1, *(plane.channels for plane in planes)], axis=2)
+        values = [
+            tf.bitcast(part, tf.float32) if plane.is_float else part for plane, part in zip(planes, parts, strict=True)
+        ]
+        return {**sample, common.LABEL: label} | {plane.key: value for plane, value in zip(planes, values, strict=True)}
+
+    return step
 
 
 def train_steps(
@@ -27,6 +114,7 @@ def train_steps(
     mean_pixel: Sequence[float],
     ignore_label: int,
     class_pixels: Sequence[int] | None = None,
+    planes: Sequence[MovedPlane] = (),
 ) -> dict[str, Step]:
     """Returns the steps of training by name, in order: resize, scale and crop, pad, and the augmentations that are on.
 
@@ -42,22 +130,25 @@ def train_steps(
       ignore_label: label of padded pixels.
       class_pixels: number of pixels of each class in the split, for crops at rare classes; None to count them in each
         image.
+      planes: what moves with the image beside the label.
 
     Source: arXiv:1706.05587, section 4 (data augmentation).
     """
-    context = AugmentContext(crop_size, mean_pixel, ignore_label, class_pixels)
+    context = AugmentContext(crop_size, mean_pixel, ignore_label, class_pixels, fill_of(planes, ignore_label))
 
     def of_stage(stage: str) -> dict[str, Step]:
         return {record.name: change(record, augment, context) for record in augment.active if record.stage == stage}
 
     return {
+        **({JOIN_PLANES: join_planes(planes, ignore_label)} if planes else {}),
         RESIZE: resize_to_range(resize),
         **of_stage(BEFORE_CROP),
         SCALE_AND_CROP: scale_and_crop(augment, context),
         NUMBERS: to_numbers,
         **of_stage(AFTER_CROP),
-        PAD: pad_to(crop_size, mean_pixel, ignore_label),
+        PAD: pad_to(crop_size, mean_pixel, context.label_fill),
         **of_stage(AFTER_PADDING),
+        **({SPLIT_PLANES: split_planes(planes)} if planes else {}),
     }
 
 
@@ -68,6 +159,7 @@ def eval_steps(
     ignore_label: int,
     keep_original: bool = False,
     keep_bytes: bool = False,
+    planes: Sequence[MovedPlane] = (),
 ) -> list[Step]:
     """Returns the steps of evaluation and visualization: resize, note the size, pad, without a crop.
 
@@ -80,12 +172,16 @@ def eval_steps(
       keep_original: whether the sample also contains image and label as decoded, with their size.
       keep_bytes: whether images of 8 bits that are not resized keep their type, for `images_of` on the device of the
         network: a quarter of the memory, and of the time of a copy.
+      planes: what moves with the image beside the label.
     """
+    fill = fill_of(planes, ignore_label) or (ignore_label,)
     return [
         *([note_original] if keep_original else []),
+        *([join_planes(planes, ignore_label)] if planes else []),
         resize_to_range(resize),
         note_size,
-        *([] if crop_size is None else [pad_decoded_to(crop_size, mean_pixel, ignore_label, keep_bytes)]),
+        *([] if crop_size is None else [pad_decoded_to(crop_size, mean_pixel, fill, keep_bytes)]),
+        *([split_planes(planes)] if planes else []),
     ]
 
 
@@ -136,6 +232,7 @@ def resize_to_range(resize: ResizeOptions) -> Step:
         height, width = preprocess_utils.size_of(image)
         size = preprocess_utils.size_in_range(height, width, resize.min_value, resize.max_value, resize.factor)
         label = None if label is None else preprocess_utils.resize_label(label, size)
+        sample = _with_points(sample, lambda points: _resized_points(points, (height, width), size))
         return _with_both(sample, preprocess_utils.resize_image(image, size), label)
 
     return step
@@ -165,6 +262,8 @@ def scale_and_crop(augment: AugmentOptions, context: AugmentContext) -> Step:
         )
         size = preprocess_utils.scaled_size(*preprocess_utils.size_of(sample[common.IMAGE]), scale)
         seed = _seed_of(sample, CROP_SEED)
+        if points_of(sample):
+            sample = _points_in_window(sample, size, crops[0] if crops else None, augment, context, seed)
         if crops:
             return change(crops[0], augment, context._replace(scaled_size=size, crop_seed=seed))(sample)
         return _with_both(
@@ -180,31 +279,104 @@ def change(record: Augmentation, augment: AugmentOptions, context: AugmentContex
 
     def step(sample: Sample) -> Sample:
         seed = _seed_of(sample, record.seed_purpose)
-        return _with_both(sample, *record.function(*_both(sample), seed, context, **values))
+        image, label = _both(sample)
+        if not record.takes_planes and label is not None and label.shape[-1] != 1:
+            raise OptionError(_unmovable(record, 'takes_planes'))
+        if record.stage != CROP and points_of(sample):
+            move = record.move_points
+            if move is None:
+                raise OptionError(_unmovable(record, 'move_points'))
+            size = preprocess_utils.size_of(image)
+            sample = _with_points(sample, lambda points: move(points, size, seed, context, **values))
+        return _with_both(sample, *record.function(image, label, seed, context, **values))
 
     return step
 
 
-def pad_to(crop_size: tuple[int, int], mean_pixel: Sequence[float], ignore_label: int) -> Step:
+def _unmovable(record: Augmentation, needed: str) -> str:
+    """Returns the message about an augmentation that cannot move what the samples have."""
+    return (
+        f"The augmentation '{record.name}' moves the image and its class ids, but not the other parts of a sample that "
+        f'this task needs. Switch it off, or give its record {needed} (registry.Augmentation).'
+    )
+
+
+def points_of(sample: Sample) -> dict[str, tf.Tensor]:
+    """Returns the points of a sample by key: each [n, k, 2] float32, rows and columns in pixels of the image."""
+    return {key: value for key, value in sample.items() if key.startswith(common.POINTS_PREFIX)}
+
+
+def _with_points(sample: Sample, move: Callable[[tf.Tensor], tf.Tensor]) -> Sample:
+    """Moves all points of a sample by a function of [n, 2]."""
+    moved = {}
+    for key, points in points_of(sample).items():
+        moved[key] = tf.reshape(move(tf.reshape(points, [-1, 2])), tf.shape(points))  # [n, k, 2]
+        moved[key].set_shape(points.shape)
+    return {**sample, **moved}
+
+
+def _resized_points(points: tf.Tensor, old: Sequence[Any], new: Sequence[Any]) -> tf.Tensor:
+    """Returns points [n, 2] of an image that is resized with its corners aligned."""
+    old_sides, new_sides = (tf.cast(tf.stack(tuple(size)), tf.float32) - 1.0 for size in (old, new))
+    return points * new_sides / tf.maximum(old_sides, 1.0)
+
+
+def _points_in_window(
+    sample: Sample,
+    size: tuple[tf.Tensor, tf.Tensor],
+    crop: Augmentation | None,
+    augment: AugmentOptions,
+    context: AugmentContext,
+    crop_seed: tf.Tensor,
+) -> Sample:
+    """Moves points as scaling and cropping move the image; `crop` is the augmentation that places the window."""
+    if crop is None:
+        window = preprocess_utils.window_in(size, context.crop_size)
+        corner = preprocess_utils.random_window(*size, window, crop_seed)
+    elif crop.corner is None:
+        raise OptionError(_unmovable(crop, 'corner'))
+    else:
+        here = context._replace(scaled_size=size, crop_seed=crop_seed, points=points_of(sample))
+        seed, values = _seed_of(sample, crop.seed_purpose), augment.settings_of(crop)
+        corner = crop.corner(sample.get(common.LABEL), seed, here, **values)
+    old = preprocess_utils.size_of(sample[common.IMAGE])
+    start = tf.cast(tf.stack(corner), tf.float32)
+    return _with_points(sample, lambda points: _resized_points(points, old, size) - start)
+
+
+def add_targets(tasks: Sequence[Task], context: TaskContext) -> Step:
+    """Adds the targets of tasks, under keys that begin with `common.TARGET_PREFIX`."""
+
+    def step(sample: Sample) -> Sample:
+        targets: Sample = {}
+        for task in tasks:
+            made = {} if task.targets is None else task.targets(sample, context)
+            targets |= {f'{common.TARGET_PREFIX}{task.name}/{name}': value for name, value in made.items()}
+        return {**sample, **targets}
+
+    return step
+
+
+def pad_to(crop_size: tuple[int, int], mean_pixel: Sequence[float], label_fill: Sequence[int] | int) -> Step:
     """Pads at the bottom and right to the crop size; a larger image is an error."""
 
     def step(sample: Sample) -> Sample:
-        return _with_both(sample, *preprocess_utils.pad_both(*_both(sample), *crop_size, mean_pixel, ignore_label))
+        return _with_both(sample, *preprocess_utils.pad_both(*_both(sample), *crop_size, mean_pixel, label_fill))
 
     return step
 
 
 def pad_decoded_to(
-    crop_size: tuple[int, int], mean_pixel: Sequence[float], ignore_label: int, keep_bytes: bool
+    crop_size: tuple[int, int], mean_pixel: Sequence[float], label_fill: Sequence[int] | int, keep_bytes: bool
 ) -> Step:
     """Converts to numbers and pads; with `keep_bytes`, pads images of type uint8 with zeros (`images_of`) instead."""
 
     def step(sample: Sample) -> Sample:
         image, label = _both(sample)
         if not keep_bytes or image.dtype != tf.uint8:
-            return pad_to(crop_size, mean_pixel, ignore_label)(to_numbers(sample))
+            return pad_to(crop_size, mean_pixel, label_fill)(to_numbers(sample))
         label = None if label is None else tf.cast(label, tf.int32)
-        return _with_both(sample, *preprocess_utils.pad_both(image, label, *crop_size, (0.0,), ignore_label))
+        return _with_both(sample, *preprocess_utils.pad_both(image, label, *crop_size, (0.0,), label_fill))
 
     return step
 

@@ -1,4 +1,4 @@
-"""The DeepLab network: backbone, head, decoder, logits at one or several scales, and predicted labels.
+"""The DeepLab network: backbone, head, decoder, logits at one or several scales, and predictions.
 
 Everything here builds a graph. Variables are shared by name: a second call in one graph (for another clone or another
 scale) reuses them.
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import tensorflow as tf
@@ -30,7 +30,7 @@ from deeplab.core import (
 from deeplab.core.densify import warn_of_wide_rates
 from deeplab.errors import OptionError
 from deeplab.options import ModelOptions, NasOptions
-from deeplab.registry import BACKBONES, HEADS, SHARED_OPTIONS, Backbone, Head
+from deeplab.registry import BACKBONES, HEADS, SHARED_OPTIONS, TASKS, Backbone, Branch, Head, Output
 from deeplab.wording import option
 
 # Logits by scale ('logits_0.50', ..., 'merged_logits').
@@ -47,6 +47,7 @@ def check_options(options: ModelOptions) -> None:
     head = HEADS.chosen(options)
     _check_quantization(options)
     _check_logits_of_decoder(options)
+    _check_tasks(options, backbone)
     _warn_of_no_effect(options, backbone, head)
     warn_of_wide_rates(options.aspp.rates, options, 'AsppOptions.rates')
 
@@ -77,6 +78,27 @@ def _check_logits_of_decoder(options: ModelOptions) -> None:
             )
 
 
+def _check_tasks(options: ModelOptions, backbone: Backbone) -> None:
+    """Raises `OptionError` if the network cannot have the outputs of its tasks."""
+    branches = [output.branch for output in TASKS.outputs(options) if output.branch is not None]
+    if options.is_semantic:
+        return
+    task = option('ModelOptions.task', options.task)
+    for stride, _ in (stage for branch in branches for stage in branch.skip_filters):
+        if stride not in backbone.decoder_end_points:
+            raise OptionError(
+                f'{task} needs low-level features at stride {stride}, which {backbone.name} does not have. Choose '
+                f'another {option("ModelOptions.model_variant")}.'
+            )
+    for name, is_set, reason in (
+        ('ModelOptions.image_pyramid', tuple(options.image_pyramid or (1.0,)) != (1.0,), 'its outputs have one scale'),
+        ('DecoderOptions.output_is_logits', options.decoder.output_is_logits, 'each output has a layer of its own'),
+        ('ModelOptions.quantize_delay_step', options.quantize_delay_step is not None, 'it trains in floats'),
+    ):
+        if is_set:
+            raise OptionError(f'{task} cannot be combined with {option(name)}: {reason}. Omit {option(name)}.')
+
+
 def _warn_of_no_effect(options: ModelOptions, backbone: Backbone, head: Head) -> None:
     """Warns of options that neither backbone nor head reads."""
     unused = []
@@ -86,11 +108,12 @@ def _warn_of_no_effect(options: ModelOptions, backbone: Backbone, head: Head) ->
     for name in _NAS_FIELDS:
         if 'nas' not in backbone.reads and getattr(options.nas, name) != getattr(NasOptions, name):
             unused.append(option(f'NasOptions.{name}', getattr(options.nas, name)))
-    read = {parameter.name for record in (backbone, head) for parameter in record.parameters}
+    read = {parameter.name for record in (backbone, head, *TASKS.chosen(options)) for parameter in record.parameters}
     settings = dict(options.settings).items()
     unread = [option(f'ModelOptions.{name}', value) for name, value in settings if name not in read]
     if unused or unread:
         network = f'{backbone.name} with the head {head.name}' if unread else backbone.name
+        network += '' if options.is_semantic else f' and the task {options.task}'
         logging.log_first_n(logging.WARNING, '%s has no effect on %s.', 1, ', '.join(unused + unread), network)
 
 
@@ -110,15 +133,20 @@ def extract_features(images: tf.Tensor, options: ModelOptions) -> tuple[tf.Tenso
     return HEADS.chosen(options).build(features, options), end_points
 
 
-def _logits(features: tf.Tensor, classes: int, output: str, options: ModelOptions) -> tf.Tensor:
-    """Builds the last layer of one output: [n, h, w, classes]."""
+def _last_layer(features: tf.Tensor, described: Output, options: ModelOptions) -> tf.Tensor:
+    """Builds the last layer of one output: [n, h, w, channels]."""
+    output = described.name
+    if described.filters is not None:
+        with layers.head_scope(options), tf.compat.v1.variable_scope(common.LOGITS_SCOPE):
+            features = layers.separable_conv2d(features, described.filters, 5, scope=f'{output}_features')
+    features = compute_types.as_type(features, tf.float32)  # shorter types would round nearly equal logits to a tie
     with tf.compat.v1.variable_scope(common.LOGITS_SCOPE):
         branches = []
         for i, rate in enumerate(HEADS.chosen(options).logits_rates(options)):
             branches.append(
                 layers.conv2d(
                     features,
-                    classes,
+                    described.channels,
                     options.logits_kernel_size,
                     rate=rate,
                     normalize=False,
@@ -133,15 +161,31 @@ def _logits(features: tf.Tensor, classes: int, output: str, options: ModelOption
 
 def _single_scale_logits(images: tf.Tensor, options: ModelOptions) -> dict[str, tf.Tensor]:
     """Builds the logits by output for one scale, at the network's own resolution, float32."""
-    features, end_points = extract_features(images, options)
-    features = decoder.build(features, end_points, options, image_size=shapes.spatial_size(images))
-    features = compute_types.as_type(features, tf.float32)  # shorter types would round nearly equal logits to a tie
-    if options.decoder.output_is_logits:
-        return dict.fromkeys(options.outputs_to_num_classes, features)
-    return {
-        output: _logits(features, classes, output, options)
-        for output, classes in sorted(options.outputs_to_num_classes.items())
+    outputs = TASKS.outputs(options)
+    backbone_features, end_points = feature_extractor.extract_features(images, options)
+    decoded: dict[Branch | None, tf.Tensor] = {
+        branch: _decoded(backbone_features, end_points, options, branch, shapes.spatial_size(images))
+        for branch in dict.fromkeys(output.branch for output in outputs)
     }
+    if options.decoder.output_is_logits:
+        features = compute_types.as_type(decoded[None], tf.float32)
+        return {output.name: features for output in outputs}
+    return {output.name: _last_layer(decoded[output.branch], output, options) for output in outputs}
+
+
+def _decoded(
+    features: tf.Tensor,
+    end_points: Mapping[str, tf.Tensor],
+    options: ModelOptions,
+    branch: Branch | None,
+    image_size: decoder.Size,
+) -> tf.Tensor:
+    """Builds the network's head and decoder on the backbone's features, or the head and decoder of a branch."""
+    head = HEADS.chosen(options)
+    if branch is None:
+        return decoder.build(head.build(features, options), end_points, options, image_size=image_size)
+    with tf.compat.v1.variable_scope(branch.scope):
+        return decoder.build_branch(head.build(features, options), end_points, options, branch, image_size)
 
 
 def _with_static_size(images: tf.Tensor, options: ModelOptions) -> tf.Tensor:
@@ -220,10 +264,14 @@ def multi_scale_logits(
     check_options(options)
     images = _with_static_size(images, options)
     pyramid = tuple(image_pyramid or (1.0,))
-    logits_stride = min(options.decoder.output_strides, default=options.output_stride)
-    factor = max(1.0, *pyramid) / logits_stride
-    size = [shapes.scaled_size(side, factor) for side in shapes.spatial_size(images)]
-    by_scale: dict[str, dict[float, tf.Tensor]] = {output: {} for output in options.outputs_to_num_classes}
+    sizes = {
+        output.name: [
+            shapes.scaled_size(side, max(1.0, *pyramid) / _stride_of(output, options))
+            for side in shapes.spatial_size(images)
+        ]
+        for output in TASKS.outputs(options)
+    }
+    by_scale: dict[str, dict[float, tf.Tensor]] = {output: {} for output in sizes}
     scope = layers.mode_scope(
         batch_norm_decay=options.batch_norm_decay, fake_quantization=_fake_quantization(options, mode), **mode._asdict()
     )
@@ -231,12 +279,78 @@ def multi_scale_logits(
         for scale in pyramid:
             scaled_images, scaled_options = _scaled(images, options, scale)
             for output, logits in _single_scale_logits(scaled_images, scaled_options).items():
-                by_scale[output][scale] = shapes.resize_bilinear(logits, size)  # [n, h', w', classes]
+                by_scale[output][scale] = shapes.resize_bilinear(logits, sizes[output])  # [n, h', w', classes]
     keyed = {}
     for output, scales in by_scale.items():
         single = {f'logits_{scale:.2f}': logits for scale, logits in scales.items()} if len(scales) > 1 else {}
         keyed[output] = single | {common.MERGED_LOGITS: _merge(list(scales.values()), options.merge_method)}
     return keyed
+
+
+def _stride_of(output: Output, options: ModelOptions) -> int:
+    """Returns the ratio of the resolutions of the network's input and of an output."""
+    strides = options.decoder.output_strides
+    if output.branch is not None:
+        strides = tuple(stride for stride, _ in output.branch.skip_filters)
+    return min(strides, default=options.output_stride)
+
+
+def scaled_lengths(values: tf.Tensor, output: Output, old_size: decoder.Size) -> tf.Tensor:
+    """Multiplies the lengths in a map that was resized (`Output.axes`).
+
+    Args:
+      values: the resized map, [n, h, w, channels] float32.
+      output: what the channels are.
+      old_size: height and width before, ints or scalar int32 tensors.
+    """
+    if not output.axes:
+        return values
+    # Corners are aligned: h - 1 steps become height - 1.
+    row, column = (
+        tf.cast(new - 1, tf.float32) / tf.cast(tf.maximum(old - 1, 1), tf.float32)
+        for new, old in zip(shapes.spatial_size(values), old_size, strict=True)
+    )
+    return values * tf.stack([row if axis == 'y' else column for axis in output.axes])
+
+
+def predict_maps(
+    images: tf.Tensor,
+    options: ModelOptions,
+    scales: Sequence[float] = (1.0,),
+    add_flipped_images: bool = False,
+    *,
+    native_dilation: bool | None = None,
+) -> dict[str, tf.Tensor]:
+    """Predicts the outputs of all tasks at the size of the images, averaged over scales and flips.
+
+    Args:
+      images: [n, h, w, input_channels] float32, 0 to 255, of the crop's size.
+      options: the network.
+      scales: factors on the images' size.
+      add_flipped_images: whether images flipped left to right are predicted, too.
+      native_dilation: see `layers.mode_scope`; False for a graph that will be exported.
+
+    Returns:
+      The maps by name of the output, [n, h, w, channels] float32, with the activation of the output, in the order of
+      `TASKS.outputs`.
+    """
+    outputs = TASKS.outputs(options)
+    size = shapes.spatial_size(_with_static_size(images, options))
+    maps: dict[str, list[tf.Tensor]] = {output.name: [] for output in outputs}
+    for scale in scales:
+        for flipped in (False, True) if add_flipped_images else (False,):
+            seen = tf.reverse(images, axis=[2]) if flipped else images
+            logits = multi_scale_logits(seen, options, (scale,), Mode(native_dilation=native_dilation))
+            for output in outputs:
+                values = logits[output.name][common.MERGED_LOGITS]
+                if flipped:
+                    values = tf.reverse(values, axis=[2])
+                    values = values if output.mirrored is None else output.mirrored(values)
+                old_size = shapes.spatial_size(values)
+                values = shapes.resize_bilinear(values, size)  # [n, h, w, channels]
+                values = values if output.activation is None else output.activation(values)
+                maps[output.name].append(scaled_lengths(values, output, old_size))
+    return {name: summation.in_order(values) / float(len(values)) for name, values in maps.items()}
 
 
 def _fake_quantization(options: ModelOptions, mode: Mode) -> quantization.FakeQuantization | None:

@@ -44,6 +44,7 @@ LAYERS = {
     'deeplab.input_preprocess': 3,
     'deeplab.model': 3,
     'deeplab.pictures': 3,
+    'deeplab.tasks': 3,
     'deeplab.checks': 4,
     'deeplab.deployment': 4,
     'deeplab.utils': 4,

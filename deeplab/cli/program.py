@@ -9,7 +9,7 @@ from typing import Any
 from deeplab.cli import links
 from deeplab.cli.logs import LOG
 from deeplab.cli.values import Values
-from deeplab.cli.words import Flag, Group, UsageError
+from deeplab.cli.words import TASK_FLAG, Flag, Group, UsageError
 from deeplab.options.fields import with_names
 from deeplab.overview import SUMMARIES
 from deeplab.wording import did_you_mean
@@ -111,7 +111,8 @@ def names_in_messages(program: Program) -> dict[str, str]:
     for group in shared.values():
         for field, name in links.flag_names(group.flags).items():
             names.setdefault(field, set()).add(name)
-    return {field: min(choices) for field, choices in names.items() if len(choices) == 1} | program.flag_names
+    short = {field: 'task' for field, name in program.flag_names.items() if name == TASK_FLAG}  # `with_network_task`
+    return {field: min(choices) for field, choices in names.items() if len(choices) == 1} | program.flag_names | short
 
 
 def with_flags(flag: Flag, flags: Mapping[str, str]) -> Flag:

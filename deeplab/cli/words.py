@@ -26,6 +26,9 @@ _NUMBERS = ('integer', 'float')
 _BOOLEANS = ('true', 't', '1', 'false', 'f', '0')  # in any case, as absl reads them
 
 
+TASK_FLAG = 'network_task'  # of the field ModelOptions.task
+
+
 class UsageError(OptionError):
     """An invalid command line."""
 
@@ -177,6 +180,28 @@ def without_undefined(words: Sequence[str], known: Mapping[str, Flag]) -> list[s
     named = (named | {f'no{name}' for name in named}) - set(known)
     kept = [word for word in kept if not (word.startswith('-') and word.lstrip('-').partition('=')[0] in named)]
     return [*kept, *words[end:]]
+
+
+def with_network_task(words: Sequence[str], known: Mapping[str, Flag]) -> list[str]:
+    """Returns the words with --task=NAME written as --network_task=NAME.
+
+    The original's --task of train is the number of a machine; a task of the network has a name.
+    """
+    written: list[str] = []
+    rest = list(words)
+    while rest and TASK_FLAG in known:
+        word = rest.pop(0)
+        name, equals, value = word.partition('=')
+        is_task = name in ('-task', '--task')
+        if is_task and not equals and rest:
+            value = rest[0]
+        is_number = 'task' in known and value.lstrip('-').isdecimal()
+        if not is_task or not value or is_number:
+            written.append(word)
+            continue
+        written.append(f'--{TASK_FLAG}={value}')
+        rest = rest if equals else rest[1:]
+    return [*written, *rest]
 
 
 def normalized(words: Sequence[str], known: Mapping[str, Flag]) -> list[tuple[str, str]]:

@@ -12,7 +12,7 @@ import tensorflow as tf
 from deeplab import common
 from deeplab.core import layers, shapes
 from deeplab.options import ModelOptions
-from deeplab.registry import BACKBONES
+from deeplab.registry import BACKBONES, Branch
 
 SKIP_FILTERS = 48
 Size = tuple[shapes.Side, shapes.Side]  # height and width
@@ -52,6 +52,34 @@ def _stage_size(skip: tf.Tensor, image_size: Size, stride: int, options: ModelOp
         return shapes.spatial_size(skip)
     height, width = image_size
     return shapes.scaled_size(height, 1.0 / stride), shapes.scaled_size(width, 1.0 / stride)
+
+
+def build_branch(
+    features: tf.Tensor, end_points: Mapping[str, tf.Tensor], options: ModelOptions, branch: Branch, image_size: Size
+) -> tf.Tensor:
+    """Refines features as the decoder of a branch.
+
+    Args:
+      features: [n, h, w, c] float, the output of the branch's head.
+      end_points: end points of the backbone by name.
+      options: the network.
+      branch: strides and channels.
+      image_size: height and width of the network's input.
+
+    Returns:
+      [n, H, W, branch.filters] at the last stride; `features` themselves if there is no stride.
+
+    Source: arXiv:1911.10194, section 3.1 and figure 2.
+    """
+    names = BACKBONES.chosen(options).decoder_end_points
+    with layers.head_scope(options), tf.compat.v1.variable_scope(common.DECODER_SCOPE):
+        for stage, (stride, skip_filters) in enumerate(branch.skip_filters):
+            skip = layers.conv2d(end_points[names[stride]], skip_filters, 1, scope=f'feature_projection{stage}')
+            size = _stage_size(skip, image_size, stride, options)
+            parts = [shapes.resize_bilinear(part, size) for part in (features, skip)]
+            net = tf.concat(parts, axis=3)  # [n, H, W, features + skip]
+            features = layers.separable_conv2d(net, branch.filters, 5, scope=f'decoder_conv{stage}')
+    return features  # [n, H, W, filters]
 
 
 def build(

@@ -1,6 +1,6 @@
 """Pure functions on one image and its label: resize, scale, pad, crop.
 
-An image is [h, w, channels], a label [h, w, 1]; both move together. Random values are drawn
+An image is [h, w, channels], a label [h, w, planes]; both move together. Random values are drawn
 from a `seed` that is passed in, so that equal seeds give equal results in any order and on any thread.
 """
 
@@ -36,11 +36,11 @@ def resize_label(label: tf.Tensor, size: tf.Tensor | Sequence[int]) -> tf.Tensor
     """Resizes a label by nearest neighbor, its corner pixels staying at the corners.
 
     Args:
-      label: [h, w, 1], any type.
+      label: [h, w, planes], any type.
       size: two int32, rows and columns of the result.
 
     Returns:
-      [size[0], size[1], 1] of the label's type.
+      [size[0], size[1], planes] of the label's type.
     """
     return _nearest_window(label, size, 0, 0, size[0], size[1])
 
@@ -53,7 +53,7 @@ def _nearest_window(
     height: Side,
     width: Side,
 ) -> tf.Tensor:
-    """Returns the window [height, width, 1] of `label` resized to `size`, without computing the rest.
+    """Returns the window [height, width, planes] of `label` resized to `size`, without computing the rest.
 
     The values equal the result of TensorFlow's resizing and cropping, in a fraction of the time: a resized label may be
     many times as large as the window.
@@ -62,8 +62,12 @@ def _nearest_window(
     rows = _nearest_sources(old_height, size[0], offset_height, height)  # [height]
     columns = _nearest_sources(old_width, size[1], offset_width, width)  # [width]
     places = rows[:, tf.newaxis] * old_width + columns  # [height, width]
-    window = tf.gather(tf.reshape(label, [-1]), places)[..., tf.newaxis]  # [height, width, 1]
-    window.set_shape([_static(height), _static(width), 1])
+    planes = label.shape[-1]
+    if planes == 1:
+        window = tf.gather(tf.reshape(label, [-1]), places)[..., tf.newaxis]  # [height, width, 1]
+    else:
+        window = tf.gather(tf.reshape(label, [-1, planes]), places)  # [height, width, planes]
+    window.set_shape([_static(height), _static(width), planes])
     return window
 
 
@@ -190,12 +194,12 @@ def pad_both(
     target_height: Side,
     target_width: Side,
     mean_pixel: Sequence[float],
-    ignore_label: int,
+    label_fill: Sequence[int] | int,
 ) -> tuple[tf.Tensor, tf.Tensor | None]:
-    """Pads at the bottom and right: the image with `mean_pixel` (RGB, 0 to 255), the label with `ignore_label`."""
+    """Pads at the bottom and right: the image with `mean_pixel` (RGB, 0 to 255), the label with `label_fill`."""
     image = pad_to_bounding_box(image, 0, 0, target_height, target_width, mean_pixel)
     if label is not None:
-        label = pad_to_bounding_box(label, 0, 0, target_height, target_width, ignore_label)
+        label = pad_to_bounding_box(label, 0, 0, target_height, target_width, label_fill)
     return image, label
 
 
@@ -230,14 +234,14 @@ def resize_and_crop_randomly(
 
     Args:
       image: [h, w, channels], any numeric type.
-      label: [h, w, 1], or None.
+      label: [h, w, planes], or None.
       size: rows and columns to resize to.
       crop_size: rows and columns of the window; a side of `size` that is smaller stays whole.
       seed: two integers.
 
     Returns:
-      [height, width, channels] float32 and [height, width, 1] (or None) of the label's type; no side is larger than
-      the window's.
+      [height, width, channels] float32 and [height, width, planes] (or None) of the label's type; no side is larger
+      than the window's.
     """
     window = window_in(size, crop_size)
     return resize_and_crop(image, label, size, random_window(size[0], size[1], window, seed), window)

@@ -62,11 +62,16 @@ class EngineReport:
 
 @dataclasses.dataclass(frozen=True)
 class GraphNetwork:
-    """A network with its weights that runs in the graph of the input pipeline, on `at_once` batches at a time."""
+    """A network with its weights that runs in the graph of the input pipeline, on `at_once` batches at a time.
+
+    Attributes:
+      is_semantic: whether its probabilities are the probabilities of labels; else they are the maps of all outputs.
+    """
 
     report: EngineReport
     frozen: FrozenGraph
     at_once: int
+    is_semantic: bool = True
 
 
 class EngineNetwork:
@@ -75,8 +80,11 @@ class EngineNetwork:
     With `exact`, which runs it in float32, the labels of the first images are compared with its labels.
     """
 
-    def __init__(self, report: EngineReport, predict: Predict, exact: Predict | None = None) -> None:
+    def __init__(
+        self, report: EngineReport, predict: Predict, exact: Predict | None = None, is_semantic: bool = True
+    ) -> None:
         self.report = report
+        self.is_semantic = is_semantic
         self._predict = predict
         self._exact = exact
         self._changed = self._pixels = 0
@@ -126,7 +134,7 @@ def prepared(
     report = EngineReport(source.own_engine or options, is_chosen)
     if windows is None and options.engine == DEFAULT_ENGINE and options.precision == 'float32':
         frozen = network.frozen(weights.checkpoint, weights.use_moving_average)
-        yield GraphNetwork(report, frozen, network.at_once)
+        yield GraphNetwork(report, frozen, network.at_once, network.options.is_semantic)
         return
     with contextlib.ExitStack() as stack:
 
@@ -140,13 +148,17 @@ def prepared(
         exact = None
         if options.precision != 'float32':
             exact = opened(dataclasses.replace(options, precision='float32'))
-        yield EngineNetwork(report, opened(options), exact)
+        yield EngineNetwork(report, opened(options), exact, network.options.is_semantic)
 
 
 def _in_any_size(network: InferenceNetwork, any_size: AnySize) -> Predict:
     """Returns a function that predicts one image of any size, with the probabilities that the network has."""
 
     def predict(images: np.ndarray) -> Outputs:
+        if not network.options.is_semantic:
+            (scores,) = any_size.predict(list(images), with_probabilities=True)
+            assert scores.probabilities is not None
+            return Outputs(scores.labels[np.newaxis], scores.probabilities[np.newaxis])
         (scores,) = any_size.predict(list(images), network.with_probabilities)
         confidence = scores.confidence
         return Outputs(

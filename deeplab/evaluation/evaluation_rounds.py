@@ -86,7 +86,7 @@ def evaluate(
     step = network_source.at(checkpoint).step() or 0
     images = counted(split.num_images, 'image')
     logging.info("Evaluating '%s' (step %d) on %s.", checkpoint, step, images)
-    scores = scoring.Scores(split.descriptor, task.metrics)
+    scores = scoring.Scores(split.descriptor, task.metrics, network.options)
     reading = runner.reading_of(split, network, task.resize, (*scores.keys, *keys), task.windows)
     weights = Weights(checkpoint, task.use_moving_average)
 

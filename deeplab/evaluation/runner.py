@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 import functools
 from collections.abc import Callable, Generator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -16,13 +16,14 @@ from absl import logging
 from deeplab import common, input_preprocess, model, names
 from deeplab.checks import record_check
 from deeplab.core import sessions
-from deeplab.datasets import example
+from deeplab.datasets import example, task_data
 from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.datasets.segmentation_dataset import SegmentationDataset
 from deeplab.errors import OptionError
 from deeplab.evaluation.engine_run import EngineNetwork, EngineReport, GraphNetwork, Prepared
 from deeplab.inference.network import InferenceNetwork, in_graph
 from deeplab.options import ModelOptions, PredictionOptions, ResizeOptions, WindowOptions, crop_sizes
+from deeplab.registry import Outputs
 from deeplab.system import overlap
 from deeplab.utils import input_generator, train_utils
 from deeplab.wording import option
@@ -30,17 +31,23 @@ from deeplab.wording import option
 # Keys in the batches of `run_batches`.
 PREDICTION = 'prediction'  # [n, h, w] int32, the predicted ids
 CONFIDENCE = 'confidence'  # [n, h, w] float32, their probabilities
+MAPS = 'maps'  # [n, h, w, channels] float32, the maps of all outputs of a network of other tasks than `semantic`
 
 Batch = dict[str, np.ndarray]
 
 
 @dataclasses.dataclass(frozen=True)
 class CheckedSplit:
-    """A split whose records have been checked."""
+    """A split whose records have been checked.
+
+    Attributes:
+      has_labels: whether the masks are read, if there are any.
+    """
 
     descriptor: DatasetDescriptor
     reader: input_generator.RecordReader
     check_result: record_check.CheckResult
+    has_labels: bool = dataclasses.field(default=True, kw_only=True)
 
     @property
     def ignore_label(self) -> int:
@@ -74,20 +81,27 @@ class Split(CheckedSplit):
 
 
 def checked_split(
-    dataset: SegmentationDataset, network: ModelOptions, needs_labels: bool, cache_dir: str | None
+    dataset: SegmentationDataset, network: ModelOptions, needs_truth: bool, cache_dir: str | None
 ) -> CheckedSplit:
     """Opens a split and checks all its records; see `open_split` for the arguments."""
     descriptor = dataset.descriptor
-    check_result = record_check.check(dataset, network.num_classes, needs_labels, cache_dir)
-    reader = input_generator.RecordReader(check_result.index, descriptor.image_channels, descriptor.image_bits)
-    return CheckedSplit(descriptor, reader, check_result)
+    needs_labels = needs_truth and task_data.needs_labels(network)
+    planes = task_data.planes_of(descriptor, network) if needs_truth else ()
+    check_result = record_check.check(dataset, network.num_classes, needs_labels, cache_dir, planes)
+    reader = input_generator.RecordReader(
+        check_result.index,
+        descriptor.image_channels,
+        descriptor.image_bits,
+        planes,
+    )
+    return CheckedSplit(descriptor, reader, check_result, has_labels=needs_labels or network.is_semantic)
 
 
 def open_split(
     dataset: SegmentationDataset,
     network: ModelOptions,
     resize: ResizeOptions,
-    needs_labels: bool,
+    needs_truth: bool,
     cache_dir: str | None,
     chooses_crop: bool = False,
     crop_field: str = 'ModelOptions.crop_size',
@@ -98,7 +112,7 @@ def open_split(
       dataset: the split.
       network: its classes and crop size must match the split.
       resize: how images are resized before the crop.
-      needs_labels: whether each image must have a mask.
+      needs_truth: whether each image must have the mask and the planes that the tasks of the network need.
       cache_dir: folder that caches the check result of the records; None for no cache.
       chooses_crop: whether a crop size that is not set becomes the smallest aligned one into which every image fits.
       crop_field: option that sets the crop size, as 'Class.field'.
@@ -121,12 +135,12 @@ def open_split(
     elif not chooses_crop:
         example = option(crop_field, (513, 513))
         raise OptionError(f'{option(crop_field)} is not set. Give height and width, such as {example}.')
-    split = checked_split(dataset, network, needs_labels, cache_dir)
+    split = checked_split(dataset, network, needs_truth, cache_dir)
     resized = functools.partial(input_preprocess.size_in_range, resize)
     if crop_size is None:
         crop_size = _smallest_crop(split.check_result, network.output_stride, resized)
     record_check.require_fit(split.check_result, crop_size, network.output_stride, resized, crop_field)
-    return Split(descriptor, split.reader, split.check_result, crop_size)
+    return Split(descriptor, split.reader, split.check_result, crop_size, has_labels=split.has_labels)
 
 
 def require_channels(network: ModelOptions, descriptor: DatasetDescriptor) -> None:
@@ -209,6 +223,7 @@ def reading_of(
         network.mean_pixel,
         split.descriptor.ignore_label,
         keep_original,
+        planes=input_preprocess.moved_planes(split.reader.planes),
         keep_bytes=bool(tf.config.list_physical_devices('GPU')),  # without one, it takes more time
     )
     return Reading(split, steps, batch_size, tuple(dict.fromkeys(keys)), ahead, mean_pixel)
@@ -261,7 +276,7 @@ def run_batches(
     """
     split, steps, batch_size, keys, ahead, mean_pixel = reading
     with tf.Graph().as_default():
-        with_label = not {common.LABEL, common.ORIGINAL_LABEL}.isdisjoint(keys)
+        with_label = split.has_labels and not {common.LABEL, common.ORIGINAL_LABEL}.isdisjoint(keys)
         pipeline = input_generator.get(
             split.reader,
             steps,
@@ -288,7 +303,7 @@ def run_batches(
             with contextlib.closing(predicted):  # its threads end before the session
                 for fetched in predicted:
                     valid = fetched.pop(common.VALID)
-                    wanted = {key: fetched[key] for key in (*keys, PREDICTION, CONFIDENCE) if key in fetched}
+                    wanted = {key: fetched[key] for key in (*keys, PREDICTION, CONFIDENCE, MAPS) if key in fetched}
                     handle(wanted if valid.all() else {key: values[valid] for key, values in wanted.items()})
                     bar.update(int(valid.sum()))
 
@@ -303,10 +318,17 @@ def _fetches(
             fetches[common.IMAGE] = input_preprocess.images_of(samples, mean_pixel)
         return fetches
     outputs = in_graph(network.frozen, input_preprocess.images_of(samples, mean_pixel))
-    fetches[PREDICTION] = outputs.labels
-    if outputs.probabilities is not None:
-        fetches[CONFIDENCE] = outputs.probabilities[..., 0]
-    return fetches
+    return fetches | _by_key(network, outputs)
+
+
+def _by_key(network: Prepared, outputs: Outputs) -> dict[str, Any]:
+    """Returns the outputs of a network, tensors or arrays, by the keys of a batch."""
+    by_key = {PREDICTION: outputs.labels}
+    if not network.is_semantic:
+        by_key[MAPS] = outputs.probabilities
+    elif outputs.probabilities is not None:
+        by_key[CONFIDENCE] = outputs.probabilities[..., 0]
+    return by_key
 
 
 def in_order(read: Callable[[], Batch], firsts: np.ndarray, at_once: int) -> Generator[Batch, None, None]:
@@ -339,8 +361,4 @@ def _predicted(
     read_ahead = overlap.map_in_order(lambda _: read(), range(batches), workers=1, ahead=ahead - 1)
     with contextlib.closing(read_ahead) as read_batches:
         for batch in read_batches:
-            outputs = network.predict(batch[common.IMAGE])
-            predicted = batch | {PREDICTION: outputs.labels}
-            if outputs.probabilities is not None:
-                predicted[CONFIDENCE] = outputs.probabilities[..., 0]
-            yield predicted
+            yield batch | _by_key(network, network.predict(batch[common.IMAGE]))

@@ -14,7 +14,8 @@ from deeplab import common
 from deeplab.core.metrics import Metrics, confusion_matrix
 from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.errors import OptionError
-from deeplab.evaluation import runner
+from deeplab.evaluation import runner, task_results
+from deeplab.options import ModelOptions
 from deeplab.registry import CONFUSION_MATRIX, METRICS, MetricContext
 from deeplab.registry.metrics import CONFIDENCE, MATRICES, NAMES, SIZES
 
@@ -66,14 +67,24 @@ def _context(descriptor: DatasetDescriptor) -> MetricContext:
 class Scores:
     """The accumulators of all metrics: the confusion matrix, and the further ones."""
 
-    def __init__(self, descriptor: DatasetDescriptor, parameters: Parameters) -> None:
-        """Creates empty accumulators; `parameters` has the further metrics.
+    def __init__(
+        self, descriptor: DatasetDescriptor, parameters: Parameters, network: ModelOptions | None = None
+    ) -> None:
+        """Creates empty accumulators.
+
+        Args:
+          descriptor: the data set.
+          parameters: the further metrics.
+          network: the network, for the metrics of its tasks; None for classes of pixels alone.
 
         Raises:
           OptionError: a metric cannot be computed for the data set.
         """
         context = _context(descriptor)
         self._context = context
+        self._of_tasks = None
+        if network is not None and not network.is_semantic:
+            self._of_tasks = task_results.TaskScores(descriptor, network)
         self._metrics = {name: METRICS.get(name) for name in (CONFUSION_MATRIX, *parameters)}
         self._accumulators: dict[str, Any] = {
             name: metric.create(context, **parameters.get(name, {})) for name, metric in self._metrics.items()
@@ -82,7 +93,8 @@ class Scores:
     @property
     def keys(self) -> tuple[str, ...]:
         """What batches must have, by the names in `common`."""
-        return (common.LABEL, *(key for name, keys in _KEYS.items() if name in self._inputs for key in keys))
+        of_tasks = () if self._of_tasks is None else self._of_tasks.keys
+        return (common.LABEL, *(key for name, keys in _KEYS.items() if name in self._inputs for key in keys), *of_tasks)
 
     @property
     def needs_confidence(self) -> bool:
@@ -99,6 +111,10 @@ class Scores:
         Raises:
           DataError: a label or a prediction is no class id.
         """
+        if self._of_tasks is not None:
+            self._of_tasks.update(batch, batch[runner.MAPS])
+            if not self._of_tasks.has_classes:
+                return
         labels, predictions = batch[common.LABEL][..., 0], batch[runner.PREDICTION]  # [n, h, w]
         inputs = {name: self._input(name, labels, predictions, batch) for name in self._inputs}
         if len(self._accumulators) > 1:  # the confusion matrix, which is always there, has its counts already
@@ -122,6 +138,7 @@ class Scores:
     def results(self) -> Results:
         """Returns the results of all batches."""
         further = {name: made for name, made in self._accumulators.items() if name != CONFUSION_MATRIX}
+        further |= {} if self._of_tasks is None else self._of_tasks.accumulators
         of_classes = {
             name: {key: tuple(map(_finite, values)) for key, values in made.class_figures().items()}
             for name, made in further.items()

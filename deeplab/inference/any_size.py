@@ -28,7 +28,7 @@ class Scores(NamedTuple):
     Attributes:
       labels: [h, w] uint8.
       confidence: [h, w], probabilities of the labels; None if they were not asked for.
-      probabilities: [h, w, classes] float32; None if they were not asked for.
+      probabilities: [h, w, classes] float32, or the maps of all outputs; None if they were not asked for.
     """
 
     labels: np.ndarray
@@ -94,7 +94,7 @@ class AnySize:
         return [
             Scores(
                 np.ascontiguousarray(labels[i]),
-                scores[i].max(axis=2) if with_confidence else None,
+                scores[i, ..., : self._runner.num_classes].max(axis=2) if with_confidence else None,
                 scores[i] if with_probabilities else None,
             )
             for i in range(len(images))
@@ -105,13 +105,14 @@ class AnySize:
         height, width = image.shape[:2]
         labels = np.empty((height, width), np.uint8)
         most = np.empty((height, width), np.float16) if with_confidence else None  # half the memory of float32
-        scores = room((height, width, self._runner.num_classes)) if with_probabilities else None
+        scores = room((height, width, self._runner.num_channels)) if with_probabilities else None
 
         def handle(top: int, left: int, part: np.ndarray) -> None:
             place = (slice(top, top + part.shape[0]), slice(left, left + part.shape[1]))
-            labels[place] = part.argmax(axis=2)
+            of_classes = part[..., : self._runner.num_classes]
+            labels[place] = of_classes.argmax(axis=2)
             if most is not None:
-                most[place] = part.max(axis=2)
+                most[place] = of_classes.max(axis=2)
             if scores is not None:
                 scores[place] = part
 

@@ -48,7 +48,8 @@ class InferenceNetwork:
       options: the network; its crop size is the size of the images, None for images of any size.
       prediction: scales and flips that are averaged.
       batch_size: images at a time; None for any number.
-      with_probabilities: whether the probabilities of all classes are an output beside the labels.
+      with_probabilities: whether the probabilities of all classes are an output beside the labels; of further tasks,
+        the maps of all outputs are, one after the other in the order of `TASKS.outputs`.
       of_labels_only: whether these are the probabilities of the labels alone, [n, h, w, 1], which take less time.
       chosen_engines: what 'auto' has chosen, by the options that asked for it; kept for further checkpoints.
       mean_pixel: value of padding, [channels].
@@ -65,6 +66,8 @@ class InferenceNetwork:
     chosen_engines: dict[EngineOptions, EngineOptions] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        if not self.options.is_semantic:  # a result needs the maps of all outputs
+            self.with_probabilities, self.of_labels_only = True, False
         normalization = BACKBONES.get(self.options.model_variant).normalization
         self.mean_pixel = normalization.mean_pixel_of(self.options.input_channels)
 
@@ -196,7 +199,21 @@ def memory_size(program: str, options: ModelOptions, batch_size: int) -> memory.
 def predicted(
     images: tf.Tensor, options: ModelOptions, prediction: PredictionOptions, native_dilation: bool | None
 ) -> dict[str, tf.Tensor]:
-    """Returns labels and probabilities, see `model.predict_labels`, with the scales and flips of the options."""
+    """Returns labels and probabilities, see `model.predict_labels`, with the scales and flips of the options.
+
+    With other tasks than `semantic`, the maps of all outputs take the place of the probabilities; the labels are the
+    largest channels of the first output.
+    """
+    if not options.is_semantic:
+        maps = model.predict_maps(
+            images, options, prediction.scales, prediction.add_flipped_images, native_dilation=native_dilation
+        )
+        first = next(iter(maps.values()))  # the classes, if there are any
+        return {
+            common.OUTPUT_TYPE: tf.argmax(first, axis=3, output_type=tf.int32),
+            common.OUTPUT_TYPE + common.PROBABILITY_SUFFIX: tf.concat(list(maps.values()), axis=3),
+            common.OUTPUT_TYPE + common.CONFIDENCE_SUFFIX: tf.reduce_max(first, axis=3),
+        }
     if prediction.is_single_scale:
         return model.predict_labels(images, options, options.image_pyramid, native_dilation=native_dilation)
     if tuple(options.image_pyramid or (1.0,)) != (1.0,):

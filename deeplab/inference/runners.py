@@ -18,7 +18,7 @@ from deeplab.inference.network import InferenceNetwork
 from deeplab.inference.thread_bound import ThreadBound
 from deeplab.options import AUTO_ENGINE, DEFAULT_ENGINE, EngineOptions, crop_sizes
 from deeplab.options.rules import MOST_CLASSES
-from deeplab.registry import ExportFormat, Outputs, Predict
+from deeplab.registry import TASKS, ExportFormat, Outputs, Predict
 from deeplab.wording import option
 
 # Networks that stay open at a time, each for images of one size; the least recently used one is closed first.
@@ -35,7 +35,8 @@ class Runner(abc.ABC):
     Attributes:
       network: its name, and its output stride; empty if they are unknown.
       channels: channels of the images.
-      num_classes: number of classes.
+      num_classes: number of classes; of a network of other tasks, the first channels of its maps are theirs.
+      num_channels: channels of the probabilities, or of the maps of all outputs.
       mean_pixel: value of padding, one number or one for each channel.
       alignment: windows begin at multiples of it.
       fixed_size: height and width to which all images are padded, and which none may exceed; None for no limit.
@@ -47,6 +48,7 @@ class Runner(abc.ABC):
     network: str = ''
     channels: int
     num_classes: int
+    num_channels: int
     mean_pixel: np.ndarray
     alignment: int = 1
     fixed_size: Size | None = None
@@ -109,6 +111,7 @@ class ExportRunner(Runner):
         self.has_probabilities = exported.has_probabilities
         self.channels = exported.channels
         self.num_classes = exported.num_classes or MOST_CLASSES
+        self.num_channels = self.num_classes
         self.fixed_size = exported.size
         self.pads = not exported.takes_smaller
         self.mean_pixel = np.array(metadata.get('mean_pixel', 127.5), np.float32)
@@ -176,6 +179,7 @@ class CheckpointRunner(Runner):
         options = network.options
         self.network = f'{options.model_variant} at output stride {options.output_stride}'
         self.channels, self.num_classes = options.input_channels, options.num_classes
+        self.num_channels = TASKS.channels(options)
         self.alignment, self.fixed_size = options.output_stride, options.crop_size
         self.mean_pixel = np.array(network.mean_pixel, np.float32)
         self._described, self._weights = network, weights

@@ -11,6 +11,7 @@ from deeplab.options.fields import Options, declared
 from deeplab.options.parameters import OptionsWithSettings, Settings
 from deeplab.options.rules import require
 from deeplab.registry.networks import BACKBONES, HEADS
+from deeplab.registry.tasks import SEMANTIC, TASKS
 from deeplab.wording import option
 
 OUTPUT_STRIDES = (4, 8, 16, 32)
@@ -141,10 +142,10 @@ class NasOptions(Options):
 
 
 @dataclasses.dataclass(frozen=True)
-class ModelOptions(OptionsWithSettings, registries=(BACKBONES, HEADS)):
+class ModelOptions(OptionsWithSettings, registries=(BACKBONES, HEADS, TASKS)):
     """One network: backbone, head, decoder and logits.
 
-    `settings` has the parameters of all backbones and heads.
+    `settings` has the parameters of all backbones, heads and tasks.
 
     Attributes:
       outputs_to_num_classes: number of classes of each output (`{'semantic': 21}`).
@@ -157,6 +158,14 @@ class ModelOptions(OptionsWithSettings, registries=(BACKBONES, HEADS)):
         flag=None,
     )
     model_variant: str = declared('mobilenet_v2', lambda: f'The backbone: {", ".join(BACKBONES.names())}.')
+    task: str = declared(
+        'semantic',
+        lambda: (
+            f'What the network predicts: {TASKS.summaries().rstrip(".")}; or several tasks, joined by +, such as '
+            'semantic+depth. --task=NAME is the same.'
+        ),
+        flag='network_task',
+    )
     output_stride: int = declared(
         16,
         'Ratio of the resolutions of input and last feature map: 8 is finer and slower than 16. When you halve '
@@ -256,6 +265,11 @@ class ModelOptions(OptionsWithSettings, registries=(BACKBONES, HEADS)):
             'quantize_per_channel',
             f'it is about 8-bit weights; also set {option("ModelOptions.quantize_delay_step", 0)}, or omit it',
         )
+
+    @property
+    def is_semantic(self) -> bool:
+        """Whether the network predicts classes of pixels and nothing else."""
+        return self.task == SEMANTIC
 
     @property
     def num_classes(self) -> int:

@@ -15,7 +15,9 @@ AFTER_CROP = 'after_crop'
 AFTER_PADDING = 'after_padding'
 STAGES = (BEFORE_CROP, CROP, AFTER_CROP, AFTER_PADDING)
 # The steps of preprocessing that are no augmentations of the registry.
-RESIZE, SCALE_AND_CROP, NUMBERS, PAD = FIXED_STEPS = ('resize_to_range', 'scale_and_crop', 'to_numbers', 'pad')
+RESIZE, SCALE_AND_CROP, NUMBERS, PAD = 'resize_to_range', 'scale_and_crop', 'to_numbers', 'pad'
+JOIN_PLANES, SPLIT_PLANES, TARGETS = 'join_planes', 'split_planes', 'targets'
+FIXED_STEPS = (RESIZE, SCALE_AND_CROP, NUMBERS, PAD, JOIN_PLANES, SPLIT_PLANES, TARGETS)
 # Purposes of seeds: of the fixed steps; others of less than the last are chosen, in the records of the package.
 SCALE_SEED, CROP_SEED, _FIRST_DERIVED_SEED = 0, 1, 1000
 
@@ -28,16 +30,25 @@ class AugmentContext(NamedTuple):
       mean_pixel: one value for each channel, 0 to 255: the pixel that the network normalizes to 0.
       ignore_label: label of pixels that are excluded from the loss.
       class_pixels: pixels of each class in the split; None if unknown.
+      fill: what each plane of the label has beyond the image; empty for a label of class ids alone.
       scaled_size: rows and columns of the image after random scaling, integers or int32 scalars; for `CROP` only.
       crop_seed: seed of the plain random crop; for `CROP` only.
+      points: the points of the sample before scaling, by key; for `corner` of `CROP` only.
     """
 
     crop_size: tuple[int, int]
     mean_pixel: Sequence[float]
     ignore_label: int
     class_pixels: Sequence[int] | None = None
+    fill: tuple[int, ...] = ()
     scaled_size: tuple[Any, Any] | None = None
     crop_seed: Any = None
+    points: Mapping[str, Any] = {}
+
+    @property
+    def label_fill(self) -> tuple[int, ...]:
+        """What each plane of the label has beyond the image."""
+        return self.fill or (self.ignore_label,)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -57,6 +68,12 @@ class Augmentation(Record):
       title: heading of its column in `deeplab preview`; empty for its name.
       details: returns the line below it, given the values of its parameters; None for a list of them.
       preview: values of parameters for that column; they must change every image.
+      takes_planes: whether `function` takes a label of several planes, [h, w, planes] int32, too: the class ids first,
+        then what else the tasks of the network need. `context.label_fill` has a value for each.
+      move_points: moves points as `function` moves pixels: takes points [n, 2] float32 (rows and columns), the size of
+        the image, seed, context and parameters, and returns points. None if it cannot.
+      corner: of `CROP`: returns row and column of the window in the image of `context.scaled_size`; takes label, seed,
+        context and parameters. None if `function` does not tell.
       seed_number: purpose for which the seed is drawn from the sample's seed, unique; None to derive it from the name.
 
     The values of `stage`:
@@ -76,6 +93,9 @@ class Augmentation(Record):
     title: str = ''
     details: Callable[[Mapping[str, Any]], str] | None = None
     preview: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    takes_planes: bool = False
+    move_points: Callable[..., Any] | None = None
+    corner: Callable[..., Any] | None = None
     seed_number: int | None = None
 
     def __post_init__(self) -> None:
@@ -126,6 +146,11 @@ class _Augmentations(Registry[Augmentation]):
     def records(self) -> tuple[Augmentation, ...]:
         """Returns all records, sorted by stage, order and name."""
         return tuple(sorted(super().records(), key=lambda record: (STAGES.index(record.stage), record.order)))
+
+
+def keep_points(points: Any, *_: Any, **parameters: Any) -> Any:
+    """Returns the points: `Augmentation.move_points` of what moves no pixels."""
+    return points
 
 
 def percent(share: float) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 from deeplab import common
 from deeplab.errors import OptionError
 from deeplab.registry.records import Record, Registry
+from deeplab.registry.tasks import TASKS
 from deeplab.wording import option
 
 # Fields of ModelOptions that only some backbones read.
@@ -147,8 +148,9 @@ class Heads(Registry[Head]):
         return head
 
     def last_layer_scopes(self) -> tuple[str, ...]:
-        """Returns the scopes of all layers after the backbone, heads included."""
-        return common.LAST_LAYER_SCOPES + tuple(head.scope for head in self.records() if head.scope)
+        """Returns the scopes of all layers after the backbone: heads, decoders, outputs of tasks."""
+        of_heads = tuple(head.scope for head in self.records() if head.scope)
+        return common.LAST_LAYER_SCOPES + of_heads + TASKS.branch_scopes()
 
 
 BACKBONES = Backbones('backbone', 'ModelOptions.model_variant', 'deeplab.core.backbones')

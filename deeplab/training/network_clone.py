@@ -9,9 +9,11 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from deeplab import common, model
-from deeplab.core import layers, scale_losses
+from deeplab.core import layers
 from deeplab.deployment import model_deploy
 from deeplab.options import TrainOptions
+from deeplab.registry import TaskContext
+from deeplab.training import task_losses
 
 
 class CloneOutputs(NamedTuple):
@@ -20,18 +22,24 @@ class CloneOutputs(NamedTuple):
     Attributes:
       losses: scalars by `OUTPUT_KEY`.
       batch: the samples, by the keys of `common`.
-      logits: the merged logits of the semantic output, [n, h', w', classes].
+      logits: the merged logits of the semantic output, [n, h', w', classes]; None if there is no such output.
       terms: scalars by `OUTPUT_KEY/TERM`, if the loss is a sum; for summaries.
+      outputs: the maps of all outputs by name, without activation, [n, h', w', channels].
     """
 
     losses: dict[str, tf.Tensor]
     batch: dict[str, tf.Tensor]
-    logits: tf.Tensor
+    logits: tf.Tensor | None
     terms: Mapping[str, tf.Tensor] = {}
+    outputs: Mapping[str, tf.Tensor] = {}
 
 
 def _build_deeplab(
-    inputs_queue: model_deploy.Batches, options: TrainOptions, ignore_label: int, global_step: tf.Variable
+    inputs_queue: model_deploy.Batches,
+    options: TrainOptions,
+    ignore_label: int,
+    global_step: tf.Variable,
+    context: TaskContext | None = None,
 ) -> CloneOutputs:
     """Builds one clone: dequeues a batch, runs the network at every scale, and computes its losses.
 
@@ -40,7 +48,9 @@ def _build_deeplab(
       options: the training.
       ignore_label: label of pixels excluded from loss and metrics.
       global_step: steps done.
+      context: what the tasks know of the data set; None for what follows from the other arguments.
     """
+    context = context or TaskContext(options.model.num_classes, ignore_label)
     batch = inputs_queue.dequeue()
     # Compiles the network and its gradients alone. The session's own switch would also compile the input pipeline, with
     # images of unknown sizes.
@@ -57,12 +67,6 @@ def _build_deeplab(
                     compute_type=tf.as_dtype(options.precision),
                 ),
             )
-        losses, terms = {}, {}
-        for output, scales_to_logits in logits.items():
-            for key, loss in scale_losses.losses_of_scales(
-                scales_to_logits, batch[common.LABEL], ignore_label, options.loss, global_step, scope=output
-            ).items():
-                losses[f'{output}_{key}'] = loss.value
-                if len(loss.terms) > 1:
-                    terms.update({f'{output}_{key}/{name}': value for name, value in loss.terms.items()})
-    return CloneOutputs(losses, batch, logits[common.OUTPUT_TYPE][common.MERGED_LOGITS], terms)
+        losses, terms = task_losses.build(logits, batch, options, context, global_step)
+    merged = {output: by_scale[common.MERGED_LOGITS] for output, by_scale in logits.items()}
+    return CloneOutputs(losses, batch, merged.get(common.OUTPUT_TYPE), terms, merged)

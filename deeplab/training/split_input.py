@@ -12,11 +12,14 @@ from absl import logging
 from deeplab import input_preprocess, names
 from deeplab.checks import label_weights
 from deeplab.core import feature_extractor
+from deeplab.datasets import task_data
 from deeplab.datasets.segmentation_dataset import DataSource
 from deeplab.errors import DataError
 from deeplab.evaluation import runner
 from deeplab.evaluation.runner import CheckedSplit
 from deeplab.options import TrainOptions
+from deeplab.registry import TASKS
+from deeplab.registry.augmentations import TARGETS
 from deeplab.utils import input_generator
 from deeplab.wording import option
 
@@ -60,14 +63,19 @@ def with_label_weights(options: TrainOptions, data: CheckedSplit) -> TrainOption
 def input_steps(options: TrainOptions, data: CheckedSplit) -> dict[str, input_preprocess.Step]:
     """Returns the preprocessing steps of a training sample, by the names in `input_preprocess`."""
     assert options.model.crop_size is not None
-    return input_preprocess.train_steps(
+    steps = input_preprocess.train_steps(
         options.model.crop_size,
         options.resize,
         options.augment,
         feature_extractor.mean_pixel(options.model.model_variant, options.model.input_channels),
         data.ignore_label,
         data.check_result.class_pixels.tolist(),
+        input_preprocess.moved_planes(data.reader.planes),
     )
+    if not options.model.is_semantic:
+        context = task_data.context_of(data.descriptor, options.model)
+        steps[TARGETS] = input_preprocess.add_targets(TASKS.chosen(options.model), context)
+    return steps
 
 
 def build_input(

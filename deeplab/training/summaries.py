@@ -44,7 +44,7 @@ def merged(
 
     def serialized() -> tf.Tensor:
         parts = scalar_summaries(step.loss, step.learning_rate, outputs.losses, clone.scope, outputs.terms)
-        if with_images:
+        if with_images and outputs.logits is not None:
             labels = outputs.batch[common.LABEL]
             logits = shapes.resize_bilinear(outputs.logits[:MOST_IMAGES], shapes.spatial_size(labels))
             predictions = tf.argmax(logits, axis=3)[..., tf.newaxis]  # [n, h, w, 1]

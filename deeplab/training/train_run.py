@@ -22,6 +22,7 @@ from deeplab.core import (
     scale_losses,
     sessions,
 )
+from deeplab.datasets import task_data
 from deeplab.datasets.segmentation_dataset import DataSource, SegmentationDataset
 from deeplab.deployment import cluster, model_deploy
 from deeplab.errors import OptionError
@@ -41,6 +42,7 @@ from deeplab.training import (
     split_input,
     step_input,
     summaries,
+    task_losses,
     train_hooks,
     train_loop,
     training_step,
@@ -169,6 +171,7 @@ def check_options(options: TrainOptions, source: DataSource) -> SegmentationData
       The validation split, whose records are not read yet; None without validation.
     """
     model.check_options(options.model)
+    task_losses.check(options)
     validated = validation.find_split(options, source)
     scale_losses.check_label_weights(options.loss.label_weights, options.model.num_classes)
     if options.model.crop_size is None:
@@ -277,7 +280,14 @@ def _build(
         parts = options.accumulation_steps
         micro_batches = accumulation.MicroBatches(parts) if parts > 1 else None
     source = step_input.build(options, data, config, global_step, first_step)
-    clone = functools.partial(network_clone._build_deeplab, source.batches, options, data.ignore_label, global_step)
+    clone = functools.partial(
+        network_clone._build_deeplab,
+        source.batches,
+        options,
+        data.ignore_label,
+        global_step,
+        task_data.context_of(data.descriptor, options.model),
+    )
     clones = model_deploy.create_clones(config, clone)
     with config.host_scope():
         learning_rate = training_step.learning_rate(options.optimizer, options.number_of_steps, global_step)
@@ -295,7 +305,7 @@ def _hooks(
 ) -> list[train_loop.Hook]:
     """Returns the hooks of every training: log, progress, warnings, summaries, profile, input."""
     hooks: list[train_loop.Hook] = [train_hooks.LogHook(options.log_steps, bar), bar]
-    if graph.input.is_watched is not None:
+    if graph.input.is_watched is not None and graph.clones[0].outputs.logits is not None:
         class_names = [data.descriptor.class_name(number) for number in range(options.model.num_classes)]
         statistics = watch_hooks.statistics_of_clone(
             graph.clones[0], graph.input.is_watched, len(class_names), data.ignore_label

@@ -186,13 +186,20 @@ def get(
 
     def sample_at(position: tf.Tensor) -> input_preprocess.Sample:
         sample = input_preprocess.apply_steps(load(position, with_label), steps)
-        return {key: sample[key] for key in _TRAINING_KEYS if key in sample} if is_training else sample
+        return _for_training(sample) if is_training else sample
 
     # Order stays whatever the number of threads; no stage holds more than a few batches.
     data = data.map(_as_written(sample_at), num_parallel_calls=num_parallel or tf.data.AUTOTUNE, deterministic=True)
     iterator = tf.compat.v1.data.make_initializable_iterator(_batched(data, batch_size, prefetch_batches, device))
     with tf.control_dependencies(list(before)):
         return Pipeline(iterator.get_next(sessions.NEXT_BATCH), iterator.initializer, batches)
+
+
+def _for_training(sample: input_preprocess.Sample) -> input_preprocess.Sample:
+    """Returns the parts of a sample that a training batch needs: image, label and names, and the targets of tasks."""
+    return {
+        key: value for key, value in sample.items() if key in _TRAINING_KEYS or key.startswith(common.TARGET_PREFIX)
+    }
 
 
 def _batched(data: tf.data.Dataset, batch_size: int, prefetch_batches: int, device: str | None) -> tf.data.Dataset:

@@ -7,7 +7,7 @@ import math
 from deeplab.core import preprocess_utils
 from deeplab.core.lazy import tf
 from deeplab.registry import AFTER_CROP, Augmentation, AugmentContext, Parameter, register
-from deeplab.registry.augmentations import percent
+from deeplab.registry.augmentations import keep_points, percent
 
 # A Gaussian kernel ends where a weight is below a hundredth of the middle one.
 _SIGMAS_OF_KERNEL = 3
@@ -90,6 +90,8 @@ register(
             f'sigma up to {values["blur_sigma"]:g}, on {percent(values["blur_probability"])} of the images'
         ),
         preview={'blur_probability': 1.0},
+        takes_planes=True,
+        move_points=keep_points,
         seed_number=5,
     )
 )

@@ -10,6 +10,7 @@ import numpy as np
 
 from deeplab.core.lazy import tf
 from deeplab.registry import BEFORE_CROP, Augmentation, AugmentContext, Parameter, register
+from deeplab.registry.augmentations import keep_points
 
 # Weights of red, green and blue in the luma of a pixel (ITU-R BT.601).
 _LUMA = (0.299, 0.587, 0.114)
@@ -139,6 +140,8 @@ register(
         source='P. Haeberli, Matrix Operations for Image Processing, 1993; arXiv:1312.5402',
         title='Colors',
         details=_details,
+        takes_planes=True,
+        move_points=keep_points,
         seed_number=3,
     )
 )

@@ -9,6 +9,7 @@ from deeplab.core import preprocess_utils
 from deeplab.core.lazy import tf
 from deeplab.errors import OptionError
 from deeplab.registry import AFTER_CROP, Augmentation, AugmentContext, Parameter, register
+from deeplab.registry.augmentations import keep_points
 from deeplab.wording import option
 
 
@@ -34,7 +35,7 @@ def cut_out_randomly(
     across = _intervals(width, cutout_size, cutout_count, seeds[1])  # [count, w]
     hidden = tf.matmul(down, across, transpose_a=True)[..., tf.newaxis] > 0.0  # [h, w, 1]
     if label is not None:
-        label = tf.where(hidden, tf.cast(context.ignore_label, label.dtype), label)
+        label = tf.where(hidden, tf.constant(context.label_fill, label.dtype), label)
     # The same for each channel: choosing among arrays of one shape is much faster than repeating one's values.
     across = tf.repeat(across, len(context.mean_pixel), axis=1)
     hidden = tf.matmul(down, across, transpose_a=True) > 0.0  # [h, w * channels]
@@ -90,6 +91,8 @@ register(
         source='arXiv:1708.04552, section 3; arXiv:1906.01916, section 3',
         title='Cutout',
         details=_details,
+        takes_planes=True,
+        move_points=keep_points,
         seed_number=6,
     )
 )

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from deeplab.core import preprocess_utils
 from deeplab.core.lazy import tf
 from deeplab.registry import AFTER_PADDING, Augmentation, AugmentContext, Parameter, register
 from deeplab.registry.augmentations import percent
@@ -13,6 +16,19 @@ def flip_randomly(
     """Flips a fraction of the images left to right; for arguments and result see `registry.Augmentation`."""
     is_flipped = tf.random.stateless_uniform([], seed) < flip_probability
     return _flip_if(image, is_flipped), None if label is None else _flip_if(label, is_flipped)
+
+
+def move_points(
+    points: tf.Tensor,
+    size: Sequence[preprocess_utils.Side],
+    seed: tf.Tensor,
+    context: AugmentContext,
+    flip_probability: float,
+) -> tf.Tensor:
+    """Moves points as `flip_randomly` moves pixels; see `registry.Augmentation`."""
+    is_flipped = tf.random.stateless_uniform([], seed) < flip_probability
+    last = tf.cast(size[1] - 1, points.dtype)
+    return tf.where(is_flipped, tf.stack([points[:, 0], last - points[:, 1]], axis=1), points)  # [n, 2]
 
 
 def _flip_if(values: tf.Tensor, is_flipped: tf.Tensor) -> tf.Tensor:
@@ -38,6 +54,8 @@ register(
         title='Flip',
         details=lambda values: f'on {percent(values["flip_probability"])} of the images',
         preview={'flip_probability': 1.0},
+        takes_planes=True,
+        move_points=move_points,
         seed_number=2,
     )
 )

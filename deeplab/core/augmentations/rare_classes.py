@@ -20,17 +20,27 @@ def crop_at_rare_classes(
     For arguments and result see `registry.Augmentation`.
     """
     assert context.scaled_size is not None
-    size, crop_size = context.scaled_size, context.crop_size
+    corner = corner_of_window(label, seed, context, rare_class_sampling)
+    window = preprocess_utils.window_in(context.scaled_size, context.crop_size)
+    return preprocess_utils.resize_and_crop(image, label, context.scaled_size, corner, window)
+
+
+def corner_of_window(
+    label: tf.Tensor | None, seed: tf.Tensor, context: AugmentContext, rare_class_sampling: float
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns row and column of the window of `crop_at_rare_classes`; see `registry.Augmentation`."""
+    assert context.scaled_size is not None
+    size = context.scaled_size
+    window = preprocess_utils.window_in(size, context.crop_size)
     if label is None:
-        return preprocess_utils.resize_and_crop_randomly(image, label, size, crop_size, context.crop_seed)
-    window = preprocess_utils.window_in(size, crop_size)
+        return preprocess_utils.random_window(size[0], size[1], window, context.crop_seed)
     chance_seed, place_seed = tf.unstack(tf.random.experimental.stateless_split(seed, 2))
-    corner = tf.cond(
+    corner: tuple[tf.Tensor, tf.Tensor] = tf.cond(
         tf.random.stateless_uniform([], chance_seed) < rare_class_sampling,
         lambda: rare_class_window(label, size, window, context.class_pixels, context.ignore_label, place_seed),
         lambda: preprocess_utils.random_window(size[0], size[1], window, context.crop_seed),
     )
-    return preprocess_utils.resize_and_crop(image, label, size, corner, window)
+    return corner
 
 
 def rare_class_window(
@@ -50,7 +60,7 @@ def rare_class_window(
     smaller and has lost this pixel, the window contains the nearest one that is left.
 
     Args:
-      label: [h, w, 1] integer.
+      label: [h, w, planes] integer, class ids in the first plane.
       size: rows and columns that the label is resized to before the window is cut.
       window: rows and columns of the window, at most `size`.
       class_pixels: number of pixels of each class in the data set; None to count the pixels of this label.
@@ -126,6 +136,8 @@ register(
         title='Crop at a rare class',
         details=lambda values: f'on {percent(values["rare_class_sampling"])} of the images',
         preview={'rare_class_sampling': 1.0},
+        takes_planes=True,
+        corner=corner_of_window,
         seed_number=7,
     )
 )

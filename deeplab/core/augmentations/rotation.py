@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from deeplab.core import preprocess_utils
 from deeplab.core.lazy import tf
 from deeplab.registry import BEFORE_CROP, Augmentation, AugmentContext, Parameter, register
 
@@ -16,7 +17,7 @@ def rotate_randomly(
 
     For arguments and result see `registry.Augmentation`.
     """
-    return rotate(image, label, random_angle(rotation_degrees, seed), context.mean_pixel, context.ignore_label)
+    return rotate(image, label, random_angle(rotation_degrees, seed), context.mean_pixel, context.label_fill)
 
 
 def random_angle(degrees: float, seed: tf.Tensor) -> tf.Tensor:
@@ -25,19 +26,23 @@ def random_angle(degrees: float, seed: tf.Tensor) -> tf.Tensor:
 
 
 def rotate(
-    image: tf.Tensor, label: tf.Tensor | None, angle: tf.Tensor | float, mean_pixel: Sequence[float], ignore_label: int
+    image: tf.Tensor,
+    label: tf.Tensor | None,
+    angle: tf.Tensor | float,
+    mean_pixel: Sequence[float],
+    label_fill: Sequence[int],
 ) -> tuple[tf.Tensor, tf.Tensor | None]:
     """Turns an image (bilinear) and its label (nearest) around their middle; sizes stay.
 
     Args:
       image: [h, w, channels], any numeric type.
-      label: [h, w, 1], or None.
+      label: [h, w, planes], or None.
       angle: radians, counterclockwise.
       mean_pixel: pixel outside of the image, one value for each channel.
-      ignore_label: label outside of the image.
+      label_fill: label outside of the image, one value for each plane.
 
     Returns:
-      [h, w, channels] float32 and [h, w, 1] (or None) of the label's type.
+      [h, w, channels] float32 and [h, w, planes] (or None) of the label's type.
     """
     size = tf.shape(image)[:2]
     half_height, half_width = tf.unstack((tf.cast(size, tf.float32) - 1.0) / 2.0)
@@ -65,7 +70,24 @@ def rotate(
     else:  # the operation fills every channel with one value
         mean = tf.constant(mean_pixel, tf.float32)
         image = turn(image - mean, 0.0, 'BILINEAR') + mean
-    return image, None if label is None else turn(label, ignore_label, 'NEAREST')
+    if label is None:
+        return image, None
+    planes = [turn(label[..., i : i + 1], fill, 'NEAREST') for i, fill in enumerate(label_fill)]
+    return image, tf.concat(planes, axis=2) if len(planes) > 1 else planes[0]
+
+
+def move_points(
+    points: tf.Tensor,
+    size: Sequence[preprocess_utils.Side],
+    seed: tf.Tensor,
+    context: AugmentContext,
+    rotation_degrees: float,
+) -> tf.Tensor:
+    """Moves points as `rotate_randomly` moves pixels; see `registry.Augmentation`."""
+    angle = random_angle(rotation_degrees, seed)
+    middle = (tf.cast(tf.stack(size), tf.float32) - 1.0) / 2.0
+    turn = tf.stack([[tf.cos(angle), -tf.sin(angle)], [tf.sin(angle), tf.cos(angle)]])  # of rows and columns
+    return tf.matmul(points - middle, turn, transpose_b=True) + middle  # [n, 2]
 
 
 register(
@@ -86,6 +108,8 @@ register(
         ),
         title='Rotation',
         details=lambda values: f'up to +/-{values["rotation_degrees"]:g} degrees',
+        takes_planes=True,
+        move_points=move_points,
         seed_number=4,
     )
 )

@@ -1,0 +1,46 @@
+"""What the tasks of a network need of a data set: planes of its records, and facts of its description."""
+
+from __future__ import annotations
+
+from deeplab.datasets import planes
+from deeplab.datasets.descriptor import DatasetDescriptor
+from deeplab.datasets.planes import Plane
+from deeplab.errors import OptionError
+from deeplab.options import ModelOptions
+from deeplab.registry import TASKS, TaskContext
+from deeplab.wording import option
+
+
+def context_of(descriptor: DatasetDescriptor, options: ModelOptions) -> TaskContext:
+    """Returns what the functions of the tasks know of a data set.
+
+    Raises:
+      OptionError: the description of the data set lacks what a task requires.
+    """
+    tasks = TASKS.chosen(options)
+    context = TaskContext(
+        num_classes=descriptor.num_classes,
+        ignore_label=descriptor.ignore_label,
+        class_names=tuple(descriptor.class_name(i) for i in range(descriptor.num_classes)),
+        things=None if descriptor.things is None else tuple(descriptor.things),
+        settings={parameter.name: getattr(options, parameter.name) for task in tasks for parameter in task.parameters},
+    )
+    for task in tasks:
+        for name in task.requires:
+            if getattr(context, name) is None:
+                raise OptionError(
+                    f"{option('ModelOptions.task', options.task)} needs '{name}', which the description of the data "
+                    f"set '{descriptor.name}' does not have. Add it there ({option('DatasetOptions.name')})."
+                )
+    return context
+
+
+def planes_of(descriptor: DatasetDescriptor, options: ModelOptions) -> tuple[Plane, ...]:
+    """Returns the planes beside the class ids that the tasks of a network need, each once."""
+    needed = [plane for task in TASKS.chosen(options) for plane in task.planes]
+    return tuple(planes.of_dataset(dict.fromkeys(needed), descriptor))
+
+
+def needs_labels(options: ModelOptions) -> bool:
+    """Returns whether a task of the network needs class ids."""
+    return any(task.needs_labels for task in TASKS.chosen(options))

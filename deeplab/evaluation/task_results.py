@@ -1,0 +1,51 @@
+"""Results of the tasks of a network, decoded from the maps of its outputs, and their metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from deeplab import common
+from deeplab.datasets import task_data
+from deeplab.datasets.descriptor import DatasetDescriptor
+from deeplab.inference.task_decoding import decoded
+from deeplab.options import ModelOptions
+from deeplab.registry import TASKS
+
+
+class TaskScores:
+    """The metrics of the tasks of a network.
+
+    Attributes:
+      accumulators: the accumulators by name of the task; see `registry.Task.metric`.
+      keys: what batches must have, by the names in `common` and the keys of planes.
+      has_classes: whether the network predicts a class for each pixel, and the images have class ids.
+    """
+
+    def __init__(self, descriptor: DatasetDescriptor, options: ModelOptions) -> None:
+        """Creates empty accumulators.
+
+        Raises:
+          OptionError: the description of the data set lacks what a task requires.
+        """
+        self._options = options
+        self._context = task_data.context_of(descriptor, options)
+        tasks = TASKS.chosen(options)
+        self.accumulators: dict[str, Any] = {
+            task.name: task.metric(self._context) for task in tasks if task.metric is not None
+        }
+        planes = [plane.key for plane in task_data.planes_of(descriptor, options)]
+        self.keys = (*planes, common.HEIGHT, common.WIDTH)
+        outputs = [output.name for output in TASKS.outputs(options)]
+        self.has_classes = common.OUTPUT_TYPE in outputs and task_data.needs_labels(options)
+
+    def update(self, batch: Mapping[str, np.ndarray], maps: np.ndarray) -> None:
+        """Adds a batch: samples of the keys of `common` and of planes, and the maps of all outputs."""
+        for i, image_maps in enumerate(maps):
+            height, width = int(batch[common.HEIGHT][i]), int(batch[common.WIDTH][i])
+            sample = {key: values[i, :height, :width] for key, values in batch.items() if values.ndim == 4}
+            results = decoded(image_maps[:height, :width], self._options, self._context)
+            for name, accumulator in self.accumulators.items():
+                accumulator.update(sample, results[name])
