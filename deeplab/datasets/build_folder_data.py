@@ -32,6 +32,7 @@ from deeplab.datasets import (
     pairs,
 )
 from deeplab.datasets.annotations import items as annotated_items
+from deeplab.datasets.annotations import label_classes
 from deeplab.datasets.mask_ids import MaskIds
 from deeplab.errors import DataError, OptionError
 from deeplab.files import documents
@@ -92,6 +93,9 @@ def run(options: BuildFolderOptions) -> dict[str, Any]:
         _refuse_black_and_white(counts, classes)
     count = _inferred(counts, classes.ignore_label, options) if classes.count is None else classes.count
     described = _description(options, classes, count, splits)
+    if options.annotations is None and options.things:
+        given = label_classes.things_of(options.things, described.class_names or (), classes.ignore_label)
+        described = dataclasses.replace(described, things=given)
     if described.things is None and things is not None:
         described = dataclasses.replace(described, things=sorted(things - {classes.ignore_label}))
     if options.depth_scale is not None:

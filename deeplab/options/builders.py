@@ -238,7 +238,7 @@ class BuildFolderOptions(BuilderOptions):
     things: tuple[str, ...] = declared(
         (),
         'Classes whose shapes are instances: names, separated by commas, or all for all but background. Not set: with '
-        '{instances} the things of {dataset}, or all.',
+        '{instances} the things of {dataset}, or all; with {instance_folder} these, or the classes with instances.',
     )
 
     def __post_init__(self) -> None:
@@ -273,11 +273,17 @@ class BuildFolderOptions(BuilderOptions):
         of_masks = ('mask_folder', 'mask_suffix', 'colors', 'instance_folder', *_PLANES)
         of_annotations = ('unlabeled', 'label_map', 'instances', 'things')
         for name in of_annotations if self.annotations is None else of_masks:
+            if name == 'things' and self.instance_folder is not None:
+                continue
             if (value := getattr(self, name)) != getattr(BuildFolderOptions, name):
                 given = option(f'BuildFolderOptions.{name}', value)
                 source = option('BuildFolderOptions.annotations', self.annotations or 'PATH')
                 fix = f'add {source}' if self.annotations is None else f'omit it, or {source}'
-                fix += f', or set {option("BuildFolderOptions.instance_folder")}' if name == 'instances' else ''
+                fix += (
+                    f', or set {option("BuildFolderOptions.instance_folder")}'
+                    if name in ('instances', 'things')
+                    else ''
+                )
                 kind = 'annotations of labeling tools' if self.annotations is None else 'folders of masks'
                 raise OptionError(f'{given} is for {kind}: {fix}.')
 

@@ -440,6 +440,14 @@ class TestInstances:
         described = descriptor.load(f'{arguments["output_dir"]}/dataset.yaml')
         assert (described.things, described.depth_scale) == ((1, 2), 0.5)
 
+    @pytest.mark.parametrize(('things', 'ids'), [(('c', 'b'), (1, 2)), (('all',), (0, 1, 2))])
+    def test_options_name_the_things(self, tmp_path, things, ids):
+        arguments = self.write(tmp_path, class_names=('a', 'b', 'c'))
+        build_folder_data.run(BuildFolderOptions(**arguments, things=things))
+        assert descriptor.load(f'{arguments["output_dir"]}/dataset.yaml').things == ids
+        other = {**arguments, 'output_dir': str(tmp_path / 'other')}
+        assert 'things names d' in failure(other, OptionError, things=('d',))
+
     def test_records_without_them_do_not_change(self, tmp_path):
         arguments = self.write(tmp_path)
         build_folder_data.run(BuildFolderOptions(**arguments))

@@ -170,7 +170,21 @@ def _things(
             f"'{shown(options.annotations or '')}' has masks of {annotations.format}, which do not separate the "
             f'instances of a class. Export shapes instead, or omit {given}.'
         )
-    if wanted == (ALL,):
+    return things_of(wanted, classes, ignore)
+
+
+def things_of(wanted: Sequence[str], classes: Sequence[str], ignore: int) -> tuple[int, ...]:
+    """Returns the ids of classes of things.
+
+    Args:
+      wanted: their names, or 'all' alone.
+      classes: names of all classes.
+      ignore: id of the pixels that are excluded, which is none of them.
+
+    Raises:
+      OptionError: A name is not of a class, or is the background.
+    """
+    if tuple(wanted) == (ALL,):
         return tuple(number for number, name in enumerate(classes) if not is_background(name) and number != ignore)
     wrong = [name for name in wanted if name not in classes or is_background(name)]
     if wrong:
