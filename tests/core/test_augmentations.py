@@ -108,7 +108,7 @@ def test_other_channels_have_brightness_and_contrast(channels):
 
 @pytest.mark.parametrize('quarters', [0, 1, 2, 3])
 def test_quarter_turns_by_hand(quarters):
-    image, label = rotation.rotate(tripled(SQUARE), tf.constant(SQUARE), quarters * math.pi / 2, MEAN, 255)
+    image, label = rotation.rotate(tripled(SQUARE), tf.constant(SQUARE), quarters * math.pi / 2, MEAN, (255,))
     expected = np.rot90(SQUARE, quarters)
     np.testing.assert_array_equal(label, expected)
     assert label.dtype == tf.uint8
@@ -116,7 +116,7 @@ def test_quarter_turns_by_hand(quarters):
 
 
 def test_an_eighth_turn_by_hand():
-    image, label = rotation.rotate(tripled(SQUARE), tf.constant(SQUARE), math.pi / 4, MEAN, 255)
+    image, label = rotation.rotate(tripled(SQUARE), tf.constant(SQUARE), math.pi / 4, MEAN, (255,))
     assert label.numpy()[..., 0].tolist() == [[2, 3, 6], [1, 5, 9], [4, 7, 8]]
     half = math.sqrt(0.5)
     # The pixel above the middle comes from (1 + half, 1 - half), between the four at the upper right.
@@ -127,7 +127,7 @@ def test_an_eighth_turn_by_hand():
 @pytest.mark.parametrize('mean', [MEAN, (127.5, 127.5, 127.5)])
 def test_what_comes_from_outside_is_the_mean_and_ignored(mean):
     label = np.ones((3, 9, 1), np.int32)
-    image, turned = rotation.rotate(tf.fill([3, 9, 3], 100), tf.constant(label), math.pi / 2, mean, 255)
+    image, turned = rotation.rotate(tf.fill([3, 9, 3], 100), tf.constant(label), math.pi / 2, mean, (255,))
     inside = np.zeros((3, 9), bool)
     inside[:, 3:6] = True
     np.testing.assert_array_equal(turned[..., 0], np.where(inside, 1, 255))
@@ -137,7 +137,7 @@ def test_what_comes_from_outside_is_the_mean_and_ignored(mean):
 @pytest.mark.parametrize('degrees', [3, 10, -25])
 def test_image_and_label_turn_together(degrees):
     label = np.kron(np.array([[10, 60], [120, 200]]), np.ones((20, 30)))[..., np.newaxis].astype(np.uint8)
-    image, turned = rotation.rotate(tripled(label), tf.constant(label), math.radians(degrees), MEAN, 255)
+    image, turned = rotation.rotate(tripled(label), tf.constant(label), math.radians(degrees), MEAN, (255,))
     image, turned = image.numpy()[..., 0], turned.numpy()[..., 0]
     np.testing.assert_array_equal(turned[turned != 255] != 0, True)
     agree = np.abs(image - turned)[turned != 255] < 0.01  # all but the borders between classes, where images blend
@@ -293,7 +293,7 @@ def test_ignored_pixels_are_no_class():
 def changes(image, label, number):
     """All augmentations with a seed."""
     yield colors.change_colors(image, *colors.random_color_factors(0.3, 0.3, 0.3, 0.1, seed(number)))
-    yield from rotation.rotate(image, label, rotation.random_angle(30, seed(number)), MEAN, 255)
+    yield from rotation.rotate(image, label, rotation.random_angle(30, seed(number)), MEAN, (255,))
     yield blur.blur_randomly(image, label, seed(number), CONTEXT, 2.0, 0.9)[0]
     yield from cutout.cut_out_randomly(image, label, seed(number), CONTEXT, 3, 2)
     yield from rare_classes.rare_class_window(label, preprocess_utils.size_of(label), (2, 3), None, 255, seed(number))
@@ -308,7 +308,7 @@ def test_equal_seeds_give_equal_results():
 
 def test_a_label_may_be_missing():
     image = tf.constant(random_image())
-    assert rotation.rotate(image, None, 0.1, MEAN, 255)[1] is None
+    assert rotation.rotate(image, None, 0.1, MEAN, (255,))[1] is None
     assert cutout.cut_out_randomly(image, None, seed(0), CONTEXT, 2, 1)[1] is None
 
 

@@ -13,6 +13,7 @@ from deeplab.registry import (
     HEADS,
     SCALE_TO_PLUS_MINUS_ONE,
     SUBTRACT_RGB_MEAN,
+    TASKS,
     Backbone,
     Head,
     Parameter,
@@ -103,9 +104,10 @@ def test_heads_are_tried_in_ascending_order(changes):
 
 
 def test_variables_of_heads_belong_to_the_last_layers(changes):
-    assert OptimizerOptions().last_layer_scopes == common.LAST_LAYER_SCOPES
+    of_tasks = TASKS.branch_scopes()
+    assert OptimizerOptions().last_layer_scopes == (*common.LAST_LAYER_SCOPES, *of_tasks)
     register(_head(scope='own_scope'))
-    assert OptimizerOptions().last_layer_scopes == (*common.LAST_LAYER_SCOPES, 'own_scope')
+    assert OptimizerOptions().last_layer_scopes == (*common.LAST_LAYER_SCOPES, 'own_scope', *of_tasks)
 
 
 def test_parameters_do_not_collide(changes):
