@@ -48,6 +48,7 @@ TITLES = {
     'export format': ('Export formats', '`--export_format`'),
     'engine': ('Inference engines', '`--engine`'),
     'data set': ('Data sets', '`--dataset`'),
+    'task': ('Tasks', '`--task`'),
 }
 
 
