@@ -32,7 +32,7 @@ from deeplab.datasets.segmentation_dataset import DataSource
 from deeplab.errors import CheckpointError
 from deeplab.evaluation import evaluation_rounds, runner, scoring, several_checkpoints, waiting
 from deeplab.files import folder_lock, output_files, writing
-from deeplab.inference import network_source, opening
+from deeplab.inference import network_source, opening, task_calibration
 from deeplab.inference.network import InferenceNetwork, memory_size
 from deeplab.inference.run_weights import WeightsChoice
 from deeplab.options import EngineOptions, EvalOptions, ResizeOptions
@@ -87,8 +87,11 @@ def _run(options: EvalOptions) -> EvalResult:
         crop_size = None if options.fits_crop_size else options.model.crop_size
     options = dataclasses.replace(options, model=dataclasses.replace(options.model, crop_size=crop_size))
     runner.warn_of_flips(options.prediction)
-    labels = label_checks.validation_labels(split.descriptor, split.check_result, options.dataset.split)
-    for line in (*label_checks.ignored_class(split.descriptor), *labels):
+    labels: list[str] = []
+    if split.has_labels:
+        labels = label_checks.ignored_class(split.descriptor)
+        labels += label_checks.validation_labels(split.descriptor, split.check_result, options.dataset.split)
+    for line in labels:
         logging.warning('%s', line)
     writing.remove_leftovers(output_files.make_folder(options.eval_logdir), _OUTPUT)
     task = _task(options, split)
@@ -149,6 +152,8 @@ def _evaluate(
     path = evaluation_rounds.free_path(options.eval_logdir, name, 'flags', '-by_eval')
     evaluated = dataclasses.replace(evaluated, path=path)
     _publish(evaluated, task.split.descriptor, options)
+    if task_calibration.is_for_validation(options.dataset.split):
+        task_calibration.save(checkpoint, evaluated.calibration)
     return dataclasses.replace(evaluated, documents={})  # they may be large, and are written
 
 

@@ -91,6 +91,7 @@ def test_masks_are_warned_of_before_a_checkpoint_is_waited_for(options, caplog, 
         descriptor=descriptor.DatasetDescriptor('own', 4, 1),
         crop_size=(17, 17),
         check_result=label_checks.Counts(np.array([0, 0, 7, 0]), 3),
+        has_labels=True,
     )
     monkeypatch.setattr(runner, 'open_split', lambda *_, **__: split)
     with pytest.raises(CheckpointError):  # there is none

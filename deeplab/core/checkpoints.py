@@ -27,6 +27,7 @@ from deeplab.names import listed
 
 BASENAME = 'model.ckpt'
 GLOBAL_STEP = 'global_step'
+CALIBRATION = '.calibration.json'  # ending of the file beside a checkpoint that `inference.task_calibration` writes
 # Other files in a folder of checkpoints that are written to a temporary file first.
 _WRITTEN_BESIDE = r'checkpoint|model\.ckpt.*|.+\.(json|jsonl|pbtxt)'
 _SUFFIX = re.compile(r'\.(index|meta|data-\d{5}-of-\d{5})$')
@@ -462,6 +463,7 @@ def _remove(prefix: str) -> None:
     try:
         for path in reversed(files_of(prefix)):
             os.remove(path)
+        writing.remove(prefix + CALIBRATION)
     except OSError as error:
         logging.warning("The old checkpoint '%s' cannot be removed (%s).", prefix, reason_of(error))
 

@@ -57,6 +57,19 @@ def targets(labels: tf.Tensor, ignore_label: int, width: int) -> EdgeTargets:
     return EdgeTargets(edges, tf.logical_and(counted, tf.logical_or(edges, tf.logical_not(near_ignored))))
 
 
+def targets_of_array(labels: npt.NDArray[np.integer[Any]], ignore_label: int, width: int) -> tuple[Mask, Mask]:
+    """Returns `targets` of an image without TensorFlow: two arrays [h, w] bool."""
+    counted = labels != ignore_label
+    reach = width // 2
+    # Beyond the image is nothing: neither a class nor an ignored pixel.
+    padded = [np.pad(values, reach) for values in (np.where(counted, labels, 0), counted, np.ones_like(counted))]
+    ids, has_class, inside = padded[0].astype(np.uint16), padded[1], padded[2]
+    inner = (slice(reach, -reach),) * 2
+    edges = boundaries.near_boundary(ids, has_class, reach)[inner] & counted
+    near_ignored = boundaries.near_boundary(has_class.astype(np.uint8), inside, reach)[inner]
+    return edges, counted & (edges | ~near_ignored)
+
+
 def _sliding(values: tf.Tensor, radius: int, extreme: Callable[..., tf.Tensor], outside: int) -> tf.Tensor:
     """Returns the smallest or largest value within `radius` rows and columns of each pixel, [..., h, w] to the same.
 

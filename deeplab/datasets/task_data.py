@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from deeplab.datasets import planes
 from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.datasets.planes import Plane
@@ -11,8 +14,15 @@ from deeplab.registry import TASKS, TaskContext
 from deeplab.wording import option
 
 
-def context_of(descriptor: DatasetDescriptor, options: ModelOptions) -> TaskContext:
+def context_of(
+    descriptor: DatasetDescriptor, options: ModelOptions, calibration: Mapping[str, Any] | None = None
+) -> TaskContext:
     """Returns what the functions of the tasks know of a data set.
+
+    Args:
+      descriptor: the data set.
+      options: the network.
+      calibration: what the tasks have chosen for a checkpoint (`inference.task_calibration.load`); None for nothing.
 
     Raises:
       OptionError: the description of the data set lacks what a task requires.
@@ -23,7 +33,10 @@ def context_of(descriptor: DatasetDescriptor, options: ModelOptions) -> TaskCont
         ignore_label=descriptor.ignore_label,
         class_names=tuple(descriptor.class_name(i) for i in range(descriptor.num_classes)),
         things=None if descriptor.things is None else tuple(descriptor.things),
+        palette=descriptor.palette[: descriptor.num_classes],
+        depth_scale=descriptor.depth_scale,
         settings={parameter.name: getattr(options, parameter.name) for task in tasks for parameter in task.parameters},
+        calibration=calibration or {},
     )
     for task in tasks:
         for name in task.requires:

@@ -19,7 +19,7 @@ from deeplab.core.metrics import Metrics
 from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.evaluation import engine_run, runner, scoring
 from deeplab.files import documents, writing
-from deeplab.inference import network_source
+from deeplab.inference import network_source, task_calibration
 from deeplab.inference.network import InferenceNetwork
 from deeplab.inference.opening import Weights
 from deeplab.names import counted
@@ -86,7 +86,12 @@ def evaluate(
     step = network_source.at(checkpoint).step() or 0
     images = counted(split.num_images, 'image')
     logging.info("Evaluating '%s' (step %d) on %s.", checkpoint, step, images)
-    scores = scoring.Scores(split.descriptor, task.metrics, network.options)
+    scores = scoring.Scores(
+        split.descriptor,
+        task.metrics,
+        network.options,
+        {} if network.options.is_semantic else task_calibration.load(checkpoint),
+    )
     reading = runner.reading_of(split, network, task.resize, (*scores.keys, *keys), task.windows)
     weights = Weights(checkpoint, task.use_moving_average)
 

@@ -35,12 +35,14 @@ class Results:
       further: figures of the further metrics, by names of metrics and figures.
       of_classes: their figures of each class, by names of metrics and figures: one value a class.
       documents: further results as text, by names of files.
+      calibration: what tasks have chosen on these images, by name of the task; see `registry.Task.metric`.
     """
 
     metrics: Metrics
     further: Mapping[str, Figures] = dataclasses.field(default_factory=dict)
     of_classes: Mapping[str, Mapping[str, tuple[float | None, ...]]] = dataclasses.field(default_factory=dict)
     documents: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    calibration: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
 
 def available(descriptor: DatasetDescriptor, parameters: Parameters) -> dict[str, Mapping[str, Any]]:
@@ -68,7 +70,11 @@ class Scores:
     """The accumulators of all metrics: the confusion matrix, and the further ones."""
 
     def __init__(
-        self, descriptor: DatasetDescriptor, parameters: Parameters, network: ModelOptions | None = None
+        self,
+        descriptor: DatasetDescriptor,
+        parameters: Parameters,
+        network: ModelOptions | None = None,
+        calibration: Mapping[str, Any] | None = None,
     ) -> None:
         """Creates empty accumulators.
 
@@ -76,6 +82,7 @@ class Scores:
           descriptor: the data set.
           parameters: the further metrics.
           network: the network, for the metrics of its tasks; None for classes of pixels alone.
+          calibration: what its tasks have chosen before for its checkpoint; None for nothing.
 
         Raises:
           OptionError: a metric cannot be computed for the data set.
@@ -84,7 +91,7 @@ class Scores:
         self._context = context
         self._of_tasks = None
         if network is not None and not network.is_semantic:
-            self._of_tasks = task_results.TaskScores(descriptor, network)
+            self._of_tasks = task_results.TaskScores(descriptor, network, calibration)
         self._metrics = {name: METRICS.get(name) for name in (CONFUSION_MATRIX, *parameters)}
         self._accumulators: dict[str, Any] = {
             name: metric.create(context, **parameters.get(name, {})) for name, metric in self._metrics.items()
@@ -154,6 +161,7 @@ class Scores:
             },
             of_classes=of_classes,
             documents=documents,
+            calibration={name: made.calibration() for name, made in further.items() if hasattr(made, 'calibration')},
         )
 
 

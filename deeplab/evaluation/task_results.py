@@ -24,14 +24,16 @@ class TaskScores:
       has_classes: whether the network predicts a class for each pixel, and the images have class ids.
     """
 
-    def __init__(self, descriptor: DatasetDescriptor, options: ModelOptions) -> None:
+    def __init__(
+        self, descriptor: DatasetDescriptor, options: ModelOptions, calibration: Mapping[str, Any] | None = None
+    ) -> None:
         """Creates empty accumulators.
 
         Raises:
           OptionError: the description of the data set lacks what a task requires.
         """
         self._options = options
-        self._context = task_data.context_of(descriptor, options)
+        self._context = task_data.context_of(descriptor, options, calibration)
         tasks = TASKS.chosen(options)
         self.accumulators: dict[str, Any] = {
             task.name: task.metric(self._context) for task in tasks if task.metric is not None

@@ -23,6 +23,8 @@ _STRIPE_WIDTH = 3
 _MASK_SHARE = 0.6
 _PALE = 0.45  # contrast of the image in error maps
 _BAND = 1 << 20  # pixels that are converted at a time
+# From far to near: dark blue, violet, red, orange, pale yellow.
+_HEAT = np.array([(12, 16, 60), (96, 32, 120), (204, 60, 84), (250, 152, 60), (252, 250, 190)], np.float32)
 _SIDE_PER_WIDTH = 600  # pixels of a side for each pixel of the width of contours
 
 Palette = Sequence[Sequence[int]] | np.ndarray
@@ -120,8 +122,7 @@ def contours(image: np.ndarray, ids: np.ndarray, colors: np.ndarray) -> np.ndarr
     border[:, 1:] |= ids[:, 1:] != ids[:, :-1]
     border[:, :-1] |= ids[:, 1:] != ids[:, :-1]
     line = _widened(border, width - 1)
-    shown = np.empty((*ids.shape, 3), np.uint8)
-    shown[:] = image[..., :3] if image.shape[2] >= 3 else image[..., :1]
+    shown = in_rgb(image)
     shown[_widened(line, (width + 1) // 2)] = 255
     shown[line] = np.asarray(colors, np.uint8)[ids[line]]
     return shown
@@ -165,6 +166,21 @@ def shades(shares: np.ndarray) -> np.ndarray:
     for rows in bands(*shares.shape):
         gray[rows] = np.rint(shares[rows].astype(np.float32) * 255)
     return gray
+
+
+def heat(shares: np.ndarray) -> np.ndarray:
+    """Returns shares in colors from dark (0 or less) to bright (1 or more): [h, w] to [h, w, 3] uint8."""
+    places = np.clip(shares, 0, 1) * (len(_HEAT) - 1)
+    channels = [np.interp(places, range(len(_HEAT)), _HEAT[:, channel]) for channel in range(3)]
+    colors: np.ndarray = np.rint(np.stack(channels, axis=2)).astype(np.uint8)
+    return colors
+
+
+def in_rgb(image: np.ndarray) -> np.ndarray:
+    """Returns a copy of an image [h, w, channels] of 0 to 255, its first channel in gray if it has no three: uint8."""
+    shown = np.empty((*image.shape[:2], 3), np.uint8)
+    shown[:] = image[..., :3] if image.shape[2] >= 3 else image[..., :1]
+    return shown
 
 
 def stripes(height: int, width: int) -> np.ndarray:

@@ -74,6 +74,10 @@ class TaskContext(NamedTuple):
       class_names: names of the classes; numbers as text where there are none.
       things: ids of the classes whose instances are told apart; None if the data set does not say.
       settings: values of the parameters of the network's tasks, by name.
+      calibration: what the tasks have chosen for a checkpoint on a split for validation, by their names; see
+        `Task.metric`.
+      palette: colors of the classes, [n, 3] uint8; None for no colors.
+      depth_scale: unit of depth in 16-bit files; None if the data set does not say.
       loss: the `LossOptions` of a training; None elsewhere.
       global_step: steps of a training, a scalar integer tensor; None elsewhere.
     """
@@ -83,6 +87,9 @@ class TaskContext(NamedTuple):
     class_names: tuple[str, ...] = ()
     things: tuple[int, ...] | None = None
     settings: Mapping[str, Any] = {}
+    calibration: Mapping[str, Any] = {}
+    palette: Any = None
+    depth_scale: float | None = None
     loss: Any = None
     global_step: Any = None
 
@@ -100,7 +107,7 @@ class ResultFile(NamedTuple):
     Attributes:
       suffix: ending of the file, such as '.png'.
       content: takes the result and the image, [h, w, channels] of 0 to 255, and the `TaskContext`, and returns an array
-        for an image file ([h, w] uint8 or uint16, [h, w, 3] uint8) or for '.npy', or text for any other file.
+        for an image file ([h, w] bool, uint8 or uint16, [h, w, 3] uint8) or for '.npy', or text for any other file.
     """
 
     suffix: str
@@ -129,8 +136,9 @@ class Task(Record):
         size of the image, and the context; returns NumPy arrays or numbers by name. They may come from several scales,
         flips and windows.
       metric: returns a new accumulator of the metrics; takes the context. Its `update` takes the sample of an image
-        without padding and its result, each by key. `registry.metrics.Accumulator` has its other methods. None: the
-        metrics of labels.
+        without padding and its result, each by key. `registry.metrics.Accumulator` has its other methods. If it has
+        `calibration()`, the JSON value that this returns is written beside a checkpoint that is evaluated on a split
+        for validation, and is then part of the context. None: the metrics of labels.
       headline: name of the figure that tells which checkpoint is best; larger is better, unless it begins with '-'.
       files: kinds of files of a result by name, values of --save.
       overlay: draws the result; takes the result, the image and the context, returns [h, w, 3] uint8.

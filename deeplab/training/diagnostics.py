@@ -13,7 +13,7 @@ from typing import Any
 from absl import logging
 
 from deeplab.checks.record_check import CheckResult
-from deeplab.datasets import description_file, label_checks
+from deeplab.datasets import description_file, label_checks, task_data
 from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.options import AugmentOptions, LearningRateOptions, TrainOptions
 from deeplab.registry import AUGMENTATIONS, LEARNING_POLICIES, OPTIMIZERS, Registry
@@ -25,7 +25,9 @@ SMALLEST_BATCH_FOR_STATISTICS = 12
 
 def warn(options: TrainOptions, descriptor: DatasetDescriptor, check_result: CheckResult) -> None:
     """Logs the findings of `label_checks.labels`, `folders`, `batch_norm`, `learning_rate` and `unused`."""
-    findings = label_checks.labels(descriptor, check_result, options.dataset.split, options.loss)
+    findings: list[str] = []
+    if task_data.needs_labels(options.model):
+        findings = label_checks.labels(descriptor, check_result, options.dataset.split, options.loss)
     for line in (*findings, *folders(options), *batch_norm(options), *learning_rate(options), *unused(options)):
         logging.warning('%s', line)
 

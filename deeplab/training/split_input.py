@@ -14,7 +14,7 @@ from deeplab.checks import label_weights
 from deeplab.core import feature_extractor
 from deeplab.datasets import task_data
 from deeplab.datasets.segmentation_dataset import DataSource
-from deeplab.errors import DataError
+from deeplab.errors import DataError, OptionError
 from deeplab.evaluation import runner
 from deeplab.evaluation.runner import CheckedSplit
 from deeplab.options import TrainOptions
@@ -44,6 +44,11 @@ def with_label_weights(options: TrainOptions, data: CheckedSplit) -> TrainOption
     if not options.loss.auto_label_weights:
         return options
     auto = option('LossOptions.label_weights', 'auto')
+    if not data.has_labels:
+        raise OptionError(
+            f'{auto} counts class ids, which {option("ModelOptions.task", options.model.task)} does not read. Give a '
+            'weight for each class, or omit it.'
+        )
     try:
         weights = label_weights.median_frequency(data.check_result.class_pixels, data.check_result.class_image_pixels)
         weights **= options.loss.label_weights_power
@@ -103,6 +108,7 @@ def build_input(
             records=data.records,
             seed=options.seed,
             first_position=first_position,
+            with_label=data.has_labels,
             **own or {'is_taken': taken_positions(options.batch_size, clones.task, clones.num_replicas)},
         )
 

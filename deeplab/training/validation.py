@@ -28,6 +28,7 @@ from deeplab.errors import CheckpointError, DataError
 from deeplab.evaluation import evaluation_rounds, runner
 from deeplab.files import output_files, writing
 from deeplab.files.run_manifests import BEST_FOLDER
+from deeplab.inference import task_calibration
 from deeplab.inference.network import InferenceNetwork
 from deeplab.options import NasOptions, PredictionOptions, TrainOptions
 from deeplab.system import memory
@@ -214,7 +215,7 @@ class ValidationHook(Hook):
         """Warns of masks that make every metric meaningless, unless an earlier run or the training check has."""
         options = self._options
         earlier = _earlier(options, settings_of(options), options.number_of_steps)
-        if options.validation.split == options.dataset.split or earlier:
+        if options.validation.split == options.dataset.split or earlier or not self.split.has_labels:
             return
         split = str(options.validation.split)
         for line in label_checks.validation_labels(self.split.descriptor, self.split.check_result, split):
@@ -330,6 +331,7 @@ class ValidationHook(Hook):
         step, miou = result.global_step, result.metrics.miou
         content = evaluation_rounds.as_json(result, self.split.descriptor) | self._settings
         is_best = self.score.add(step, miou)
+        task_calibration.save(result.checkpoint, result.calibration)
         if is_best:
             keep_copy(result.checkpoint, self._best_folder, content)
         figures = evaluation_rounds.tagged_figures(result.metrics, _PREDICTION)
@@ -377,6 +379,8 @@ def keep_copy(checkpoint: str, folder: str, figures: dict[str, object]) -> None:
     name = os.path.basename(checkpoint)
     copy = os.path.join(folder, name)
     parts = checkpoints.files_of(checkpoint)
+    if os.path.exists(checkpoint + checkpoints.CALIBRATION):
+        parts.append(checkpoint + checkpoints.CALIBRATION)
     for file in parts:
         with writing.atomic_path(copy + file.removeprefix(checkpoint)) as temporary:
             _link(file, temporary)
