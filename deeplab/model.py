@@ -185,7 +185,8 @@ def _decoded(
     if branch is None:
         return decoder.build(head.build(features, options), end_points, options, image_size=image_size)
     with tf.compat.v1.variable_scope(branch.scope):
-        return decoder.build_branch(head.build(features, options), end_points, options, branch, image_size)
+        features = features if branch.build is not None else head.build(features, options)
+        return decoder.build_branch(features, end_points, options, branch, image_size)
 
 
 def _with_static_size(images: tf.Tensor, options: ModelOptions) -> tf.Tensor:

@@ -60,7 +60,7 @@ def build_branch(
     """Refines features as the decoder of a branch.
 
     Args:
-      features: [n, h, w, c] float, the output of the branch's head.
+      features: [n, h, w, c] float, the output of the branch's head, or of the backbone if the branch builds its head.
       end_points: end points of the backbone by name.
       options: the network.
       branch: strides and channels.
@@ -72,6 +72,11 @@ def build_branch(
     Source: arXiv:1911.10194, section 3.1 and figure 2.
     """
     names = BACKBONES.chosen(options).decoder_end_points
+    if branch.build is not None:
+        with layers.head_scope(options):
+            skips = {stride: end_points[names[stride]] for stride, _ in branch.skip_filters}
+            own: tf.Tensor = branch.build(features, skips, options)  # [n, H, W, .]
+            return own
     with layers.head_scope(options), tf.compat.v1.variable_scope(common.DECODER_SCOPE):
         for stage, (stride, skip_filters) in enumerate(branch.skip_filters):
             skip = layers.conv2d(end_points[names[stride]], skip_filters, 1, scope=f'feature_projection{stage}')

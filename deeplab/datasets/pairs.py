@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from deeplab.datasets import example, images, mask_sources, orientation, planes, tfrecord
+from deeplab.datasets import example, images, mask_sources, orientation, planes, tfrecord, wire
 from deeplab.datasets.mask_ids import MaskIds
-from deeplab.datasets.plane_files import PlaneFiles
+from deeplab.datasets.plane_files import PlaneFiles, PlaneNumbers
 from deeplab.errors import DataError
 from deeplab.names import escaped, listed
 from deeplab.wording import option
@@ -30,7 +30,7 @@ class SourceFiles:
       source: conversion of the file to a mask of ids, and to a mask of instance ids if it is an `InstanceSource`; None
         for a file that is a mask of ids.
       embedded: function that returns the image inside the file; None for a file that is an image.
-      planes: files of further planes.
+      planes: files or numbers of further planes.
     """
 
     image: str
@@ -38,7 +38,7 @@ class SourceFiles:
     name: str
     source: mask_sources.MaskSource | None = None
     embedded: Callable[[str], bytes] | None = None
-    planes: tuple[PlaneFiles, ...] = ()
+    planes: tuple[PlaneFiles | PlaneNumbers, ...] = ()
 
     def image_contents(self) -> bytes:
         """Returns the content of the image file; raises `DataError` if it cannot be read."""
@@ -154,7 +154,7 @@ def _pair(
     """Returns the record of valid files."""
     mask = mask or _Mask()
     turns_image = turns is not None and turns.turn_image
-    features = {files.plane.feature: files.content(header, turns_image) for files in item.planes}
+    features: dict[str, wire.Value] = {files.plane.feature: files.content(header, turns_image) for files in item.planes}
     with naming(item.image):
         content, header = _image_content(image, header, turns)
     # For JPEG and PNG, the record states the channels after decoding.

@@ -1,4 +1,4 @@
-"""Files of depth and of masks of overlapping classes beside an image, made planes of its record."""
+"""Files of depth and of masks of overlapping classes beside an image, and numbers, made planes of its record."""
 
 from __future__ import annotations
 
@@ -53,6 +53,28 @@ class PlaneFiles:
         stream = io.BytesIO()
         np.save(stream, arrays[0])
         return stream.getvalue()
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class PlaneNumbers:
+    """The numbers of a plane of one image, which a builder has read itself.
+
+    Attributes:
+      plane: the plane, a list of floats.
+      numbers: the numbers, of any shape.
+    """
+
+    plane: planes.Plane
+    numbers: np.ndarray
+
+    @property
+    def key(self) -> str:
+        """Identifies the numbers."""
+        return f'{self.plane.feature} {self.numbers.tolist()}'
+
+    def content(self, header: images.Header, turns_image: bool) -> np.ndarray:
+        """Returns the numbers for a record; they belong to the image as it is displayed."""
+        return self.numbers.ravel()
 
 
 def _upright(plane: planes.Plane, path: str, header: images.Header, turns_image: bool) -> np.ndarray:

@@ -26,6 +26,7 @@ BYTES: Literal['bytes'] = 'bytes'
 # What to do about records without a plane.
 FIX = 'Build the records again with the plane (builders add instances with --instances), or choose another task'
 _LISTS = (FLOATS, BYTES)
+_NO_TEXT = b'\xff'  # never in UTF-8
 _BITS = 24  # place of the byte of a PNG with the bits of a sample
 
 
@@ -39,6 +40,9 @@ class Plane(NamedTuple):
     | masks | gray PNG, such as 1 bit: the masks of all classes below each other | [h, w, channels] uint8, 0 or 1 |
     | floats | list of n * channels numbers; a record without them has none | [n, channels] float32 |
     | bytes | list of texts or files; a record without them has none | [n] string |
+
+    Floats are points if their key begins with `common.POINTS_PREFIX`: [n, channels / 2, 2], rows and columns in pixels
+    of the image, 0 at the middle of the first pixel. They move with the image.
 
     Attributes:
       key: key in a sample.
@@ -58,6 +62,18 @@ class Plane(NamedTuple):
     def is_list(self) -> bool:
         """Whether it has any number of items instead of the size of the image."""
         return self.kind in _LISTS
+
+    @property
+    def item_shape(self) -> tuple[int, ...]:
+        """The shape of an item of a list."""
+        if self.kind == BYTES:
+            return ()
+        return (self.channels // 2, 2) if self.key.startswith(common.POINTS_PREFIX) else (self.channels,)
+
+    @property
+    def padding(self) -> Any:
+        """What fills the list of a sample up to the longest of a batch: no number, and no text."""
+        return _NO_TEXT if self.kind == BYTES else np.float32(np.nan)
 
 
 INSTANCE = Plane(common.INSTANCE, 'image/segmentation/instance/encoded', IDS)
@@ -111,7 +127,7 @@ def read(plane: Plane, features: Mapping[str, wire.Value], size: tuple[int, int]
         numbers = np.zeros(0, np.float32) if value is None else np.asarray(value, np.float32)
         if numbers.size % plane.channels:
             raise DataError(f"'{plane.feature}' has {numbers.size} numbers, not a multiple of {plane.channels}")
-        return numbers.reshape(-1, plane.channels)
+        return numbers.reshape(-1, *plane.item_shape)
     if not isinstance(value, bytes):
         raise DataError(f"'{plane.feature}' is not a file")
     try:
@@ -165,6 +181,13 @@ def read_depth_array(content: bytes) -> np.ndarray:
     return np.where(np.isfinite(depth) & (depth > 0), depth, 0).astype(np.float32)
 
 
+def without_padding(plane: Plane, values: np.ndarray) -> np.ndarray:
+    """Returns the items of a list in a batch, [n, ...], without `Plane.padding` at the end."""
+    is_padding = values == plane.padding if plane.kind == BYTES else np.isnan(values)
+    items: np.ndarray = values[~is_padding.reshape(len(values), -1).all(axis=1)]
+    return items
+
+
 def without_class(instance_ids: np.ndarray, class_ids: np.ndarray, ignore_label: int) -> list[int]:
     """Returns the ids of the instances of which every pixel is ignored.
 
@@ -204,7 +227,7 @@ def decode(plane: Plane, value: Any, size: Any) -> Any:
     import tensorflow as tf
 
     if plane.is_list:
-        return value
+        return tf.reshape(value, [-1, *plane.item_shape])
     if plane.kind == DEPTHS:
         is_array = tf.equal(tf.strings.substr(value, 0, len(images.ARRAY_MAGIC)), images.ARRAY_MAGIC)
         scale = 1.0 if plane.scale is None else plane.scale

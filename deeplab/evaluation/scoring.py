@@ -100,6 +100,8 @@ class Scores:
     @property
     def keys(self) -> tuple[str, ...]:
         """What batches must have, by the names in `common`."""
+        if self._of_tasks is not None and not self._of_tasks.has_classes:
+            return self._of_tasks.keys
         of_tasks = () if self._of_tasks is None else self._of_tasks.keys
         return (common.LABEL, *(key for name, keys in _KEYS.items() if name in self._inputs for key in keys), *of_tasks)
 

@@ -10,6 +10,7 @@ import numpy as np
 from deeplab import common
 from deeplab.datasets import task_data
 from deeplab.datasets.descriptor import DatasetDescriptor
+from deeplab.datasets.planes import without_padding
 from deeplab.inference.task_decoding import decoded
 from deeplab.options import ModelOptions
 from deeplab.registry import TASKS
@@ -38,16 +39,23 @@ class TaskScores:
         self.accumulators: dict[str, Any] = {
             task.name: task.metric(self._context) for task in tasks if task.metric is not None
         }
-        planes = [plane.key for plane in task_data.planes_of(descriptor, options)]
-        self.keys = (*planes, common.HEIGHT, common.WIDTH)
+        planes = task_data.planes_of(descriptor, options)
+        self._lists = {plane.key: plane for plane in planes if plane.is_list}
+        needs_labels = task_data.needs_labels(options)
+        labels = [common.LABEL] if needs_labels else []
+        self.keys = (*labels, *(plane.key for plane in planes), common.HEIGHT, common.WIDTH)
         outputs = [output.name for output in TASKS.outputs(options)]
-        self.has_classes = common.OUTPUT_TYPE in outputs and task_data.needs_labels(options)
+        self.has_classes = common.OUTPUT_TYPE in outputs and needs_labels
 
     def update(self, batch: Mapping[str, np.ndarray], maps: np.ndarray) -> None:
         """Adds a batch: samples of the keys of `common` and of planes, and the maps of all outputs."""
         for i, image_maps in enumerate(maps):
             height, width = int(batch[common.HEIGHT][i]), int(batch[common.WIDTH][i])
-            sample = {key: values[i, :height, :width] for key, values in batch.items() if values.ndim == 4}
+            sample = {
+                key: without_padding(self._lists[key], values[i]) if key in self._lists else values[i, :height, :width]
+                for key, values in batch.items()
+                if key in self._lists or values.ndim == 4
+            }
             results = decoded(image_maps[:height, :width], self._options, self._context)
             for name, accumulator in self.accumulators.items():
                 accumulator.update(sample, results[name])

@@ -24,12 +24,14 @@ class Branch(NamedTuple):
     """A head and a decoder of their own, for one or several outputs.
 
     The decoder projects the low-level features of each stride, concatenates them with the resized features, and applies
-    one separable 5x5 convolution.
+    one separable 5x5 convolution; or it is a function of its own.
 
     Attributes:
       scope: scope of all its variables. It is part of checkpoints, and must not change.
       filters: channels of the decoder's convolutions.
       skip_filters: strides of low-level features in descending order, and channels to which each is projected.
+      build: builds head and decoder instead: takes the features of the backbone, [n, h, w, c], the low-level features
+        of `skip_filters` by stride, [n, h', w', c'], and the ModelOptions; returns features of the last stride.
 
     Source: arXiv:1911.10194, section 3.1 and figure 2.
     """
@@ -37,6 +39,7 @@ class Branch(NamedTuple):
     scope: str
     filters: int
     skip_filters: tuple[tuple[int, int], ...]
+    build: Callable[..., Any] | None = None
 
 
 class Output(NamedTuple):

@@ -190,7 +190,8 @@ def get(
 
     # Order stays whatever the number of threads; no stage holds more than a few batches.
     data = data.map(_as_written(sample_at), num_parallel_calls=num_parallel or tf.data.AUTOTUNE, deterministic=True)
-    iterator = tf.compat.v1.data.make_initializable_iterator(_batched(data, batch_size, prefetch_batches, device))
+    data = _batched(data, batch_size, prefetch_batches, device, reader.planes)
+    iterator = tf.compat.v1.data.make_initializable_iterator(data)
     with tf.control_dependencies(list(before)):
         return Pipeline(iterator.get_next(sessions.NEXT_BATCH), iterator.initializer, batches)
 
@@ -202,11 +203,23 @@ def _for_training(sample: input_preprocess.Sample) -> input_preprocess.Sample:
     }
 
 
-def _batched(data: tf.data.Dataset, batch_size: int, prefetch_batches: int, device: str | None) -> tf.data.Dataset:
-    """Returns the samples in batches, of which some wait: on the CPU and, if there is one, on the device."""
-    is_one_shape = all(spec.shape.is_fully_defined() for spec in data.element_spec.values())
-    batch = data.batch if is_one_shape else data.padded_batch
-    data = batch(batch_size, drop_remainder=True).prefetch(prefetch_batches).with_options(_pipeline_options())
+def _batched(
+    data: tf.data.Dataset,
+    batch_size: int,
+    prefetch_batches: int,
+    device: str | None,
+    planes: Sequence[planes_lib.Plane],
+) -> tf.data.Dataset:
+    """Returns the samples in batches, of which some wait: on the CPU and, if there is one, on the device.
+
+    What has several shapes is padded to the largest of its batch: lists of `planes` with `Plane.padding`, else zeros.
+    """
+    batch = functools.partial(data.batch, batch_size, drop_remainder=True)
+    if not all(spec.shape.is_fully_defined() for spec in data.element_spec.values()):
+        padding = {plane.key: plane.padding for plane in planes if plane.is_list}
+        values = {key: padding.get(key) for key in data.element_spec}
+        batch = functools.partial(data.padded_batch, batch_size, padding_values=values, drop_remainder=True)
+    data = batch().prefetch(prefetch_batches).with_options(_pipeline_options())
     if device is None:
         return data
     with tf.device(None):  # what wraps the pipeline is placed by TensorFlow

@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from deeplab.core import decoder, layers
 from deeplab.options import DecoderOptions, ModelOptions
+from deeplab.registry import Branch
 
 RANDOM = np.random.RandomState(2)
 FEATURES = RANDOM.normal(size=(1, 3, 4, 5)).astype(np.float32)  # a crop of 33 by 49 at stride 16
@@ -114,3 +115,15 @@ def test_plain_concatenation(as_logits):
     }
     assert bool([name for name in values if name.endswith('biases')]) == as_logits
     assert bool([name for name in values if 'BatchNorm' in name]) != as_logits
+
+
+def test_a_branch_may_build_its_decoder():
+    def own(features, skips, options):
+        assert sorted(skips) == [4, 8]
+        return skips[4] + tf.reduce_mean(features)
+
+    options = ModelOptions({'semantic': 7}, model_variant='mobilenet_v3_small_seg')
+    end_points = {name: tf.constant(skip) for name, skip in SKIPS.items()}
+    branch = Branch('own', 2, ((8, 1), (4, 1)), own)
+    out = decoder.build_branch(tf.constant(FEATURES), end_points, options, branch, (33, 49))
+    np.testing.assert_allclose(out, SKIPS['layer_2/depthwise_output'] + FEATURES.mean(), rtol=1e-6)

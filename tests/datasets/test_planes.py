@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from deeplab.datasets import descriptor, example, planes, segmentation_dataset, wire
+from deeplab import common
+from deeplab.datasets import descriptor, example, pairs, plane_files, planes, segmentation_dataset, wire
 from deeplab.errors import DataError
 from tests.helpers import dataset_files
 from tests.helpers.dataset_files import few_bit_png, npy, palette_png, png
@@ -189,3 +190,28 @@ def test_records_of_deeplab2_have_labels_and_instances(tmp_path):
 def test_raw_labels_that_do_not_fit(labels, changes, text):
     with pytest.raises(DataError, match=re.escape(text)):
         example.with_png_labels(raw_record(np.asarray(labels, np.int64), **changes), 1000)
+
+
+def test_floats_with_the_key_of_points_are_points():
+    plane = POINTS._replace(key=f'{common.POINTS_PREFIX}texts')
+    read = both(plane, record(points=np.arange(16.0)))
+    np.testing.assert_array_equal(read, np.arange(16.0).reshape(2, 4, 2))
+    assert both(plane, record()).shape == (0, 4, 2)
+
+
+def test_numbers_of_a_builder_become_a_plane(tmp_path):
+    path = tmp_path / 'image.png'
+    path.write_bytes(png(dataset_files.pixels(*SIZE)))
+    numbers = plane_files.PlaneNumbers(POINTS, np.arange(8.0).reshape(4, 2))
+    item = pairs.SourceFiles(str(path), None, 'name', planes=(numbers,))
+    serialized = pairs.read(item, None).record[12:-4]  # without the frame of a TFRecord file
+    read = planes.read(POINTS, example.parse(serialized).features, SIZE)
+    np.testing.assert_array_equal(read, np.arange(8.0).reshape(1, 8))
+    assert numbers.key != plane_files.PlaneNumbers(POINTS, np.zeros(8)).key
+
+
+@pytest.mark.parametrize(('plane', 'items'), [(POINTS, np.ones((2, 8), np.float32)), (TEXTS, [b'', b'a'])])
+def test_padding_of_lists_is_removed(plane, items):
+    items = np.array(items, object) if plane is TEXTS else items
+    padded = np.concatenate([items, np.full((3, *items.shape[1:]), plane.padding, items.dtype)])
+    np.testing.assert_array_equal(planes.without_padding(plane, padded), items)

@@ -7,6 +7,7 @@ import pytest
 
 from deeplab import common
 from deeplab.datasets.descriptor import DatasetDescriptor
+from deeplab.datasets.planes import Plane
 from deeplab.evaluation import task_results
 from deeplab.inference import task_decoding
 from deeplab.options import ModelOptions
@@ -26,6 +27,16 @@ class Total:
         assert sample[common.IMAGE].shape[:2] == result['height'].shape
         self.true += sample['truth'].sum()
         self.predicted += result['height'].sum()
+
+
+class Marks:
+    """Notes the shapes of lists."""
+
+    def __init__(self, context):
+        self.shapes = []
+
+    def update(self, sample, result):
+        self.shapes.append(sample[f'{common.POINTS_PREFIX}marks'].shape)
 
 
 @pytest.fixture
@@ -71,3 +82,15 @@ def test_metrics_take_images_without_padding(height):
 def test_without_classes_there_is_no_confusion_matrix(height):
     alone = dataclasses.replace(OPTIONS, task='height')
     assert not task_results.TaskScores(DatasetDescriptor('toy', 3), alone).has_classes
+
+
+def test_metrics_take_lists_without_padding(height):
+    plane = Plane(f'{common.POINTS_PREFIX}marks', 'marks', 'floats', 4)
+    TASKS.add(dataclasses.replace(TASKS.get('height'), name='marks', planes=(plane,), metric=Marks))
+    scores = task_results.TaskScores(DatasetDescriptor('toy', 3), dataclasses.replace(OPTIONS, task='marks'))
+    assert plane.key in scores.keys
+    marks = np.full((2, 3, 2, 2), np.nan, np.float32)
+    marks[0, :2], marks[1, :3] = 7.0, 8.0
+    sizes = {common.HEIGHT: np.array([1, 2]), common.WIDTH: np.array([1, 2])}
+    scores.update({plane.key: marks, **sizes}, np.zeros((2, 2, 2, 1), np.float32))
+    assert scores.accumulators['marks'].shapes == [(2, 2, 2), (3, 2, 2)]

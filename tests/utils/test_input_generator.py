@@ -235,6 +235,23 @@ def test_planes_are_read_and_a_record_without_one_is_named(tmp_path):
     assert 'Build the records again' in str(error.value)
 
 
+def test_lists_of_a_batch_are_padded_with_what_is_no_item(tmp_path):
+    points = planes.Plane(f'{common.POINTS_PREFIX}texts', 'text/points', planes.FLOATS, 8)
+    texts = planes.Plane('texts', 'text/texts', planes.BYTES)
+    black = png(np.zeros((3, 3, 3), np.uint8)), 'png', 'name', 3, 3, 3, None
+    path = tmp_path / 'val-00000-of-00001.tfrecord'
+    numbers = [np.arange(8.0 * count) for count in (2, 0, 1)]
+    write_shard(
+        path, [example.encode(*black, {'text/points': each, 'text/texts': [b'a'] * len(each)}) for each in numbers]
+    )
+    reader = input_generator.RecordReader(RecordIndex.walk([str(path)]), planes=[points, texts])
+    (batch,) = evaluation_batches(reader, batch_size=3, with_label=False)
+    assert batch[points.key].shape == (3, 2, 4, 2)
+    for i, each in enumerate(numbers):
+        np.testing.assert_array_equal(planes.without_padding(points, batch[points.key][i]).ravel(), each)
+        assert planes.without_padding(texts, batch[texts.key][i]).tolist() == [b'a'] * len(each)
+
+
 @pytest.mark.parametrize(('channels', 'bits'), [(6, 8), (4, 16)])
 def test_an_array_that_cannot_be_read_is_named(tmp_path, channels, bits):
     array = io.BytesIO()
