@@ -153,7 +153,7 @@ def _evaluate(
     evaluated = dataclasses.replace(evaluated, path=path)
     _publish(evaluated, task.split.descriptor, options)
     if task_calibration.is_for_validation(options.dataset.split):
-        task_calibration.save(checkpoint, evaluated.calibration)
+        network_source.at(checkpoint).keep_calibration(evaluated.calibration)
     return dataclasses.replace(evaluated, documents={})  # they may be large, and are written
 
 

@@ -19,7 +19,7 @@ from deeplab.core.metrics import Metrics
 from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.evaluation import engine_run, runner, scoring
 from deeplab.files import documents, writing
-from deeplab.inference import network_source, task_calibration
+from deeplab.inference import network_source
 from deeplab.inference.network import InferenceNetwork
 from deeplab.inference.opening import Weights
 from deeplab.names import counted
@@ -90,7 +90,7 @@ def evaluate(
         split.descriptor,
         task.metrics,
         network.options,
-        {} if network.options.is_semantic else task_calibration.load(checkpoint),
+        {} if network.options.is_semantic else network_source.at(checkpoint).calibration(),
     )
     reading = runner.reading_of(split, network, task.resize, (*scores.keys, *keys), task.windows)
     weights = Weights(checkpoint, task.use_moving_average)

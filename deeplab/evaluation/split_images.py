@@ -34,13 +34,31 @@ def samples(split: runner.Split, steps: Sequence[input_preprocess.Step], images:
     Raises:
       DataError: An image cannot be decoded.
     """
+    for batch in batches(split, steps, images, with_label=True):
+        sample = {key: value[0] for key, value in batch.items()}
+        height, width = int(sample[common.HEIGHT]), int(sample[common.WIDTH])
+        image = sample[common.IMAGE][:height, :width]
+        yield Sample(sample[common.IMAGE_NAME], image, sample[common.LABEL][:height, :width, 0])
+
+
+def batches(
+    split: runner.Split, steps: Sequence[input_preprocess.Step], images: Sequence[int], with_label: bool
+) -> Iterator[runner.Batch]:
+    """Yields the images with the given numbers in the split as batches of one, with all that their records have.
+
+    Args:
+      split: the split.
+      steps: preprocessing of each image.
+      images: the numbers.
+      with_label: whether masks are decoded.
+
+    Raises:
+      DataError: An image cannot be decoded.
+    """
     records = [split.records[image] for image in images]
     with tf.Graph().as_default():
-        pipeline = input_generator.get(split.reader, steps, 1, False, records, with_label=True)
+        pipeline = input_generator.get(split.reader, steps, 1, False, records, with_label=with_label)
         with sessions.open_session() as running, input_generator.explain_input_errors(split.reader):
             running.run(pipeline.initializer)
             for _ in records:
-                sample = {key: value[0] for key, value in running.run(pipeline.samples).items()}
-                height, width = int(sample[common.HEIGHT]), int(sample[common.WIDTH])
-                image = sample[common.IMAGE][:height, :width]
-                yield Sample(sample[common.IMAGE_NAME], image, sample[common.LABEL][:height, :width, 0])
+                yield running.run(pipeline.samples)

@@ -12,12 +12,13 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from deeplab import common, input_preprocess
+from deeplab import common, input_preprocess, model
 from deeplab.core import cost, feature_extractor, freezing, preprocess_utils, sessions, shapes, tf_compat
 from deeplab.errors import OptionError
 from deeplab.export.tensor_names import ARGMAX, IMAGE, PREDICTIONS, PROBABILITIES, RAW_PREDICTIONS, RAW_PROBABILITIES
 from deeplab.inference import network
-from deeplab.options import ExportOptions, ResizeOptions
+from deeplab.options import ExportOptions, ModelOptions, ResizeOptions
+from deeplab.registry import TASKS
 from deeplab.wording import option
 
 _OF_SIXTEEN_BITS = 257.0  # 65535 / 255, as for records
@@ -31,7 +32,8 @@ class ExportGraph(NamedTuple):
       graph: the graph, with placeholders for weights.
       image: [1, h, w, channels] uint8 (uint16 if images have 16 bits); three channels are RGB.
       predictions: [1, h, w] int32.
-      probabilities: [1, h, w, classes] float32.
+      probabilities: [1, h, w, classes] float32; of other tasks than `semantic`, the maps of all outputs.
+      maps: names of the operations with the maps of the outputs, [1, h, w, channels] float32; empty for probabilities.
       kept: names of the operations that an export must have, except inputs.
       weights: placeholders with the names of all variables of the network.
       parameters: number of trainable parameters.
@@ -41,6 +43,7 @@ class ExportGraph(NamedTuple):
     image: tf.Tensor
     predictions: tf.Tensor
     probabilities: tf.Tensor
+    maps: tuple[str, ...]
     kept: tuple[str, ...]
     weights: list[tf.Tensor]
     parameters: int
@@ -59,10 +62,11 @@ def build(options: ExportOptions) -> ExportGraph:
     with cost.abstract_graph() as outlined:
         image, predictions, probabilities = _network(options)
     network_input = feature_extractor.input_name(options.model.model_variant)
-    kept = (PREDICTIONS, PROBABILITIES, RAW_PREDICTIONS, RAW_PROBABILITIES, ARGMAX, network_input)
+    maps = () if options.model.is_semantic else tuple(output.name for output in TASKS.outputs(options.model))
+    kept = (PREDICTIONS, *(maps or (PROBABILITIES, RAW_PROBABILITIES)), RAW_PREDICTIONS, ARGMAX, network_input)
     parameters = sum(math.prod(variable.shape) for variable in outlined.variables.values() if variable.is_trained)
     weights = list(outlined.placeholders.values())
-    return ExportGraph(outlined.graph, image, predictions, probabilities, kept, weights, parameters)
+    return ExportGraph(outlined.graph, image, predictions, probabilities, maps, kept, weights, parameters)
 
 
 def crop_size_of(options: ExportOptions) -> tuple[int, int]:
@@ -88,12 +92,31 @@ def _network(options: ExportOptions) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     labels = predicted[common.OUTPUT_TYPE]  # [1, *crop_size]
     probabilities = predicted[common.OUTPUT_TYPE + common.PROBABILITY_SUFFIX]  # [1, *crop_size, classes]
     tf.cast(labels, tf.float32, name=RAW_PREDICTIONS)
-    raw = tf.identity(probabilities, name=RAW_PROBABILITIES)
+    if options.model.is_semantic:
+        probabilities = tf.identity(probabilities, name=RAW_PROBABILITIES)
     own_size = shapes.spatial_size(image) if options.resize.is_set else None
     predictions = _at_own_size(labels[..., tf.newaxis], size, own_size, shapes.resize_nearest)  # [1, h, w, 1]
     predictions = tf.squeeze(predictions, axis=3, name=PREDICTIONS)  # [1, h, w]
-    probabilities = tf.identity(_at_own_size(raw, size, own_size, shapes.resize_bilinear), name=PROBABILITIES)
-    return image, predictions, probabilities
+    if not options.model.is_semantic:
+        maps = _maps_at_own_size(predicted, options.model, size, own_size)
+        return image, predictions, tf.concat(list(network.named_maps(maps, options.model).values()), axis=3)
+    probabilities = _at_own_size(probabilities, size, own_size, shapes.resize_bilinear)  # [1, h, w, classes]
+    return image, predictions, tf.identity(probabilities, name=PROBABILITIES)
+
+
+def _maps_at_own_size(
+    predicted: Mapping[str, tf.Tensor],
+    options: ModelOptions,
+    size: tuple[tf.Tensor, tf.Tensor],
+    own_size: tuple[tf.Tensor, tf.Tensor] | None,
+) -> dict[str, tf.Tensor]:
+    """Returns the maps of all outputs of `network.predicted` at the size of the image; see `_at_own_size`."""
+    maps = {}
+    for output in TASKS.outputs(options):
+        key = output.name + network.MAP_SUFFIX
+        values = _at_own_size(predicted[key], size, own_size, shapes.resize_bilinear)  # [1, h, w, channels]
+        maps[key] = values if own_size is None else model.scaled_lengths(values, output, size)
+    return maps
 
 
 def predict(export: ExportGraph, values: Mapping[str, np.ndarray], image: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from absl import logging
@@ -17,9 +17,12 @@ from deeplab.errors import CheckpointError
 from deeplab.export import destinations, export_graph, proof, results
 from deeplab.export.destinations import INFERENCE_GRAPH, Destination
 from deeplab.files import output_files, writing
-from deeplab.options import ExportOptions
+from deeplab.inference import exports, task_decoding
+from deeplab.options import ExportOptions, ModelOptions
 from deeplab.pictures.sample_image import sample_image
 from deeplab.registry import ExportFormat, FrozenNetwork, Outputs
+
+Run = Callable[[str, np.ndarray], tuple[np.ndarray, np.ndarray]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -98,20 +101,22 @@ def write(
     network = FrozenNetwork(
         export_graph.freeze(export, values), export_graph.crop_size_of(options), model.input_channels,
         options.image_bits, model.num_classes, metadata=facts, has_signatures=bool(facts),
-        has_warmup=options.conversion.has_warmup,
+        has_warmup=options.conversion.has_warmup, maps=export.maps,
     )  # fmt: skip
     folder = output_files.make_folder(os.path.dirname(path) or '.')
     with destinations.beside(path, record) as temporary:
         with output_files.writing_to(folder, 'ExportOptions.export_path'):
             record.write(network, temporary, **options.settings_of(record))
         del network  # large
-        agreement, difference = compare(record.run(temporary, image), expected, record)
-        proofs = (prove(temporary, proof.Comparison(1, agreement, difference)),) if prove is not None else ()
+        comparison = compared(temporary, image, expected, record, task_decoding.channels_of(model))
+        proofs = (prove(temporary, comparison),) if prove is not None else ()
         if options.save_inference_graph:
             with output_files.writing_to(folder, 'ExportOptions.export_path'):
                 sessions.write_graph(export_graph.with_variables(options), os.path.join(folder, INFERENCE_GRAPH))
     step, size = checkpoints.step_of(checkpoint), writing.size_of(path)
-    result = PlainExport(path, checkpoint, step, export.parameters, size, agreement, difference, '', proofs)
+    result = PlainExport(
+        path, checkpoint, step, export.parameters, size, comparison.agreement, comparison.difference, '', proofs
+    )
     return dataclasses.replace(result, report=report(result, options, record, image.shape))
 
 
@@ -122,6 +127,36 @@ def random_image(options: ExportOptions) -> np.ndarray:
         height, width = height - height // 4, width - width // 5  # so that there is padding
     pixels = sample_image((height, width), options.model.input_channels).image
     return pixels if options.image_bits == 8 else pixels.astype(np.uint16) * 257
+
+
+def compared(
+    path: str,
+    image: np.ndarray,
+    expected: tuple[np.ndarray, np.ndarray],
+    record: ExportFormat,
+    channels: Mapping[str, int],
+) -> proof.Comparison:
+    """Runs an export and compares it with its network; see `compare` for the error.
+
+    Args:
+      path: of the export.
+      image: [h, w, channels] uint8 or uint16.
+      expected: what the network predicts.
+      record: format of the export.
+      channels: see `task_decoding.channels_of`.
+    """
+    outputs = _run(path, image, record) if channels else Outputs(*cast(Run, record.run)(path, image))
+    comparison = proof.compared([(outputs, Outputs(*expected))], channels)
+    _require_equal(comparison, record)
+    return comparison
+
+
+def _run(path: str, image: np.ndarray, record: ExportFormat) -> Outputs:
+    """Opens an export and predicts an image [h, w, channels]; returns labels [h, w] and maps [h, w, channels]."""
+    pixels = image.astype(np.float32) / (257 if image.dtype == np.uint16 else 1)  # 0 to 255
+    with exports.opened(path, record=record) as exported:
+        labels, maps = exported.predict(pixels[np.newaxis], True)
+    return Outputs(labels[0], maps[0])
 
 
 def compare(
@@ -140,13 +175,31 @@ def compare(
     Raises:
       RuntimeError: they differ by more than rounding errors, which is a defect of this program.
     """
-    _, agreement, difference = dataclasses.astuple(proof.compared([(Outputs(*exported), Outputs(*expected))]))
+    comparison = proof.compared([(Outputs(*exported), Outputs(*expected))], {})
+    _require_equal(comparison, record)
+    assert comparison.difference is not None
+    return comparison.agreement, comparison.difference
+
+
+def _require_equal(comparison: proof.Comparison, record: ExportFormat) -> None:
+    """Raises `RuntimeError` if an export deviates more than its format may."""
+    agreement, difference = comparison.agreement, comparison.difference
+    assert difference is not None
     if not (agreement >= record.least_agreement and difference <= record.most_difference):
+        what = 'outputs' if comparison.differences else 'probabilities'
         raise RuntimeError(
             f'The exported graph and its network predict different results: {agreement:.2%} of the labels agree, '
-            f'probabilities differ by up to {difference:.2g}. Nothing was written; please report this.'
+            f'{what} differ by up to {difference:.2g}. Nothing was written; please report this.'
         )
-    return agreement, difference
+
+
+def float_outputs(record: ExportFormat, model: ModelOptions, sides: str) -> list[str]:
+    """Returns a line for each output of an export beside the labels; `sides` are those before the channels."""
+    probabilities = record.tensors[2]
+    suffix = ':0' if probabilities.endswith(':0') else ''
+    outputs = {name + suffix: channels for name, channels in task_decoding.channels_of(model).items()}
+    shown = (outputs or {probabilities: model.num_classes}).items()
+    return [f'        {name} float32 [{sides}, {channels}]' for name, channels in shown]
 
 
 # Decoded like records: Pillow's JPEG decoder gives slightly different pixels, 1 % different labels (docs/export.md).
@@ -157,7 +210,7 @@ _OTHER_IMAGE = "np.load('image.npy')  # [height, width, {channels}] uint{bits}"
 def report(result: PlainExport, options: ExportOptions, record: ExportFormat, image_shape: tuple[int, ...]) -> str:
     """Returns the description of an export, with Python code that runs it."""
     model = options.model
-    image, predictions, probabilities = record.tensors
+    image, predictions, _ = record.tensors
     height, width = export_graph.crop_size_of(options)
     kind = 'RGB, ' if model.input_channels == 3 else ''
     sizes = f'up to {height} x {width} pixels (height x width)'
@@ -169,9 +222,10 @@ def report(result: PlainExport, options: ExportOptions, record: ExportFormat, im
         f'{record.title}: {result.path} ({names.byte_size(result.size)})',
         f'Input:  {image} uint{options.image_bits} [1, height, width, {model.input_channels}], {kind}{sizes}',
         f'Output: {predictions} int32 [1, height, width]',
-        f'        {probabilities} float32 [1, height, width, {model.num_classes}]',
+        *float_outputs(record, model, '1, height, width'),
         f'Read back and run on a random {image_shape[0]} x {image_shape[1]} image: {result.agreement:.2%} of its '
-        f'labels equal the labels of the checkpoint, probabilities differ by at most {result.difference:.1g}.',
+        f'labels equal the labels of the checkpoint, {"probabilities" if model.is_semantic else "outputs"} differ by '
+        f'at most {result.difference:.1g}.',
     ]
     if options.save_inference_graph:
         lines.append(f'Graph with variables: {os.path.join(os.path.dirname(result.path), INFERENCE_GRAPH)}')

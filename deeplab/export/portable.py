@@ -13,7 +13,7 @@ from deeplab.errors import DataError
 from deeplab.registry import FrozenGraph, PortableNetwork
 
 IMAGES = 'images'
-OUTPUTS = ('labels', 'probabilities')
+LABELS, PROBABILITIES = OUTPUTS = ('labels', 'probabilities')
 _NORMALIZED = re.compile(r'(\w+)/\1/input')  # name of the normalized image
 PREFIX = 'network/'  # of the names of layers, if the type of the images was changed
 
@@ -25,20 +25,26 @@ def with_input_type(graph: FrozenGraph, kind: str) -> FrozenGraph:
 
 def beginning_at(graph: FrozenGraph, tensor: str, kind: str = 'float32') -> FrozenGraph:
     """Returns the part of a network that begins with a tensor of float32, with images of some type in its place."""
+    names = output_names(graph)
     with tf.Graph().as_default() as own:
         images = tf.compat.v1.placeholder(tf.as_dtype(kind), graph.shape, name=IMAGES)
         numbers = images if kind == 'float32' else tf.cast(images, tf.float32, name='float_images')
         tensors = tf.graph_util.import_graph_def(
             graph.graph_def, {tensor: numbers}, graph.outputs, name=PREFIX.rstrip('/')
         )
-        outputs = [tf.identity(each, name=name).name for each, name in zip(tensors, OUTPUTS, strict=False)]
-    labels, *probabilities = outputs
+        outputs = {name: tf.identity(each, name=name).name for each, name in zip(tensors, names, strict=True)}
     return graph._replace(
         graph_def=own.as_graph_def(),
         image=images.name,
-        labels=labels,
-        probabilities=probabilities[0] if probabilities else None,
+        labels=outputs[LABELS],
+        probabilities=None if graph.probabilities is None else outputs[PROBABILITIES],
+        maps={name: outputs[name] for name in graph.maps},
     )
+
+
+def output_names(graph: FrozenGraph) -> tuple[str, ...]:
+    """Returns the names of the outputs of an export, in the order of `FrozenGraph.outputs`."""
+    return (LABELS, *(() if graph.probabilities is None else (PROBABILITIES,)), *graph.maps)
 
 
 def is_trained_in_8_bits(graph: FrozenGraph) -> bool:

@@ -6,7 +6,9 @@ Images of a split are for the comparison, and for the calibration of an export b
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator
+import functools
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -16,12 +18,13 @@ from deeplab import common, input_preprocess, names
 from deeplab.core import metrics, sessions
 from deeplab.datasets.segmentation_dataset import DataSource
 from deeplab.errors import DataError
-from deeplab.evaluation import differences, runner, split_images
+from deeplab.evaluation import differences, runner, split_images, task_results
 from deeplab.evaluation.image_results import ImageResults
 from deeplab.export import export_graph, portable
+from deeplab.inference import task_decoding
 from deeplab.inference.runners import Runner, padded
 from deeplab.options import ExportOptions
-from deeplab.registry import ExportFormat, Outputs
+from deeplab.registry import TASKS, ExportFormat, Outputs
 from deeplab.utils import input_generator
 from deeplab.wording import option
 
@@ -33,32 +36,47 @@ class Comparison:
     Attributes:
       images: number of images.
       agreement: fraction of the pixels with the same label.
-      difference: largest difference of probabilities; None for an export without.
+      difference: largest difference of probabilities; None for an export without. Of other tasks than `semantic`, the
+        largest one of all outputs, relative to the largest value of the output if it is larger than 1.
+      differences: largest absolute difference of each output, by name; empty for `semantic`.
     """
 
     images: int
     agreement: float
     difference: float | None
+    differences: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True)
 class Verified:
-    """Mean IoU of an export and its checkpoint on a split, 0 to 1.
+    """Mean IoU of an export and its checkpoint on a split, 0 to 1, and the figures of further tasks.
 
     Attributes:
       split: name of the split.
       images: number of images.
-      checkpoint_miou: mean IoU of the checkpoint.
+      checkpoint_miou: mean IoU of the checkpoint; None for a network without classes.
       miou: mean IoU of the export.
       difference: export minus checkpoint, and both ends of its 95 % interval; None for ends that are unknown, as with
         a single image.
+      figures: figures of checkpoint and export by the headlines of the tasks, see `registry.Task.headline`; empty for
+        `semantic`.
     """
 
     split: str
     images: int
-    checkpoint_miou: float
-    miou: float
-    difference: tuple[float, float | None, float | None]
+    checkpoint_miou: float | None
+    miou: float | None
+    difference: tuple[float | None, float | None, float | None]
+    figures: Mapping[str, tuple[float | None, float | None]] = dataclasses.field(default_factory=dict)
+
+    def losses(self) -> dict[str, tuple[float, float, float]]:
+        """Returns by name of a known figure how much worse the export is, its figure, and the checkpoint's."""
+        pairs = {'mean IoU': (self.checkpoint_miou, self.miou), **self.figures}
+        return {
+            name.removeprefix('-'): ((before - after) * (-1 if name.startswith('-') else 1), after, before)
+            for name, (before, after) in pairs.items()
+            if before is not None and after is not None
+        }
 
 
 def calibration_images(options: ExportOptions, source: DataSource, mean_pixel: np.ndarray) -> Iterator[np.ndarray]:
@@ -117,67 +135,119 @@ def images_of(options: ExportOptions, source: DataSource, split: str, number: in
                 yield sample[common.IMAGE][0, :height, :width]
 
 
-def compared(predictions: Iterable[tuple[Outputs, Outputs]]) -> Comparison:
-    """Compares what an export predicts for images with what its network predicts: pairs of both, image by image."""
+def compared(predictions: Iterable[tuple[Outputs, Outputs]], channels: Mapping[str, int]) -> Comparison:
+    """Compares what an export predicts for images with what its network predicts.
+
+    Args:
+      predictions: pairs of both, image by image.
+      channels: see `task_decoding.channels_of`.
+    """
     images = equal = pixels = 0
     most: float | None = None
+    of_outputs = dict.fromkeys(channels, 0.0)
     for outputs, expected in predictions:
         images += 1
         equal += int(np.sum(outputs.labels == expected.labels))
         pixels += expected.labels.size
-        if outputs.probabilities is not None:
+        if channels:
+            pairs = task_decoding.differences(outputs.probabilities, expected.probabilities, channels)
+            of_outputs = {name: float(np.maximum(of_outputs[name], pairs[name][0])) for name in pairs}
+            most = float(np.max([most or 0.0, *(relative for _, relative in pairs.values())]))
+        elif outputs.probabilities is not None:
             difference = np.max(np.abs(outputs.probabilities - expected.probabilities))
             most = float(np.maximum(most or 0.0, difference))  # keeps a difference that is no number
-    return Comparison(images, equal / pixels, most)
+    return Comparison(images, equal / pixels, most, of_outputs)
+
+
+class _Evaluated(NamedTuple):
+    """Figures of a network on a split.
+
+    Attributes:
+      counts: [images, 3, classes]; of no image if it has no classes.
+      figures: figures of its tasks by their headlines.
+    """
+
+    counts: np.ndarray
+    figures: dict[str, float | None]
 
 
 class Verification:
     """Evaluates exports on a split, and the checkpoint once."""
 
-    def __init__(self, options: ExportOptions, source: DataSource, network: Runner) -> None:
-        """Opens the split.
+    def __init__(
+        self,
+        options: ExportOptions,
+        source: DataSource,
+        network: Runner,
+        calibration: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Opens the split; see `task_data.context_of` for the calibration.
 
         Raises:
           UserError: it does not exist, is damaged, has other classes or none, or an image that is larger than the crop.
         """
         assert options.proof.verify_split is not None
+        self._model = options.model
+        self._calibration = calibration
         self._split_name = options.proof.verify_split
         self._split = runner.open_split(source.split(self._split_name), options.model, options.resize, True, None)
-        if not self._split.check_result.class_pixels.any():
+        self._has_classes = options.model.is_semantic or self._scores().has_classes
+        if self._has_classes and not self._split.check_result.class_pixels.any():
             raise DataError(
                 f'{option("ProofOptions.verify_split", self._split_name)}: no pixel of its masks has a class, so that '
                 'there is no mean IoU. Choose another split'
             )
         self._network = network
-        self._counts: np.ndarray | None = None
+
+    def _scores(self) -> task_results.TaskScores:
+        """Returns empty metrics of the tasks."""
+        return task_results.TaskScores(self._split.descriptor, self._model, self._calibration)
+
+    @functools.cached_property
+    def _of_checkpoint(self) -> _Evaluated:
+        """The figures of the checkpoint."""
+        return self._evaluated(self._network, True)  # as for the comparison, for which this network is open
 
     def of(self, export: Runner) -> Verified:
         """Evaluates an export."""
-        descriptor = self._split.descriptor
-        steps = [input_preprocess.note_size, input_preprocess.to_numbers]
-        with (
-            ImageResults(descriptor.num_classes, descriptor.ignore_label) as first,
-            ImageResults(descriptor.num_classes, descriptor.ignore_label) as second,
-        ):
-            for sample in split_images.samples(self._split, steps, range(self._split.num_images)):
-                name = names.shown(sample.name)
-                if self._counts is None:
-                    # With probabilities, as for the comparison, for which this network is open.
-                    first.add(name, sample.truth, self._network.run(sample.image[np.newaxis], True).labels[0])
-                second.add(name, sample.truth, export.run(sample.image[np.newaxis], False).labels[0])
-            if self._counts is None:
-                self._counts = first.counts()
-            counts = second.counts()
-        difference, _ = differences.paired(self._counts, counts)
-        expected, miou = _miou(self._counts), _miou(counts)
+        before = self._of_checkpoint
+        after = self._evaluated(export, not self._model.is_semantic)
         logging.info('%d images of %s evaluated.', self._split.num_images, self._split_name)
+        figures = {name: (figure, after.figures[name]) for name, figure in before.figures.items()}
+        if not self._has_classes:
+            return Verified(self._split_name, self._split.num_images, None, None, (None, None, None), figures)
+        difference, _ = differences.paired(before.counts, after.counts)
+        expected, miou = _miou(before.counts), _miou(after.counts)
         return Verified(
             self._split_name,
             self._split.num_images,
             expected,
             miou,
             (miou - expected, *difference[1:]),
+            figures,
         )
+
+    def _evaluated(self, network: Runner, with_probabilities: bool) -> _Evaluated:
+        """Evaluates a network."""
+        descriptor, images = self._split.descriptor, range(self._split.num_images)
+        steps = [input_preprocess.note_size, input_preprocess.to_numbers]
+        scores = None if self._model.is_semantic else self._scores()
+        with ImageResults(descriptor.num_classes, descriptor.ignore_label) as results:
+            for batch in split_images.batches(self._split, steps, images, self._split.has_labels):
+                outputs = network.run(batch[common.IMAGE], with_probabilities)
+                if self._has_classes:
+                    name = names.shown(batch[common.IMAGE_NAME][0])
+                    results.add(name, batch[common.LABEL][0, ..., 0], outputs.labels[0])
+                if scores is not None:
+                    scores.update(batch, outputs.probabilities)
+            counts = results.counts() if self._has_classes else np.zeros((0, 3, 0), np.int64)
+        accumulators = {} if scores is None else scores.accumulators
+        figures = {
+            task.headline: accumulators[task.name].result()[task.headline.removeprefix('-')]
+            for task in TASKS.chosen(self._model)
+            if task.headline and task.name in accumulators
+        }
+        return _Evaluated(counts, figures)
 
 
 def _miou(counts: np.ndarray) -> float:

@@ -46,6 +46,9 @@ def write(folder: str, proof: Proof) -> str:
     entries = {name: entry for name, entry in _earlier(path).items() if os.path.exists(os.path.join(folder, name))}
     entry = dataclasses.asdict(proof)
     del entry['path']
+    if not proof.comparison.differences:  # of the task `semantic`
+        del entry['comparison']['differences']
+        entry['verified'] and entry['verified'].pop('figures')
     _write(path, entries | {os.path.relpath(proof.path, folder): entry})
     return path
 
@@ -79,13 +82,37 @@ def _earlier(path: str) -> dict[str, Any]:
 def table(proofs: Sequence[Proof]) -> list[str]:
     """Returns the lines of a table with one row for each export."""
     rows = [['export', 'size', 'load', 'first', 'image', 'peak memory', 'equal labels', 'probabilities', 'mIoU']]
+    if any(proof.comparison.differences for proof in proofs):
+        rows[0][-2] = 'outputs'
+    headlines = dict.fromkeys(name for proof in proofs if proof.verified for name in proof.verified.figures)
+    rows[0] += [name.removeprefix('-') for name in headlines]
     for proof in proofs:
         compared, miou = proof.comparison, '-'
+        figures = ['-'] * len(headlines)
         if proof.verified is not None:
+            figures = [_change(*proof.verified.figures[name]) for name in headlines]
+        if proof.verified is not None and proof.verified.miou is not None:
             value, low, high = proof.verified.difference
             interval = '' if low is None else f', 95 %: {low:+.4f} to {high:+.4f}'
             miou = f'{proof.verified.miou:.4f} ({value:+.4f}{interval})'
         most = '-' if compared.difference is None else f'{compared.difference:.1g}'
         export = f'{proof.format}:{proof.variant}'
-        rows.append([export, *proof.figures.cells, f'{compared.agreement:.3%}', most, miou])
-    return list(names.aligned(rows))
+        rows.append([export, *proof.figures.cells, f'{compared.agreement:.3%}', most, miou, *figures])
+    return [*names.aligned(rows), *_of_outputs(proofs)]
+
+
+def _change(before: float | None, after: float | None) -> str:
+    """Returns a figure of an export, and its difference from the figure of the checkpoint."""
+    if before is None or after is None:
+        return '-'
+    return f'{after:.4f} ({after - before:+.4f})'
+
+
+def _of_outputs(proofs: Sequence[Proof]) -> list[str]:
+    """Returns the lines of a table with the largest difference of each output; none for the task `semantic`."""
+    outputs = [*proofs[0].comparison.differences] if proofs else []
+    rows = [['largest difference', *outputs]]
+    for proof in proofs:
+        values = [f'{value:.1g}' for value in proof.comparison.differences.values()]
+        rows.append([f'{proof.format}:{proof.variant}', *values])
+    return ['', *names.aligned(rows)] if outputs else []

@@ -20,21 +20,23 @@ from deeplab.checks import checkpoint_network
 from deeplab.core import checkpoints, moving_average
 from deeplab.datasets import descriptor
 from deeplab.datasets.segmentation_dataset import DataSource
-from deeplab.errors import OptionError
+from deeplab.errors import OptionError, UserError
 from deeplab.export import destinations, export_graph, plain, proof, results, speed
 from deeplab.export.destinations import Destination
 from deeplab.files import output_files, run_manifests
-from deeplab.inference import export_metadata, opening
+from deeplab.inference import export_metadata, opening, task_calibration, task_decoding
 from deeplab.inference.network import InferenceNetwork
 from deeplab.inference.opening import Weights
 from deeplab.inference.runners import CheckpointRunner, ExportRunner, padded
 from deeplab.options import DatasetOptions, EngineOptions, ExportOptions, ResizeOptions, Target
 from deeplab.pictures.sample_image import sample_image
-from deeplab.registry import BACKBONES, EXPORT_FORMATS, FrozenGraph, PortableNetwork
+from deeplab.registry import BACKBONES, EXPORT_FORMATS, TASKS, FrozenGraph, PortableNetwork
 from deeplab.wording import option
 
 # Fraction of the pixels that must have the label of the checkpoint, for variants that only round.
 _LEAST_AGREEMENT = {'float32': 0.999, 'float16': 0.98}
+# Largest difference of the maps of further tasks, for the same variants; see `proof.Comparison.difference`.
+_MOST_DIFFERENCE = {'float32': 2e-3, 'float16': 0.05}
 _SHOWN_LAYERS = 3
 # Python expressions that read an image [h, w, channels] with values of 0 to 255.
 _RGB_IMAGE = "np.asarray(PIL.Image.open('image.png').convert('RGB'))"
@@ -65,6 +67,11 @@ class CheckpointExports:
         return self._options.proof.dataset or trained_on
 
     @functools.cached_property
+    def _calibration(self) -> dict[str, Any]:
+        """What the tasks have chosen for the checkpoint."""
+        return {} if self._options.model.is_semantic else task_calibration.load(self._checkpoint)
+
+    @functools.cached_property
     def _source(self) -> DataSource:
         """The data set, which is loaded once; raises `OptionError` if it is not known."""
         directory = self._options.proof.dataset_dir
@@ -83,7 +90,8 @@ class CheckpointExports:
         conversion = options.conversion
         model = dataclasses.replace(options.model, crop_size=None) if conversion.is_resizable else options.model
         batch_size = None if conversion.has_dynamic_batch else 1
-        network = InferenceNetwork(model, options.prediction, batch_size, conversion.outputs == 'probabilities')
+        wants = conversion.outputs == 'probabilities'
+        network = InferenceNetwork(model, options.prediction, batch_size, wants, has_separate_maps=True)
         weights = network.portable.weights
         self._parameters = sum(math.prod(each.shape) for each in weights if '/moving_' not in each.op.name)
         names = moving_average.names_of_weights(self._checkpoint, weights, options.use_moving_average)
@@ -105,7 +113,7 @@ class CheckpointExports:
             else:
                 self._images = self._sampled()
             if options.proof.verify_split is not None:
-                self._verification = proof.Verification(options, self._source, self._reference)
+                self._verification = proof.Verification(options, self._source, self._reference, self._calibration)
             yield
 
     def _sampled(self) -> list[np.ndarray]:
@@ -143,7 +151,10 @@ class CheckpointExports:
         classes = descriptor.classes_of(self._dataset, model.num_classes, options.proof.dataset is not None)
         normalization = BACKBONES.get(model.model_variant).normalization
         is_portable = EXPORT_FORMATS.get(target.format).is_portable
-        has_probabilities = not is_portable or conversion.outputs == 'probabilities'
+        channels = task_decoding.channels_of(model)
+        outputs = [*channels]
+        if model.is_semantic and (not is_portable or conversion.outputs == 'probabilities'):
+            outputs = ['probabilities']
         size = None if is_portable and conversion.is_resizable else list(export_graph.crop_size_of(options))
         return {
             'metadata_version': export_metadata.VERSION,
@@ -164,7 +175,24 @@ class CheckpointExports:
             # others. Images that are smaller than the crop are padded with the mean pixel.
             'normalization': 'in the network',
             'mean_pixel': [float(value) for value in normalization.mean_pixel_of(model.input_channels)],
-            'outputs': ['labels', 'probabilities'] if has_probabilities else ['labels'],
+            'outputs': [export_metadata.LABELS, *outputs],
+            **({} if model.is_semantic else {'task': self._task_facts()}),
+        }
+
+    def _task_facts(self) -> dict[str, Any]:
+        """Returns what the metadata says about other tasks than `semantic`: their outputs, and how to decode them."""
+        model = self._options.model
+        described = None
+        with contextlib.suppress(UserError):  # what is unknown is given when an export is decoded
+            described = descriptor.load(self._dataset) if self._dataset is not None else None
+        settings = {name: value for task in TASKS.chosen(model) for name, value in model.settings_of(task).items()}
+        return {
+            'name': model.task,
+            'channels': task_decoding.channels_of(model),
+            'settings': settings,
+            'things': list(described.things) if described is not None and described.things is not None else None,
+            'ignore_label': 255 if described is None else described.ignore_label,
+            'calibration': self._calibration,
         }
 
     def _written(self, destination: Destination, facts: Mapping[str, Any]) -> results.Proof:
@@ -208,7 +236,11 @@ class CheckpointExports:
             with contextlib.closing(ExportRunner(path, record=record)) as export:
                 batches = (image[np.newaxis] for image in self._images)
                 comparison = proof.compared(
-                    (export.run(batch, export.has_probabilities), self._reference.run(batch, True)) for batch in batches
+                    (
+                        (export.run(batch, export.has_probabilities), self._reference.run(batch, True))
+                        for batch in batches
+                    ),
+                    task_decoding.channels_of(self._options.model),
                 )
                 self._require_agreement(destination, comparison)
                 verified = self._verification.of(export) if self._verification is not None else None
@@ -220,8 +252,15 @@ class CheckpointExports:
         )
 
     def _require_agreement(self, destination: Destination, comparison: proof.Comparison) -> None:
-        """Raises `OptionError` if an export in floating point gives other labels than its checkpoint."""
-        least = _LEAST_AGREEMENT.get(destination.target.variant, 0.0)
+        """Raises `OptionError` if an export in floating point gives other labels or maps than its checkpoint."""
+        variant = destination.target.variant
+        least, most = _LEAST_AGREEMENT.get(variant, 0.0), _MOST_DIFFERENCE.get(variant)
+        if comparison.differences and most is not None and not (comparison.difference or 0.0) <= most:
+            shown = ', '.join(f'{name} {value:.1g}' for name, value in comparison.differences.items())
+            raise OptionError(
+                f'{_failure(destination)}: its outputs differ from the outputs of the checkpoint by up to {shown} on '
+                f'{comparison.images} images. {_way_out(self._options)}'
+            )
         if comparison.agreement < least:
             raise OptionError(
                 f'{_failure(destination)}: its labels equal the labels of the checkpoint on only '
@@ -230,22 +269,24 @@ class CheckpointExports:
             )
 
     def _require_miou(self, destination: Destination, path: str, verified: proof.Verified | None) -> None:
-        """Raises `OptionError` if an export loses more mean IoU than is allowed; names the layers that add the error.
+        """Raises `OptionError` if an export loses more than is allowed; names the layers that add the error.
 
         Args:
           destination: format and variant.
           path: where it lies for now.
-          verified: its mean IoU, if that was measured.
+          verified: its figures, if they were measured.
         """
         most = self._options.proof.max_miou_loss
-        if most is None or verified is None or verified.checkpoint_miou - verified.miou <= most:
+        if most is None or verified is None:
             return
-        raise OptionError(
-            f'{option("ExportOptions.formats", str(destination.target))} has a mean IoU of {verified.miou:.4f} on '
-            f'{verified.split}, the checkpoint {verified.checkpoint_miou:.4f}; '
-            f'{option("ProofOptions.max_miou_loss", most)} allows less. Nothing was written. '
-            f'{self._worst_layers(destination, path)}'
-        )
+        for name, (loss, figure, expected) in verified.losses().items():
+            if not loss <= most:
+                raise OptionError(
+                    f'{option("ExportOptions.formats", str(destination.target))} has a {name} of {figure:.4f} on '
+                    f'{verified.split}, the checkpoint {expected:.4f}; '
+                    f'{option("ProofOptions.max_miou_loss", most)} allows less. Nothing was written. '
+                    f'{self._worst_layers(destination, path)}'
+                )
 
     def _worst_layers(self, destination: Destination, path: str) -> str:
         """Returns a sentence about the layers that add most of the error of an export, or what to do instead."""
@@ -285,14 +326,14 @@ def _report(proven: results.Proof, options: ExportOptions) -> str:
     model, conversion, record = options.model, options.conversion, EXPORT_FORMATS.get(proven.format)
     height, width = ('height', 'width') if conversion.is_resizable else export_graph.crop_size_of(options)
     batch = 'n' if conversion.has_dynamic_batch else 1
-    image, labels, probabilities = record.tensors
+    image, labels, _ = record.tensors
     lines = [
         f'{record.title} ({proven.variant}): {proven.path} ({names.byte_size(proven.figures.bytes)})',
         f'Input:  {image} {conversion.input_type} [{batch}, {height}, {width}, {model.input_channels}], 0 to 255',
         f'Output: {labels} int32 [{batch}, {height}, {width}]',
     ]
-    if conversion.outputs == 'probabilities':
-        lines.append(f'        {probabilities} float32 [{batch}, {height}, {width}, {model.num_classes}]')
+    if conversion.outputs == 'probabilities' or not model.is_semantic:
+        lines += plain.float_outputs(record, model, f'{batch}, {height}, {width}')
     if (model.input_channels, options.image_bits) == (3, 8):
         example = record.example_of(proven.path, _RGB_IMAGE)
         return '\n'.join([*lines, '', 'To run it in Python:', '', 'import PIL.Image', example])

@@ -15,6 +15,7 @@ import numpy as np
 KEY = 'deeplab'  # under which formats store it
 VERSION = 1
 OF_PIXELS = {'metadata_version': VERSION}  # of a network that takes pixels, 0 to 255, and has no further metadata
+LABELS = 'labels'  # name of the output with the class ids
 _LARGEST = 255.0  # value of a pixel
 
 
@@ -33,7 +34,7 @@ def of_normalized(size: tuple[int, int], low: np.ndarray, high: np.ndarray) -> d
         'resize': None,
         'normalization': {'low': low.tolist(), 'high': high.tolist()},
         'mean_pixel': (-low * _LARGEST / (high - low)).tolist(),
-        'outputs': ['labels'],
+        'outputs': [LABELS],
     }
 
 
@@ -50,6 +51,11 @@ def normalized(images: np.ndarray, metadata: Mapping[str, Any]) -> np.ndarray:
     low, high = np.array((ends['low'], ends['high']), np.float32)
     scaled: np.ndarray = images * ((high - low) / np.float32(_LARGEST)) + low
     return scaled
+
+
+def maps_of(metadata: Mapping[str, Any]) -> dict[str, int]:
+    """Returns the channels of each output of a network of other tasks than `semantic`, in order; empty for others."""
+    return {str(name): int(channels) for name, channels in metadata.get('task', {}).get('channels', {}).items()}
 
 
 def dumped(metadata: Mapping[str, Any]) -> str:

@@ -7,16 +7,19 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from deeplab import names
 from deeplab.errors import CheckpointError, UserError
+from deeplab.inference import export_metadata
 from deeplab.registry import EXPORT_FORMATS, Engine, Execution, Exported, ExportFormat, Outputs
 from deeplab.system import packages, processors
+
+T = TypeVar('T')
 
 _LONGEST_REASON = 200  # characters
 
@@ -86,9 +89,9 @@ def of_model(
 
     Args:
       run: predicts images [n, h, w, channels]; takes them, and whether probabilities are wanted; returns labels, then
-        probabilities.
+        probabilities or maps.
       shape: shape of its input, (n, h, w, channels); None for a side that is known only when it runs.
-      num_outputs: 1 for labels, 2 for labels and probabilities.
+      num_outputs: 1 for labels, 2 for labels and probabilities, more for maps.
       num_classes: last side of the probabilities; None if it is unknown.
       metadata: metadata of the export; empty for none.
     """
@@ -96,7 +99,7 @@ def of_model(
     assert channels is not None
 
     def predict(images: np.ndarray, with_probabilities: bool) -> Outputs:
-        labels, scores = in_batches(lambda part: run(part, with_probabilities), images, batch)
+        labels, scores = in_batches(lambda part: joined(run(part, with_probabilities)), images, batch)
         return Outputs(
             labels.astype(np.int32, copy=False), None if scores is None else scores.astype(np.float32, copy=False)
         )
@@ -111,6 +114,28 @@ def of_model(
         bits=int(metadata.get('image_bits', 8)),
         metadata=metadata,
     )
+
+
+def in_order(
+    outputs: Iterable[T], described: Callable[[T], tuple[int, Collection[str]]], metadata: Mapping[str, Any]
+) -> list[T]:
+    """Returns the outputs of a model: labels, then probabilities, or the maps in the order of the metadata.
+
+    Args:
+      outputs: the outputs in any order.
+      described: returns the number of dimensions of an output, and its names.
+      metadata: metadata of the model; empty for none.
+    """
+    maps = export_metadata.maps_of(metadata)
+    if not maps:
+        return sorted(outputs, key=lambda output: described(output)[0])
+    by_name = {name: output for output in outputs for name in described(output)[1]}
+    return [by_name[name] for name in (export_metadata.LABELS, *maps)]
+
+
+def joined(outputs: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
+    """Returns labels, and probabilities or all maps in one array [n, h, w, channels], of the outputs of a model."""
+    return outputs if len(outputs) < 3 else (outputs[0], np.concatenate(outputs[1:], axis=-1))
 
 
 def in_batches(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import tensorflow as tf
@@ -13,11 +14,12 @@ from deeplab import common, model
 from deeplab.checks import checkpoint_network
 from deeplab.core import checkpoints, cost, freezing, graph_memory, moving_average
 from deeplab.options import EngineOptions, ModelOptions, PredictionOptions
-from deeplab.registry import BACKBONES, FrozenGraph, Outputs
+from deeplab.registry import BACKBONES, TASKS, FrozenGraph, Outputs
 from deeplab.system import memory
 from deeplab.utils import input_generator
 from deeplab.wording import option
 
+MAP_SUFFIX = '_map'  # of the name of an output
 _SMALL_BATCH = 2**28  # bytes of its activations; two such batches may be predicted at the same time
 
 
@@ -27,7 +29,7 @@ class BuiltNetwork(NamedTuple):
     Attributes:
       graph: the network, with placeholders for weights.
       images: [n, h, w, channels] float32, 0 to 255.
-      outputs: labels [n, h, w] int32, and probabilities [n, h, w, classes] float32 if they were asked for.
+      outputs: labels [n, h, w] int32, and probabilities [n, h, w, classes] float32 or maps if they were asked for.
       weights: placeholders with the names of all variables.
     """
 
@@ -51,6 +53,7 @@ class InferenceNetwork:
       with_probabilities: whether the probabilities of all classes are an output beside the labels; of further tasks,
         the maps of all outputs are, one after the other in the order of `TASKS.outputs`.
       of_labels_only: whether these are the probabilities of the labels alone, [n, h, w, 1], which take less time.
+      has_separate_maps: whether the maps of further tasks are outputs of their own, as in exports.
       chosen_engines: what 'auto' has chosen, by the options that asked for it; kept for further checkpoints.
       mean_pixel: value of padding, [channels].
 
@@ -63,11 +66,13 @@ class InferenceNetwork:
     batch_size: int | None = None
     with_probabilities: bool = False
     of_labels_only: bool = False
+    has_separate_maps: bool = False
     chosen_engines: dict[EngineOptions, EngineOptions] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not self.options.is_semantic:  # a result needs the maps of all outputs
             self.with_probabilities, self.of_labels_only = True, False
+        self.has_separate_maps &= not self.options.is_semantic
         normalization = BACKBONES.get(self.options.model_variant).normalization
         self.mean_pixel = normalization.mean_pixel_of(self.options.input_channels)
 
@@ -93,7 +98,9 @@ class InferenceNetwork:
             images = tf.compat.v1.placeholder(tf.float32, shape, name='images')
             by_name = predicted(images, self.options, self.prediction, native_dilation)
             outputs = [tf.identity(by_name[common.OUTPUT_TYPE], name='labels')]  # [n, h, w]
-            if self.with_probabilities:
+            if self.has_separate_maps:
+                outputs += named_maps(by_name, self.options).values()
+            elif self.with_probabilities:
                 if self.of_labels_only:
                     confidence = by_name[common.OUTPUT_TYPE + common.CONFIDENCE_SUFFIX]
                     probabilities = confidence[..., tf.newaxis]  # [n, h, w, 1]
@@ -161,15 +168,32 @@ class InferenceNetwork:
             names = moving_average.names_of_weights(checkpoint_path, weights, use_moving_average)
             values = checkpoints.read_all(checkpoint_path, weights, names)
         graph_def = freezing.frozen(graph.as_graph_def(), [output.op.name for output in outputs], values)
-        labels, *probabilities = (output.name for output in outputs)
+        labels, *further = (output.name for output in outputs)
+        maps = {name.partition(':')[0]: name for name in further} if self.has_separate_maps else {}
         return FrozenGraph(
             graph_def,
             images.name,
             labels,
-            probabilities[0] if probabilities else None,
+            further[0] if further and not maps else None,
             tuple(images.shape.as_list()),
             self.options.num_classes,
+            maps,
         )
+
+
+def named_maps(predicted_by_name: Mapping[str, tf.Tensor], options: ModelOptions) -> dict[str, tf.Tensor]:
+    """Adds the maps of `predicted` to the graph as operations with the names of their outputs, which exports have.
+
+    Args:
+      predicted_by_name: what `predicted` has returned, or maps made of these, by the same keys.
+      options: the network, of other tasks than `semantic`.
+
+    Returns:
+      The maps by name, [n, h, w, channels] float32, in the order of `TASKS.outputs`.
+    """
+    names = [output.name for output in TASKS.outputs(options)]
+    # The slash keeps a name that is a scope, too.
+    return {name: tf.identity(predicted_by_name[name + MAP_SUFFIX], name=f'{name}/') for name in names}
 
 
 def in_graph(frozen: FrozenGraph, images: tf.Tensor) -> Outputs:
@@ -201,8 +225,8 @@ def predicted(
 ) -> dict[str, tf.Tensor]:
     """Returns labels and probabilities, see `model.predict_labels`, with the scales and flips of the options.
 
-    With other tasks than `semantic`, the maps of all outputs take the place of the probabilities; the labels are the
-    largest channels of the first output.
+    With other tasks than `semantic`, the maps of all outputs take the place of the probabilities, and are under
+    `OUTPUT_map`, too; the labels are the largest channels of the first output.
     """
     if not options.is_semantic:
         maps = model.predict_maps(
@@ -213,6 +237,7 @@ def predicted(
             common.OUTPUT_TYPE: tf.argmax(first, axis=3, output_type=tf.int32),
             common.OUTPUT_TYPE + common.PROBABILITY_SUFFIX: tf.concat(list(maps.values()), axis=3),
             common.OUTPUT_TYPE + common.CONFIDENCE_SUFFIX: tf.reduce_max(first, axis=3),
+            **{name + MAP_SUFFIX: values for name, values in maps.items()},
         }
     if prediction.is_single_scale:
         return model.predict_labels(images, options, options.image_pyramid, native_dilation=native_dilation)

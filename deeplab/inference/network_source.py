@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 from absl import logging
@@ -16,7 +16,7 @@ from deeplab import names
 from deeplab.core import checkpoints
 from deeplab.errors import CheckpointError, OptionError
 from deeplab.files import run_manifests
-from deeplab.inference import exports, model_source
+from deeplab.inference import export_metadata, exports, model_source, task_calibration, task_decoding
 from deeplab.inference.network import InferenceNetwork
 from deeplab.inference.opening import Weights
 from deeplab.inference.runners import CheckpointRunner, ExportRunner, Runner
@@ -29,6 +29,7 @@ from deeplab.options import (
     VisOptions,
     WindowOptions,
 )
+from deeplab.registry.tasks import SEMANTIC
 from deeplab.wording import option
 
 EvaluationOptions = TypeVar('EvaluationOptions', EvalOptions, VisOptions)
@@ -129,6 +130,14 @@ class NetworkSource:
         """
         return CheckpointRunner(network, Weights(self.path, use_moving_average), engine, cache_dirs)
 
+    def calibration(self) -> dict[str, Any]:
+        """Returns what its tasks have chosen on a split for validation, by name of the task."""
+        return task_calibration.load(self.path)
+
+    def keep_calibration(self, calibration: Mapping[str, Any]) -> None:
+        """Writes what its tasks have chosen beside it, if it can be chosen anew."""
+        task_calibration.save(self.path, calibration)
+
     def settings(self, options: EvalOptions) -> list[tuple[str, str]]:
         """Returns how it predicts images in a report, as pairs of a label and a text."""
         prediction, resize = options.prediction, options.resize
@@ -180,18 +189,18 @@ class _Export(NetworkSource):
             raise OptionError(
                 f"'{self.path}' is an export, which has its own network and weights: {shown} cannot be set. Omit it"
             )
-        self._require_classes(options.model.num_classes)
+        model = self._model(options.model)
         one: dict[str, Any] = {'all_checkpoints': False} if isinstance(options, EvalOptions) else {}
         return dataclasses.replace(
             options,
-            model=dataclasses.replace(options.model, crop_size=None),
+            model=dataclasses.replace(model, crop_size=None),
             windows=options.windows or self.own_windows,
             use_moving_average=False,
             **one,
         )
 
     def reported(self, options: EvalOptions) -> tuple[EvalOptions, list[str]]:
-        self._require_classes(options.model.num_classes)
+        model = self._model(options.model)
         parts = (options.prediction, options.resize, options.engine)
         values = {field: getattr(part, field.rpartition('.')[2]) for part in parts for field in unused_fields(part)}
         if options.model.crop_size is not None:
@@ -205,21 +214,26 @@ class _Export(NetworkSource):
             logging.warning('%s: %s', self.path, notes[0])
         options = dataclasses.replace(
             options,
-            model=dataclasses.replace(options.model, crop_size=None),
+            model=dataclasses.replace(model, crop_size=None),
             resize=ResizeOptions(),
             prediction=PredictionOptions(),
             use_moving_average=False,
         )
         return options, notes
 
-    def _require_classes(self, num_classes: int) -> None:
-        """Raises `CheckpointError` unless the export predicts so many classes, or does not state how many."""
+    def _model(self, model: ModelOptions) -> ModelOptions:
+        """Returns a network with the tasks of the export.
+
+        Raises:
+          CheckpointError: the export has other classes, or other tasks.
+        """
         with exports.opened(self.path) as exported:
-            if exported.num_classes not in (None, num_classes):
+            if exported.num_classes not in (None, model.num_classes):
                 raise CheckpointError(
                     f"The export '{names.shown(self.path)}' has {exported.num_classes} classes, the data set "
-                    f'{num_classes}. Give the data set on which it was trained'
+                    f'{model.num_classes}. Give the data set on which it was trained'
                 )
+            return with_tasks(model, exported.metadata, self.path)
 
     def identified(self, model: ModelOptions, changes: model_source.Changes) -> ModelOptions:
         return model
@@ -232,6 +246,13 @@ class _Export(NetworkSource):
     ) -> Runner:
         return ExportRunner(self.path, engine.threads)
 
+    def calibration(self) -> dict[str, Any]:
+        with exports.opened(self.path) as exported:
+            return dict(exported.metadata.get('task', {}).get('calibration', {}))
+
+    def keep_calibration(self, calibration: Mapping[str, Any]) -> None:
+        """Does nothing: the choices are part of the export."""
+
     def settings(self, options: EvalOptions) -> list[tuple[str, str]]:
         return [('Weights', 'of the export')]
 
@@ -239,6 +260,37 @@ class _Export(NetworkSource):
 def at(path: str) -> NetworkSource:
     """Returns the network at a path, which need not exist yet."""
     return NetworkSource(path) if exports.format_of(path) is None else _Export(path)
+
+
+def with_tasks(model: ModelOptions, metadata: Mapping[str, Any], path: str) -> ModelOptions:
+    """Returns a network with the tasks of an export, and with their settings as far as `model` does not set them.
+
+    Args:
+      model: the number of classes; its task, if it is another one than `semantic`, must be the task of the export.
+      metadata: metadata of the export.
+      path: path of the export, for messages.
+
+    Raises:
+      CheckpointError: the export has other tasks, or the tasks have other outputs here.
+      OptionError: a task is unknown, such as a task of a plugin that is not loaded.
+    """
+    stored = metadata.get('task', {})
+    task = stored.get('name', SEMANTIC)
+    if model.task not in (SEMANTIC, task):
+        raise CheckpointError(
+            f"The export '{names.shown(path)}' is not a network of {option('ModelOptions.task', model.task)}, but of "
+            f'{task}. Omit the option'
+        )
+    if task == SEMANTIC:
+        return model
+    settings = {name: tuple(value) if isinstance(value, list) else value for name, value in stored['settings'].items()}
+    model = dataclasses.replace(model, task=task, settings=settings | dict(model.settings))
+    if task_decoding.channels_of(model) != export_metadata.maps_of(metadata):
+        raise CheckpointError(
+            f"The export '{names.shown(path)}' has the outputs {', '.join(export_metadata.maps_of(metadata))}, but "
+            f"task '{task}' has {', '.join(task_decoding.channels_of(model))} with other channels. Export it again"
+        )
+    return model
 
 
 def unused_fields(*parts: Any) -> list[str]:

@@ -13,7 +13,7 @@ import os
 import re
 import time
 import timeit
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -21,17 +21,18 @@ from absl import logging
 
 import deeplab
 from deeplab.errors import OptionError, UserError, reason_of
-from deeplab.inference import conversion_cache
+from deeplab.inference import conversion_cache, task_decoding
 from deeplab.inference.network import InferenceNetwork
 from deeplab.inference.runtimes import tensorflow
 from deeplab.options import AUTO_ENGINE, DEFAULT_ENGINE, EngineOptions
 from deeplab.pictures.sample_image import sample_image
-from deeplab.registry import BACKBONES, ENGINES, HEADS, Engine, Execution, FrozenGraph, Predict
+from deeplab.registry import BACKBONES, ENGINES, HEADS, TASKS, Engine, Execution, FrozenGraph, Outputs, Predict
 from deeplab.system import packages, processors
 from deeplab.wording import option
 
 _TIMED_BATCHES = 3
 _SIDE_OF_ANY = 129  # side of the images that are tried where the network takes any size
+_MOST_DIFFERENCE = 2e-3  # of the maps of further tasks, see `task_decoding.differences`
 _LONGEST_REASON = 300  # characters
 
 
@@ -143,6 +144,7 @@ def _key(engine: Engine, network: InferenceNetwork, weights: Weights, execution:
         BACKBONES.file_of(network.options.model_variant),
         HEADS.file_of(head),
         cell,
+        *(TASKS.file_of(task.name) for task in TASKS.chosen(network.options)),
     )
     return conversion_cache.digest_of(
         {
@@ -181,14 +183,26 @@ def _convert(engine: Engine, network: InferenceNetwork, weights: Weights, execut
         with _loaded(engine, folder, exact) as predict:
             outputs = predict(images)
     with tensorflow.opened(frozen, exact) as predict:
-        labels, expected = outputs.labels, predict(images).labels
-    share = float(np.mean(labels == expected)) if labels.shape == expected.shape else 0.0
+        expected = predict(images)
+    _require_maps(outputs, expected, task_decoding.channels_of(network.options), failure, advice)
+    is_comparable = outputs.labels.shape == expected.labels.shape
+    share = float(np.mean(outputs.labels == expected.labels)) if is_comparable else 0.0
     if share < engine.least_agreement:
         raise OptionError(
             f"{failure}: its labels equal TensorFlow's on only {share:.2%} of the pixels of a test image; "
             f'{engine.least_agreement:.1%} are required. {advice}'
         )
     logging.info('Converted in %.1f s.', time.monotonic() - started)
+
+
+def _require_maps(outputs: Outputs, expected: Outputs, channels: Mapping[str, int], failure: str, advice: str) -> None:
+    """Raises `OptionError` if the maps of outputs of tasks differ from TensorFlow's by more than rounding errors."""
+    if not channels:
+        return
+    pairs = task_decoding.differences(outputs.probabilities, expected.probabilities, channels)
+    if not max(relative for _, relative in pairs.values()) <= _MOST_DIFFERENCE:
+        shown = ', '.join(f'{name} {most:.1g}' for name, (most, _) in pairs.items())
+        raise OptionError(f"{failure}: its outputs differ from TensorFlow's on a test image by up to {shown}. {advice}")
 
 
 @contextlib.contextmanager

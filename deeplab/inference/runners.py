@@ -13,7 +13,7 @@ import numpy as np
 from absl import logging
 
 from deeplab.errors import OptionError
-from deeplab.inference import exports, image_files, opening
+from deeplab.inference import export_metadata, exports, image_files, opening
 from deeplab.inference.network import InferenceNetwork
 from deeplab.inference.thread_bound import ThreadBound
 from deeplab.options import AUTO_ENGINE, DEFAULT_ENGINE, EngineOptions, crop_sizes
@@ -111,7 +111,7 @@ class ExportRunner(Runner):
         self.has_probabilities = exported.has_probabilities
         self.channels = exported.channels
         self.num_classes = exported.num_classes or MOST_CLASSES
-        self.num_channels = self.num_classes
+        self.num_channels = sum(export_metadata.maps_of(metadata).values()) or self.num_classes
         self.fixed_size = exported.size
         self.pads = not exported.takes_smaller
         self.mean_pixel = np.array(metadata.get('mean_pixel', 127.5), np.float32)

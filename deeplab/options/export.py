@@ -246,7 +246,7 @@ class ExportOptions(OptionsWithSettings, registries=(EXPORT_FORMATS,)):
             f'the variants of {target.format} are {", ".join(variants)}',
         )
         require(
-            record.open is not None or not (self.formats or record.is_portable),
+            record.open is not None or not (self.formats or record.is_portable or not self.model.is_semantic),
             _FORMATS,
             target.format,
             'exports of this format cannot be opened for the comparison with the checkpoint (it registers no open). '

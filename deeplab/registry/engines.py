@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from deeplab.registry.records import Record, Registry
@@ -23,6 +23,9 @@ class FrozenGraph(NamedTuple):
         asked for.
       shape: shape of the input, (n, h, w, channels); None for a side that is known only when the network runs.
       num_classes: number of classes.
+      maps: names of the tensors with the map of each output, [n, h, w, channels] float32, by the names of the outputs
+        in the order of `TASKS.outputs`: in the place of `probabilities`, for a network of other tasks than `semantic`
+        whose maps are outputs of their own.
     """
 
     graph_def: Any
@@ -31,11 +34,13 @@ class FrozenGraph(NamedTuple):
     probabilities: str | None
     shape: tuple[int | None, int | None, int | None, int]
     num_classes: int
+    maps: Mapping[str, str] = {}
 
     @property
     def outputs(self) -> tuple[str, ...]:
-        """Names of the output tensors: labels, and probabilities if they were asked for."""
-        return (self.labels,) if self.probabilities is None else (self.labels, self.probabilities)
+        """Names of the output tensors: labels, and probabilities if they were asked for, or maps."""
+        further = () if self.probabilities is None else (self.probabilities,)
+        return (self.labels, *further, *self.maps.values())
 
 
 class Outputs(NamedTuple):
@@ -43,7 +48,8 @@ class Outputs(NamedTuple):
 
     Attributes:
       labels: class ids, [n, h, w] int32.
-      probabilities: [n, h, w, classes] float32; None if they were not asked for.
+      probabilities: [n, h, w, classes] float32, or the maps of all outputs of a network of other tasks than `semantic`,
+        one after the other; None if they were not asked for.
     """
 
     labels: Any

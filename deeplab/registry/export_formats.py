@@ -27,6 +27,8 @@ class FrozenNetwork(NamedTuple):
       metadata: facts for programs that run the export, see `deeplab.inference.export_metadata`; empty for nothing.
       has_signatures: whether a format with signatures has more than the signature for images.
       has_warmup: whether a format for a server has a request with which the server warms up.
+      maps: names of the outputs of a network of other tasks than `semantic`, whose operations have the same names and
+        give [1, h, w, channels] float32, in the place of the probabilities; empty for a network with probabilities.
     """
 
     graph_def: Any
@@ -37,6 +39,7 @@ class FrozenNetwork(NamedTuple):
     metadata: Mapping[str, Any] = {}
     has_signatures: bool = False
     has_warmup: bool = False
+    maps: tuple[str, ...] = ()
 
 
 class PortableNetwork(NamedTuple):
@@ -70,7 +73,7 @@ class Exported:
       takes_smaller: whether images may also be smaller than `size`.
       channels: channels of the images.
       num_classes: number of classes; None if it is unknown.
-      has_probabilities: whether it gives probabilities.
+      has_probabilities: whether it gives probabilities, or the maps of all outputs of its tasks in their place.
       bits: bits of the images on which the network was trained, 8 or 16.
       metadata: metadata of the export; empty for an export without.
     """
@@ -100,7 +103,8 @@ class ExportFormat(Record):
       write: writes an export; takes the `FrozenNetwork`, the path (which does not exist) and the parameters as
         keywords.
       run: loads an export from its path and runs it; takes path and image [h, w, channels] uint8 or uint16, returns
-        labels [h, w] int32 and probabilities [h, w, classes] float32. Each export is compared with its network.
+        labels [h, w] int32 and probabilities [h, w, classes] float32. Each export is compared with its network; an
+        export of other tasks than `semantic` is run by `open` instead.
       convert: as `write`, of a format for another runtime, whose images have the size of the network: takes a
         `PortableNetwork` instead. What it raises is reported as the reason why the format cannot hold the network.
       open: opens an export; takes path and number of threads (None for all cores), returns a context manager that
@@ -115,7 +119,8 @@ class ExportFormat(Record):
       suffixes: endings of its files, such as '.onnx': an export to a path with one of them has this format. In a format
         whose exports are folders, they are endings of the first of `contents`. To a path with such an ending, the
         files are written beside each other, with the name of the path, instead of to a folder.
-      tensors: names of image, labels and probabilities, as programs that run the export refer to them.
+      tensors: names of image, labels and probabilities, as programs that run the export refer to them. Maps of other
+        tasks than `semantic` have the names of their outputs.
       example: Python lines that run an export, for the report; empty for none. '{path!r}' is replaced by its path,
         '{file!r}' by the path of its file, or of the first of `contents`, '{image}' by an expression that reads an
         image [h, w, channels]; they set `labels`, [h, w].

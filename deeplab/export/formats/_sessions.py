@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
@@ -17,7 +17,10 @@ from deeplab.registry import Exported, Outputs
 
 
 class Tensors(NamedTuple):
-    """Tensors of an export, and its metadata; None for what it does not have."""
+    """Tensors of an export, and its metadata; None for what it does not have.
+
+    The maps of other tasks than `semantic` are joined to one tensor in the place of the probabilities.
+    """
 
     image: Any
     labels: Any
@@ -61,7 +64,10 @@ def _exported(path: str, session: Any, tensors: Tensors) -> Exported:
     size = None
     if raw is not None and raw.shape.rank == 3 and None not in raw.shape.as_list()[1:] and not _resizes(labels):
         size = (int(raw.shape[1]), int(raw.shape[2]))
+    metadata = export_metadata.loaded(text)
     classes = probabilities.shape[-1] if probabilities is not None else None
+    if export_metadata.maps_of(metadata):
+        classes = len(metadata['class_names'])
 
     def predict(images: np.ndarray, with_probabilities: bool) -> Outputs:
         if with_probabilities and probabilities is None:
@@ -82,8 +88,15 @@ def _exported(path: str, session: Any, tensors: Tensors) -> Exported:
         num_classes=int(classes) if classes else None,
         has_probabilities=probabilities is not None,
         bits=16 if kind == np.uint16 else 8,
-        metadata=export_metadata.loaded(text),
+        metadata=metadata,
     )
+
+
+def joined_maps(graph: Any, names: Sequence[str]) -> Any:
+    """Returns one tensor of the maps of outputs, [1, h, w, channels]; adds an operation to the graph if need be."""
+    with graph.as_default():
+        tensors = [graph.get_tensor_by_name(name) for name in names]
+        return tensors[0] if len(tensors) == 1 else tf.concat(tensors, axis=3)
 
 
 def not_ours(path: str) -> CheckpointError:

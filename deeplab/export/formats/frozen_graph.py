@@ -87,6 +87,8 @@ def _load(session: Any, path: str) -> _sessions.Tensors:
     )
     if image is None or labels is None:
         raise _sessions.not_ours(path)
+    if maps := export_metadata.maps_of(export_metadata.loaded(text)):
+        probabilities = _sessions.joined_maps(session.graph, [f'{name}:0' for name in maps])
     return _sessions.Tensors(image, labels, probabilities, text)
 
 

@@ -6,6 +6,7 @@ import copy
 import os
 import re
 import tempfile
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,7 @@ def convert(network: PortableNetwork, path: str, onnx_opset: int) -> None:
     key = f'onnx {onnx_opset} {network.input_type}'  # it takes long
     if key not in network.conversions:
         converted = engine.converted(portable.with_input_type(network.graph, network.input_type), onnx_opset)
-        _rename(converted, network.graph.outputs)
+        _rename(converted, dict(zip(network.graph.outputs, portable.output_names(network.graph), strict=True)))
         network.conversions[key] = converted
     model = copy.deepcopy(network.conversions[key])
     if network.variant == 'float16':
@@ -47,9 +48,9 @@ def convert(network: PortableNetwork, path: str, onnx_opset: int) -> None:
         file.write(model.SerializeToString())
 
 
-def _rename(model: Any, outputs: tuple[str, ...]) -> None:
+def _rename(model: Any, outputs: Mapping[str, str]) -> None:
     """Names input and outputs without the suffix of tensors of TensorFlow."""
-    names = dict(zip(outputs, portable.OUTPUTS, strict=False)) | {model.graph.input[0].name: portable.IMAGES}
+    names = {**outputs, model.graph.input[0].name: portable.IMAGES}
     for value in (*model.graph.input, *model.graph.output):
         value.name = names.get(value.name, value.name)
     for node in model.graph.node:

@@ -18,8 +18,9 @@ def convert(network: PortableNetwork, folder: str) -> None:
     os.makedirs(folder)
     model = engine.converted(portable.with_input_type(network.graph, network.input_type), folder)
     model.inputs[0].get_tensor().set_names({portable.IMAGES})
-    for output, name in zip(engine.ranked(model), portable.OUTPUTS, strict=False):
-        output.get_tensor().set_names({name})
+    names = dict(zip(network.graph.outputs, portable.output_names(network.graph), strict=True))
+    for output in model.outputs:
+        output.get_tensor().set_names({names[name] for name in output.get_names() if name in names})
     if network.variant == 'int8':
         model = _in_int8(model, network)
     model.set_rt_info(export_metadata.dumped(network.metadata), engine.METADATA)

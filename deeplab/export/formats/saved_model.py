@@ -19,7 +19,7 @@ SIGNATURE = 'serving_default'
 IMAGE = 'image'
 ENCODED = 'image_bytes'
 PREDICTIONS = 'predictions'
-PROBABILITIES = 'probabilities'
+PROBABILITIES, MAPS = 'probabilities', 'maps'
 SERVING_TAG = 'serve'
 _ASSETS = 'assets.extra'  # files beside the graph, which TensorFlow does not load
 _METADATA = 'deeplab.json'
@@ -32,7 +32,8 @@ def write(network: FrozenNetwork, folder: str) -> None:
 
     Its signature `serving_default` takes an image and gives labels and probabilities. Further ones (`has_signatures`):
     `labels` and `probabilities` give one of these, `encoded` and `encoded_probabilities` take the bytes of a JPEG or
-    PNG file.
+    PNG file. Of other tasks than `semantic`, each map has the name of its output, and these signatures are `maps` and
+    `encoded_maps`.
     """
     from deeplab.core import sessions
 
@@ -42,18 +43,20 @@ def write(network: FrozenNetwork, folder: str) -> None:
         graph_def = tf.compat.v1.GraphDef(
             node=nodes, library=network.graph_def.library, versions=network.graph_def.versions
         )
-        outputs = [f'{name}:0' for name in (tensor_names.PREDICTIONS, tensor_names.PROBABILITIES)]
-        predictions, probabilities = tf.graph_util.import_graph_def(
+        operations = {name: name for name in network.maps} or {PROBABILITIES: tensor_names.PROBABILITIES}
+        outputs = [f'{name}:0' for name in (tensor_names.PREDICTIONS, *operations.values())]
+        predictions, *further = tf.graph_util.import_graph_def(
             graph_def, {f'{tensor_names.IMAGE}:0': image}, outputs, name=''
         )
-        labels, scores = {PREDICTIONS: predictions}, {PROBABILITIES: probabilities}
+        labels, scores = {PREDICTIONS: predictions}, dict(zip(operations, further, strict=True))
+        of_scores = MAPS if network.maps else PROBABILITIES
         signatures = {SIGNATURE: _signature({IMAGE: image}, labels | scores)}
         if network.has_signatures:
             signatures['labels'] = _signature({IMAGE: image}, labels)
-            signatures['probabilities'] = _signature({IMAGE: image}, scores)
+            signatures[of_scores] = _signature({IMAGE: image}, scores)
         if encoded is not None:
             signatures['encoded'] = _signature({ENCODED: encoded}, labels)
-            signatures['encoded_probabilities'] = _signature({ENCODED: encoded}, labels | scores)
+            signatures[f'encoded_{of_scores}'] = _signature({ENCODED: encoded}, labels | scores)
         with sessions.open_session(graph) as running:
             builder = tf.compat.v1.saved_model.Builder(folder)
             builder.add_meta_graph_and_variables(running, [SERVING_TAG], signatures, strip_default_attrs=True)
@@ -179,6 +182,8 @@ def _load(session: Any, path: str) -> _sessions.Tensors:
     text = ''
     with contextlib.suppress(OSError), open(os.path.join(folder, _ASSETS, _METADATA), encoding='utf-8') as file:
         text = file.read()
+    if maps := export_metadata.maps_of(export_metadata.loaded(text)):
+        probabilities = _sessions.joined_maps(session.graph, [names[key].name for key in maps])
     return _sessions.Tensors(image, labels, probabilities, text)
 
 

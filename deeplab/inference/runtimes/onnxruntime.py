@@ -92,13 +92,13 @@ def load(path: str, execution: Execution) -> Iterator[Exported]:
     session = session_of(os.path.join(path, _MODEL) if os.path.isdir(path) else path, execution.threads)
     metadata = export_metadata.loaded(session.get_modelmeta().custom_metadata_map.get(export_metadata.KEY, ''))
     image, *_ = session.get_inputs()
-    outputs = sorted(session.get_outputs(), key=lambda output: len(output.shape))  # labels first
+    outputs = exports.in_order(session.get_outputs(), lambda each: (len(each.shape), {each.name}), metadata)
     names = [output.name for output in outputs]
     kind = type_of(image)
 
     def run(images: np.ndarray, with_probabilities: bool) -> Sequence[np.ndarray]:
         arrays: list[np.ndarray] = session.run(
-            names[: 1 + with_probabilities], {image.name: exports.in_type(images, kind)}
+            names[: None if with_probabilities else 1], {image.name: exports.in_type(images, kind)}
         )
         return arrays
 

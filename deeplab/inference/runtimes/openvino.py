@@ -85,23 +85,18 @@ def load(path: str, execution: Execution) -> Iterator[Exported]:
     }
     compiled = core.compile_model(model, 'CPU', settings)
     image = compiled.inputs[0]
-    outputs = ranked(compiled)
+    outputs = exports.in_order(compiled.outputs, lambda each: (len(each.partial_shape), each.get_names()), metadata)
     request = compiled.create_infer_request()
     kind = image.element_type.to_dtype().type
 
     def run(images: np.ndarray, with_probabilities: bool) -> list[np.ndarray]:
         request.infer([np.ascontiguousarray(exports.in_type(images, kind))], share_inputs=True)
         # The next call writes to the same memory.
-        return [request.get_tensor(output).data.copy() for output in outputs[: 1 + with_probabilities]]
+        return [request.get_tensor(output).data.copy() for output in outputs[: None if with_probabilities else 1]]
 
     shape = [_fixed(side) for side in image.partial_shape]
     classes = _fixed(outputs[1].partial_shape[3]) if len(outputs) > 1 else None
     yield exports.of_model(run, shape, len(outputs), classes, metadata)
-
-
-def ranked(model: Any) -> list[Any]:
-    """Returns the outputs, labels first."""
-    return sorted(model.outputs, key=lambda output: len(output.partial_shape))
 
 
 def _fixed(side: Any) -> int | None:

@@ -122,7 +122,7 @@ def load(path: str, execution: Execution) -> Iterator[Exported]:
         logging.info("'%s' has no metadata: its images are taken as normalized to -1 to 1.", path)
         _, height, width, channels = map(int, image['shape'])
         metadata = export_metadata.of_normalized((height, width), *export_metadata.usual_ends(channels))
-    outputs = sorted(model.get_output_details(), key=lambda each: len(each['shape']))  # labels first
+    outputs = exports.in_order(model.get_output_details(), lambda each: (len(each['shape']), {each['name']}), metadata)
     shape: tuple[int, ...] = ()
 
     def run(images: np.ndarray, with_probabilities: bool) -> list[np.ndarray]:
@@ -133,7 +133,7 @@ def load(path: str, execution: Execution) -> Iterator[Exported]:
             shape = images.shape
         model.set_tensor(image['index'], quantized(export_metadata.normalized(images, metadata), image))
         model.invoke()
-        return [model.get_tensor(each['index']) for each in outputs[: 1 + with_probabilities]]
+        return [model.get_tensor(each['index']) for each in outputs[: None if with_probabilities else 1]]
 
     batch, *sides = (int(side) if side > 0 else None for side in image.get('shape_signature', image['shape']))
     classes = int(outputs[1]['shape'][-1]) if len(outputs) > 1 else None

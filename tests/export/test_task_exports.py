@@ -1,0 +1,260 @@
+"""Exports of networks of several outputs: each output has its name, and equals the checkpoint's.
+
+The network is a MobileNet v2 of quarter width with random weights and the task `panoptic`.
+"""
+
+import dataclasses
+import json
+import re
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from deeplab import common, export_model
+from deeplab import eval as evaluation
+from deeplab.checks.checkpoint_network import network_shapes
+from deeplab.core import cost
+from deeplab.errors import CheckpointError, OptionError
+from deeplab.export import export_graph, proof, results, work
+from deeplab.export.speed import ExportFigures
+from deeplab.inference import exports, network_source, opening
+from deeplab.inference.network import InferenceNetwork
+from deeplab.inference.opening import Weights
+from deeplab.inference.runners import CheckpointRunner
+from deeplab.inference.runtimes import tflite
+from deeplab.options import (
+    ConversionOptions,
+    DatasetOptions,
+    EngineOptions,
+    EvalOptions,
+    ExportOptions,
+    ModelOptions,
+    PredictionOptions,
+    ProofOptions,
+    WaitOptions,
+)
+from deeplab.programs.demo import dataset
+from deeplab.registry import EXPORT_FORMATS, Outputs
+from deeplab.system import packages
+from tests.helpers import checkpoint_files, given_weights
+
+MODEL = ModelOptions(
+    {common.OUTPUT_TYPE: 8},
+    crop_size=(65, 65),
+    output_stride=16,
+    depth_multiplier=0.25,
+    task='panoptic',
+    settings={'stuff_area': 16},
+)
+CHANNELS = {common.OUTPUT_TYPE: 8, 'center': 1, 'offset': 2}
+FIGURES = ExportFigures(1, 1, (65, 65), 1000, 0.1, 0.1, 0.01, 0.01, 10**8)
+IMAGE = np.random.default_rng(0).integers(0, 256, (1, 65, 65, 3)).astype(np.uint8)
+SLOW = ('frozen_graph', 'saved_model', 'onnx', 'openvino')
+
+
+@pytest.fixture(scope='module')
+def checkpoint(tmp_path_factory):
+    """A checkpoint with random weights, beside the records of drawn streets."""
+    folder = tmp_path_factory.mktemp('tasks')
+    values = {name: given_weights.some_value(name, list(shape)) for name, shape in network_shapes(MODEL).items()}
+    values['logits/center/biases'] += 0.2
+    dataset.write_dataset(str(folder / 'street'), 0, {'train': 2, 'val': 2}, (64, 64), with_instances=True)
+    dataset.write_records(str(folder / 'street'), str(folder / 'records'))
+    return checkpoint_files.write(folder / 'model.ckpt-7', {**values, 'global_step': np.int64(7)})
+
+
+@pytest.fixture(scope='module')
+def expected(checkpoint):
+    """What the checkpoint predicts for `IMAGE`."""
+    runner = CheckpointRunner(InferenceNetwork(MODEL, PredictionOptions()), Weights(checkpoint), EngineOptions())
+    yield runner.run(IMAGE.astype(np.float32), True)
+    runner.close()
+
+
+@pytest.fixture(autouse=True)
+def no_process(monkeypatch):
+    monkeypatch.setattr(work.speed, 'measured', lambda path, format_name: FIGURES)
+
+
+def _options(checkpoint, path, *formats, proof_options=None, **conversion):
+    return ExportOptions(
+        MODEL,
+        checkpoint,
+        str(path),
+        formats=formats,
+        conversion=ConversionOptions(**conversion),
+        proof=proof_options or ProofOptions(),
+    )
+
+
+def _with_records(checkpoint, **changes):
+    folder = checkpoint.rpartition('/')[0]
+    return ProofOptions(f'{folder}/street/street.json', f'{folder}/records', sample_images=1, **changes)
+
+
+def _of_frozen_graph(path):
+    with tf.Graph().as_default() as graph, tf.compat.v1.Session(graph=graph) as session:
+        with open(path, 'rb') as file:
+            tf.graph_util.import_graph_def(tf.compat.v1.GraphDef.FromString(file.read()), name='')
+        return session.run({name: f'{name}:0' for name in CHANNELS}, {'ImageTensor:0': IMAGE})
+
+
+def _of_saved_model(path):
+    signatures = tf.saved_model.load(path).signatures
+    assert set(signatures) >= {'labels', 'maps', 'encoded', 'encoded_maps'}
+    outputs = signatures['serving_default'](image=tf.constant(IMAGE))
+    assert set(outputs) == {'predictions', *CHANNELS}
+    return {name: outputs[name].numpy() for name in CHANNELS}
+
+
+def _of_tflite(path):
+    model = tflite.interpreter(path, 1)
+    model.allocate_tensors()
+    (image,) = model.get_input_details()
+    model.set_tensor(image['index'], IMAGE.astype(image['dtype']))
+    model.invoke()
+    by_name = {each['name']: model.get_tensor(each['index']) for each in model.get_output_details()}
+    assert set(by_name) == {'labels', *CHANNELS}
+    return by_name
+
+
+def _of_onnx(path):
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(path)
+    return dict(zip(CHANNELS, session.run(list(CHANNELS), {'images': IMAGE.astype(np.float32)}), strict=True))
+
+
+def _of_openvino(path):
+    import openvino
+
+    compiled = openvino.Core().compile_model(f'{path}/model.xml', 'CPU', {'INFERENCE_PRECISION_HINT': 'f32'})
+    outputs = compiled(IMAGE.astype(np.float32))
+    return {name: outputs[name] for name in CHANNELS}
+
+
+NATIVE = {
+    'frozen_graph': _of_frozen_graph,
+    'saved_model': _of_saved_model,
+    'tflite': _of_tflite,
+    'onnx': _of_onnx,
+    'openvino': _of_openvino,
+}
+
+
+@pytest.mark.parametrize(
+    'name', [pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name for name in NATIVE]
+)
+def test_each_output_has_its_name_and_equals_the_checkpoint(name, checkpoint, expected, tmp_path):
+    if missing := packages.missing(EXPORT_FORMATS.get(name).requires):
+        pytest.skip(f'{missing} are not installed')
+    conversion = {'input_type': 'uint8'} if name == 'tflite' else {}
+    result = export_model.run(_options(checkpoint, tmp_path / 'export', name, **conversion))
+    (proven,) = result.proofs
+    assert proven.comparison.agreement == 1.0
+    assert proven.comparison.differences.keys() == CHANNELS.keys()
+    assert proven.comparison.difference < 1e-4
+    suffix = ':0' if name == 'frozen_graph' else ''
+    assert f'        center{suffix} float32 [1, ' in result.report
+    assert re.search('largest difference +semantic +center +offset\n', result.report)
+    arrays = NATIVE[name](result.path)
+    ends = np.cumsum(list(CHANNELS.values()))[:-1]
+    for (output, channels), part in zip(CHANNELS.items(), np.split(expected.probabilities, ends, axis=-1), strict=True):
+        assert arrays[output].shape == (1, 65, 65, channels)
+        np.testing.assert_allclose(arrays[output], part, atol=2e-4 * max(1, np.abs(part).max()))
+    with exports.opened(result.path) as exported:
+        opened = exported.predict(IMAGE, True)
+        assert exported.num_classes == 8
+        assert exported.metadata['outputs'] == ['labels', *CHANNELS]
+        assert exported.metadata['task']['channels'] == CHANNELS
+        assert exported.metadata['task']['settings']['stuff_area'] == 16
+        assert exported.metadata['task']['calibration'] == {}
+        assert exported.predict(IMAGE, False).probabilities is None
+    np.testing.assert_array_equal(opened.labels, expected.labels)
+    np.testing.assert_allclose(opened.probabilities, expected.probabilities, atol=1e-2)
+    written = json.loads((tmp_path / 'export.json').read_text())['exports']['export']
+    assert written['comparison']['differences'].keys() == CHANNELS.keys()
+
+
+def test_a_plain_export_has_metadata_and_evaluates_as_the_checkpoint(checkpoint, tmp_path):
+    options = dataclasses.replace(
+        _options(checkpoint, tmp_path / 'g.pb', proof_options=_with_records(checkpoint)), formats=()
+    )
+    export_model.run(options)
+    with exports.opened(str(tmp_path / 'g.pb')) as exported:
+        assert exported.metadata['task']['things'] == [5, 6]
+    folder = checkpoint.rpartition('/')[0]
+    data = DatasetOptions('val', f'{folder}/records', f'{folder}/street/street.json')
+    wait = WaitOptions(interval_secs=0, max_rounds=1, timeout_secs=0)
+    figures = []
+    for model, path in ((MODEL, checkpoint), (ModelOptions({common.OUTPUT_TYPE: 8}), str(tmp_path / 'g.pb'))):
+        logdir = str(tmp_path / f'eval{len(figures)}')
+        result = evaluation.run(EvalOptions(model, data, path, logdir, wait=wait)).rounds[0]
+        figures.append(result.further['panoptic'])
+    assert figures[0] == pytest.approx(figures[1], abs=1e-3)
+    with pytest.raises(CheckpointError, match=r"g\.pb' is not a network of .*semantic\+panoptic.*, but of panoptic"):
+        other = ModelOptions({common.OUTPUT_TYPE: 8}, task='semantic+panoptic')
+        network_source.with_tasks(other, {'task': {'name': 'panoptic'}}, 'g.pb')
+
+
+@pytest.mark.slow
+def test_8_bits_state_what_the_metric_of_the_task_loses(checkpoint, tmp_path):
+    proof_options = _with_records(checkpoint, verify_split='val')
+    result = export_model.run(
+        _options(checkpoint, tmp_path / 'int8.tflite', 'tflite:int8', proof_options=proof_options)
+    )
+    verified = result.proofs[0].verified
+    before, after = verified.figures['pq']
+    assert 0 <= before <= 1 and 0 <= after <= 1
+    assert verified.losses()['pq'] == (before - after, after, before)
+    assert 'pq' in result.report
+
+
+def test_offsets_of_resized_images_are_lengths_in_the_image():
+    maps = {'semantic_map': np.full((1, 65, 65, 8), 0.125), 'center_map': np.ones((1, 65, 65, 1))}
+    maps['offset_map'] = np.full((1, 65, 65, 2), 8.0)
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        tensors = {name: tf.constant(values, tf.float32) for name, values in maps.items()}
+        own = session.run(export_graph._maps_at_own_size(tensors, MODEL, (65, 33), (33, 65)))
+    assert own['offset_map'].shape == (1, 33, 65, 2)
+    np.testing.assert_allclose(own['offset_map'][0, 3, 5], [4.0, 16.0])
+    np.testing.assert_allclose(own['semantic_map'], 0.125)
+
+
+def test_an_output_keeps_its_name_where_a_scope_has_it():
+    with cost.abstract_graph():
+        tf.identity(1.0, name='center/inner')
+        export = export_graph.network.named_maps(
+            {f'{name}_map': tf.zeros([1, 2, 2, number]) for name, number in CHANNELS.items()}, MODEL
+        )
+    assert [tensor.name for tensor in export.values()] == [f'{name}:0' for name in CHANNELS]
+
+
+def _pair(offset=0.0):
+    maps = np.ones((1, 2, 2, 11), np.float32)
+    maps[..., 9:] = 50.0
+    expected = Outputs(np.zeros((1, 2, 2), np.int32), maps.copy())
+    maps[0, 0, 0, 10] += offset
+    return Outputs(expected.labels, maps), expected
+
+
+def test_lengths_are_compared_relative_to_the_largest():
+    comparison = proof.compared([_pair(), _pair(1.0)], CHANNELS)
+    assert comparison.differences == {common.OUTPUT_TYPE: 0.0, 'center': 0.0, 'offset': 1.0}
+    assert comparison.difference == pytest.approx(1 / 50)
+    assert np.isnan(proof.compared([_pair(np.nan)], CHANNELS).difference)
+
+
+def test_an_engine_with_other_maps_is_refused():
+    opening._require_maps(*_pair(0.01), CHANNELS, 'F', 'A.')
+    with pytest.raises(OptionError, match=r"F: its outputs differ from TensorFlow's .*offset 1\. A\."):
+        opening._require_maps(*_pair(1.0), CHANNELS, 'F', 'A.')
+
+
+def test_losses_of_figures_follow_the_direction():
+    verified = proof.Verified('val', 1, None, None, (None, None, None), {'-rmse': (1.0, 1.5), 'pq': (0.5, None)})
+    assert verified.losses() == {'rmse': (0.5, 1.5, 1.0)}
+    proven = results.Proof('tflite', 'int8', 'p', 'c', proof.Comparison(1, 1.0, 0.0, {'depth': 0.1}), FIGURES, verified)
+    text = '\n'.join(results.table([proven]))
+    assert '1.5000 (+0.5000)' in text and 'rmse' in text and '-rmse' not in text
