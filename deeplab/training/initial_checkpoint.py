@@ -12,8 +12,8 @@ from deeplab import common
 from deeplab.checks import checkpoint_network
 from deeplab.core import checkpoints, quantization
 from deeplab.names import listed
-from deeplab.options import TrainOptions
-from deeplab.registry import BACKBONES, HEADS
+from deeplab.options import ModelOptions, TrainOptions
+from deeplab.registry import BACKBONES, HEADS, TASKS
 from deeplab.utils import train_utils
 from deeplab.wording import option
 
@@ -138,7 +138,14 @@ def last_layers(options: TrainOptions, variables: Sequence[str], held: Mapping[s
             f'{option("OptimizerOptions.last_layers_contain_logits_only", True)} to leave out only the logits.'
         )
     missing = [name for name in ours if name not in there]
-    if missing:
+    if missing and _is_of_another_task(options.model, there):
+        findings.append(
+            f'The initial checkpoint was trained for another task than '
+            f'{option("ModelOptions.task", options.model.task)}: {len(missing)} of {len(ours)} variables after the '
+            f'backbone keep their initial values ({listed(missing, 3)}). If that is not intended, set '
+            f'{option("ModelOptions.task")} as the checkpoint was trained (`deeplab checkpoint FILE` shows it).'
+        )
+    elif missing:
         findings.append(
             f'The initial checkpoint has a different head or decoder: it lacks {len(missing)} of {len(ours)} variables '
             f'after the backbone, which keep their initial values ({listed(missing, 3)}). Set '
@@ -146,3 +153,13 @@ def last_layers(options: TrainOptions, variables: Sequence[str], held: Mapping[s
             f'trained (`deeplab checkpoint FILE` shows it), or {option("TrainOptions.initialize_last_layer", False)}.'
         )
     return findings
+
+
+def _is_of_another_task(options: ModelOptions, held: Collection[str]) -> bool:
+    """Returns whether last layers of a checkpoint, named `held`, belong to other outputs than the network has."""
+    outputs = TASKS.outputs(options)
+    branches = {output.branch.scope for output in outputs if output.branch is not None}
+    theirs = {scope for scope in TASKS.branch_scopes() if any(name.startswith(f'{scope}/') for name in held)}
+    has_logits = any(name.startswith(f'{common.LOGITS_SCOPE}/') for name in held)
+    lacks_output = any(f'{common.LOGITS_SCOPE}/{output.name}/weights' not in held for output in outputs)
+    return branches != theirs or (has_logits and lacks_output)

@@ -111,3 +111,26 @@ class TestLastLayers:
         assert '1 of 3 variables after the backbone' in head
         assert '(decoder/conv/weights)' in head
         assert 'output_strides' in head
+
+    @pytest.mark.parametrize(
+        ('task', 'missing', 'held'),
+        [
+            ('panoptic', 3, ('aspp0/weights', 'logits/semantic/weights')),
+            ('semantic', 2, ('semantic_branch/aspp0/weights', 'logits/semantic/weights')),
+            ('semantic', 1, ('aspp0/weights', 'decoder/conv/weights', 'logits/depth/weights')),
+            ('semantic+depth', 1, ('aspp0/weights', 'decoder/conv/weights', 'logits/semantic/weights')),
+        ],
+    )
+    def test_another_task(self, plain, task, missing, held):
+        ours = {
+            'semantic': self.OURS,
+            'semantic+depth': (*self.OURS, 'logits/depth/weights'),
+            'panoptic': (
+                *(f'{name}_branch/aspp0/weights' for name in ('semantic', 'instance')),
+                'logits/center/weights',
+            ),
+        }[task]
+        plain = dataclasses.replace(plain, model=dataclasses.replace(plain.model, task=task))
+        entries = {name: checkpoints.Entry((1, 1, 8, 3), None) for name in held}
+        (finding,) = initial_checkpoint.last_layers(plain, ours, entries)
+        assert f"another task than task='{task}': {missing} of" in finding
