@@ -278,10 +278,16 @@ def test_the_command_lines_of_the_page(east, folder, monkeypatch):
 
 
 @pytest.mark.slow
-def test_the_network_of_the_paper_trains(east, folder, monkeypatch):
+def test_the_network_of_the_paper_trains_and_exports(east, folder, monkeypatch, capsys):
     monkeypatch.chdir(folder)
     east.build('records', {'train': 'train', 'val': 'val'})
     (train,) = [words for words in commands() if '--model_variant=resnet_v1_50' in words]
+    (export,) = [words for words in commands() if words[1] == 'export_model']
     train = [word for word in train if not word.startswith('--tf_initial_checkpoint=')]
     assert cli.main(in_small(train[1:], *SMALL)) == 0
-    assert (folder / 'logs' / 'text50' / 'model.ckpt-2.index').exists()
+    assert cli.main(in_small(export[1:], '--checkpoint_path=logs/text50', '--crop_size=65,65')) == 0
+    table = capsys.readouterr().out.partition('largest difference')[2].split()
+    assert table[:3] == ['text_score', 'text_geometry', 'text_angle']
+    assert [float(value) for value in table[4:7]] == pytest.approx([0, 0, 0], abs=1e-3)
+    graph = tf.compat.v1.GraphDef.FromString((folder / 'east.pb').read_bytes())
+    assert {'text_score', 'text_geometry', 'text_angle'} <= {node.name for node in graph.node}
