@@ -52,7 +52,8 @@ class ConversionOptions(Options):
     )
     outputs: str = declared(
         'labels',
-        'Outputs of tflite, onnx and openvino: labels alone, which is faster, or labels and probabilities.',
+        'Outputs of tflite, onnx and openvino: labels alone, which is faster, or labels and probabilities. Other tasks '
+        'than semantic have labels and the maps of all outputs.',
         choices=OUTPUTS,
     )
     is_resizable: bool = declared(
@@ -95,7 +96,8 @@ class ProofOptions(Options):
     )
     verify_split: str | None = declared(
         None,
-        'Split on which the mean IoU of checkpoint and export is measured. Not set: none.',
+        'Split on which the mean IoU of checkpoint and export, and the figures of their tasks, are measured. Not set: '
+        'none.',
     )
     sample_images: int = declared(
         4,
@@ -104,7 +106,8 @@ class ProofOptions(Options):
     )
     max_miou_loss: float | None = declared(
         None,
-        'Largest loss of mean IoU, 0 to 1, on {verify_split}; an export that loses more is not written. Not set: any.',
+        'Largest loss of mean IoU, 0 to 1, or of the figure of another task, on {verify_split}; an export that loses '
+        'more is not written. Not set: any.',
         range='[0, inf)',
     )
 

@@ -6,19 +6,22 @@ The network is a MobileNet v2 of quarter width with random weights and the task 
 import dataclasses
 import json
 import re
+import shutil
 
 import numpy as np
 import pytest
 import tensorflow as tf
+from PIL import Image
 
 from deeplab import common, export_model
 from deeplab import eval as evaluation
 from deeplab.checks.checkpoint_network import network_shapes
-from deeplab.core import cost
+from deeplab.core import cost, panoptic_merge
+from deeplab.datasets import descriptor, task_data
 from deeplab.errors import CheckpointError, OptionError
 from deeplab.export import export_graph, proof, results, work
 from deeplab.export.speed import ExportFigures
-from deeplab.inference import exports, network_source, opening
+from deeplab.inference import export_metadata, exports, network_source, opening, task_decoding
 from deeplab.inference.network import InferenceNetwork
 from deeplab.inference.opening import Weights
 from deeplab.inference.runners import CheckpointRunner
@@ -37,6 +40,7 @@ from deeplab.options import (
 from deeplab.programs.demo import dataset
 from deeplab.registry import EXPORT_FORMATS, Outputs
 from deeplab.system import packages
+from tests.export import test_deployment_page
 from tests.helpers import checkpoint_files, given_weights
 
 MODEL = ModelOptions(
@@ -196,6 +200,48 @@ def test_a_plain_export_has_metadata_and_evaluates_as_the_checkpoint(checkpoint,
     with pytest.raises(CheckpointError, match=r"g\.pb' is not a network of .*semantic\+panoptic.*, but of panoptic"):
         other = ModelOptions({common.OUTPUT_TYPE: 8}, task='semantic+panoptic')
         network_source.with_tasks(other, {'task': {'name': 'panoptic'}}, 'g.pb')
+
+
+@pytest.mark.slow
+def test_the_example_of_the_page_decodes_as_the_task_does(checkpoint, tmp_path, monkeypatch, capsys):
+    if packages.missing(['ai_edge_litert']):
+        pytest.skip('ai_edge_litert is not installed')
+    (code,) = re.findall(r'```python\n# panoptic.py\n(.*?)```', test_deployment_page.PAGE, re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / 'fit.py').write_text(test_deployment_page.FIT)
+    shutil.copy(panoptic_merge.__file__, tmp_path)
+    Image.fromarray(IMAGE[0]).save('photo.jpg', 'PNG')  # no decoder of JPEG differs from another here
+    model = dataclasses.replace(MODEL, settings={'stuff_area': 16, 'center_threshold': 0.0})
+    options = _options(checkpoint, 'model.tflite', 'tflite', proof_options=_with_records(checkpoint))
+    export_model.run(dataclasses.replace(options, model=model))
+    names = {}
+    exec(compile(code, 'panoptic.py', 'exec'), names)
+    with exports.opened('model.tflite') as exported:
+        maps = exported.predict(IMAGE, True).probabilities[0]
+        model = network_source.with_tasks(ModelOptions({common.OUTPUT_TYPE: 8}), exported.metadata, 'model.tflite')
+    assert model.task == 'panoptic' and (model.stuff_area, model.center_threshold) == (16, 0.0)
+    described = descriptor.load(_with_records(checkpoint).dataset)
+    result = task_decoding.decoded(maps, model, task_data.context_of(described, model))['panoptic']
+    np.testing.assert_array_equal(names['classes'], result['class_ids'])
+    assert len(capsys.readouterr().out.splitlines()) == len(result['instances'])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('task', ['depth', 'semantic+edges', 'multilabel'])
+def test_other_tasks_are_exported(task, tmp_path):
+    model = dataclasses.replace(MODEL, task=task, settings={})
+    values = {name: given_weights.some_value(name, list(shape)) for name, shape in network_shapes(model).items()}
+    path = checkpoint_files.write(tmp_path / 'model.ckpt-7', {**values, 'global_step': np.int64(7)})
+    options = _options(path, tmp_path / 'out', 'frozen_graph', 'tflite', 'onnx')
+    for proven in export_model.run(dataclasses.replace(options, model=model)).proofs:
+        assert proven.comparison.difference < 1e-3
+        with exports.opened(proven.path) as exported:
+            maps = export_metadata.maps_of(exported.metadata)
+            shape = exported.predict(IMAGE, True).probabilities.shape
+            assert shape == (1, 65, 65, sum(maps.values()))
+    expected = {'depth': {'depth': 1}, 'multilabel': {'multilabel': 8}, 'semantic+edges': {'semantic': 8, 'edges': 1}}
+    assert maps == expected[task]
 
 
 @pytest.mark.slow
