@@ -3,8 +3,10 @@
 The network is a MobileNet v2 of quarter width with random weights and the task `panoptic`.
 """
 
+import contextlib
 import dataclasses
 import json
+import pathlib
 import re
 import shutil
 
@@ -22,9 +24,10 @@ from deeplab.errors import CheckpointError, OptionError
 from deeplab.export import export_graph, proof, results, work
 from deeplab.export.speed import ExportFigures
 from deeplab.inference import export_metadata, exports, network_source, opening, task_decoding
+from deeplab.inference.any_size import AnySize
 from deeplab.inference.network import InferenceNetwork
 from deeplab.inference.opening import Weights
-from deeplab.inference.runners import CheckpointRunner
+from deeplab.inference.runners import CheckpointRunner, ExportRunner
 from deeplab.inference.runtimes import tflite
 from deeplab.options import (
     ConversionOptions,
@@ -36,9 +39,10 @@ from deeplab.options import (
     PredictionOptions,
     ProofOptions,
     WaitOptions,
+    WindowOptions,
 )
 from deeplab.programs.demo import dataset
-from deeplab.registry import EXPORT_FORMATS, Outputs
+from deeplab.registry import ENGINES, EXPORT_FORMATS, Outputs
 from deeplab.system import packages
 from tests.export import test_deployment_page
 from tests.helpers import checkpoint_files, given_weights
@@ -63,6 +67,7 @@ def checkpoint(tmp_path_factory):
     folder = tmp_path_factory.mktemp('tasks')
     values = {name: given_weights.some_value(name, list(shape)) for name, shape in network_shapes(MODEL).items()}
     values['logits/center/biases'] += 0.2
+    values['logits/semantic/biases'][5] += 1.5  # a thing
     dataset.write_dataset(str(folder / 'street'), 0, {'train': 2, 'val': 2}, (64, 64), with_instances=True)
     dataset.write_records(str(folder / 'street'), str(folder / 'records'))
     return checkpoint_files.write(folder / 'model.ckpt-7', {**values, 'global_step': np.int64(7)})
@@ -175,6 +180,10 @@ def test_each_output_has_its_name_and_equals_the_checkpoint(name, checkpoint, ex
         assert exported.metadata['task']['settings']['stuff_area'] == 16
         assert exported.metadata['task']['calibration'] == {}
         assert exported.predict(IMAGE, False).probabilities is None
+    with contextlib.closing(ExportRunner(result.path)) as runner:
+        wide = np.concatenate([IMAGE[0], IMAGE[0, :, :20]], axis=1)
+        (scores,) = AnySize(runner, WindowOptions()).predict([wide], with_probabilities=True)
+    assert scores.probabilities.shape == (65, 85, 11)
     np.testing.assert_array_equal(opened.labels, expected.labels)
     np.testing.assert_allclose(opened.probabilities, expected.probabilities, atol=1e-2)
     written = json.loads((tmp_path / 'export.json').read_text())['exports']['export']
@@ -224,7 +233,7 @@ def test_the_example_of_the_page_decodes_as_the_task_does(checkpoint, tmp_path, 
     described = descriptor.load(_with_records(checkpoint).dataset)
     result = task_decoding.decoded(maps, model, task_data.context_of(described, model))['panoptic']
     np.testing.assert_array_equal(names['classes'], result['class_ids'])
-    assert len(capsys.readouterr().out.splitlines()) == len(result['instances'])
+    assert len(capsys.readouterr().out.splitlines()) == len(result['instances']) > 0
 
 
 @pytest.mark.slow
@@ -296,6 +305,21 @@ def test_an_engine_with_other_maps_is_refused():
     opening._require_maps(*_pair(0.01), CHANNELS, 'F', 'A.')
     with pytest.raises(OptionError, match=r"F: its outputs differ from TensorFlow's .*offset 1\. A\."):
         opening._require_maps(*_pair(1.0), CHANNELS, 'F', 'A.')
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('name', ['onnxruntime', 'openvino', 'tflite'])
+def test_an_engine_runs_the_checkpoint(name, checkpoint, expected, tmp_path):
+    if packages.missing(ENGINES.get(name).requires):
+        pytest.skip(f'{name} is not installed')
+    for path in pathlib.Path(checkpoint).parent.glob('model*'):
+        shutil.copy(path, tmp_path)
+    weights = Weights(str(tmp_path / 'model.ckpt-7'))
+    network = InferenceNetwork(MODEL, PredictionOptions(), 1)
+    with opening.opened(network, weights, EngineOptions(name)) as predict:
+        outputs = predict(IMAGE.astype(np.float32))
+    pairs = task_decoding.differences(outputs.probabilities, expected.probabilities, CHANNELS)
+    assert max(relative for _, relative in pairs.values()) < 1e-4
 
 
 def test_losses_of_figures_follow_the_direction():
