@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import itertools
 import re
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,7 +23,8 @@ from deeplab.core.checkpoint_fit import ClassesMismatchError, Fit, can_inflate, 
 from deeplab.core.heads import dense_prediction_cell
 from deeplab.errors import NetworkMismatchError, OptionError
 from deeplab.options import AsppOptions, DecoderOptions, ModelOptions, NasOptions
-from deeplab.registry import BACKBONES
+from deeplab.registry import BACKBONES, TASKS
+from deeplab.registry.tasks import SEMANTIC
 from deeplab.wording import flag_names, is_set_by_flag, option
 
 Shapes = Mapping[str, tuple[int, ...]]
@@ -33,6 +35,8 @@ _MOST_WIDTHS = 4
 # Side of the image for which networks are outlined, in pixels. Only variables matter, so that its size costs nothing;
 # in a smaller one, there would be warnings of atrous rates that exceed its feature map.
 _SIDE = 1025
+
+_OWN_CONVOLUTION = '_features_pointwise'  # end of the name of the convolution before a last layer (`Output.filters`)
 
 # Examples of atrous rates, of which only the number can be identified.
 _SOME_RATES = (6, 12, 18)
@@ -202,14 +206,67 @@ def decoder_of(held: Shapes, skips: Mapping[int, int]) -> DecoderOptions:
 
 
 def outputs_of(held: Shapes) -> dict[str, int]:
-    """Returns the number of classes of each output; empty for a checkpoint without logits."""
+    """Returns the number of channels of each output; empty for a checkpoint without logits."""
     pattern = rf'{common.LOGITS_SCOPE}/([^/]+)/weights$'
     logits = {match.group(1): held[name][-1] for name in held if (match := re.match(pattern, name))}
-    # Without a head there are several logits, OUTPUT, OUTPUT_1 and so on, which are summed.
-    outputs = {name: classes for name, classes in logits.items() if name.rpartition('_')[0] not in logits}
+    # Without a head there are several logits, OUTPUT, OUTPUT_1 and so on, which are summed; and an output may have a
+    # convolution of its own.
+    beside = {name for name in logits if name.rpartition('_')[0] in logits or name.endswith(_OWN_CONVOLUTION)}
+    outputs = {name: classes for name, classes in logits.items() if name not in beside}
     skip_channels = held.get(f'{common.DECODER_SCOPE}/feature_projection0/weights', (1, 1, 0, 0))[2]
     decoder = decoder_of(held, {4: skip_channels})
     return outputs or ({common.OUTPUT_TYPE: decoder.filters} if decoder.output_is_logits else {})
+
+
+def _of_one_branch(held: Shapes) -> Shapes:
+    """Returns the variables of the network's own head and decoder, or of the first branch if it has none."""
+    scopes = [scope for scope in TASKS.branch_scopes() if any(name.startswith(f'{scope}/') for name in held)]
+    if not scopes or any(name.startswith((common.ASPP_SCOPE, f'{common.IMAGE_POOLING_SCOPE}/')) for name in held):
+        return held
+    return {name.removeprefix(f'{scopes[0]}/'): shape for name, shape in held.items()}
+
+
+def tasks_of(held: Shapes, outputs: Mapping[str, int], network: ModelOptions) -> dict[str, Any]:
+    """Identifies the tasks, and the number of classes, of a network with the variables `held`.
+
+    Args:
+      held: names and shapes.
+      outputs: number of channels by output; empty for a backbone alone.
+      network: the network so far.
+
+    Returns:
+      `task` and `outputs_to_num_classes` of its options: of the fewest tasks with these outputs and branches. If no
+      output has a channel for each class, the number of classes is 2.
+    """
+    scopes = {scope for scope in TASKS.branch_scopes() if any(name.startswith(f'{scope}/') for name in held)}
+    classes = [outputs[common.OUTPUT_TYPE]] if common.OUTPUT_TYPE in outputs else [2, *outputs.values()]
+    # The order of the tasks is not in the variables; classes are in the first one.
+    names = sorted(TASKS.names(), key=lambda name: (name != SEMANTIC, common.OUTPUT_TYPE not in _names(name, network)))
+    for number in range(1, len(outputs) + 1):
+        for tasks in itertools.combinations(names, number):
+            for num_classes in dict.fromkeys(classes):
+                chosen: dict[str, Any] = {
+                    'task': '+'.join(tasks),
+                    'outputs_to_num_classes': {common.OUTPUT_TYPE: num_classes},
+                }
+                if _fits(dataclasses.replace(network, **chosen), outputs, scopes):
+                    return chosen
+    return {'outputs_to_num_classes': outputs or {common.OUTPUT_TYPE: 2}}
+
+
+def _names(task: str, network: ModelOptions) -> list[str]:
+    """Returns the names of the outputs of a task."""
+    return [output.name for output in TASKS.get(task).outputs(network)]
+
+
+def _fits(network: ModelOptions, outputs: Mapping[str, int], scopes: set[str]) -> bool:
+    """Returns whether the tasks of a network have these outputs, in branches of these scopes."""
+    try:
+        described = TASKS.outputs(network)
+    except OptionError:
+        return False
+    branches = {output.branch.scope for output in described if output.branch is not None}
+    return {output.name: output.channels for output in described} == outputs and branches == scopes
 
 
 @dataclasses.dataclass(frozen=True)
@@ -218,7 +275,7 @@ class Deduced:
 
     Attributes:
       options: the network; rates are examples, as many as there are branches.
-      outputs: number of classes by output; empty for a backbone alone.
+      outputs: number of channels by output; empty for a backbone alone.
       fit: comparison of the checkpoint with this network.
     """
 
@@ -232,6 +289,18 @@ class Deduced:
         return len(self.options.aspp.rates)
 
     @property
+    def num_classes(self) -> int | None:
+        """Number of classes; None if no output has a channel for each class."""
+        semantic = self.outputs.get(common.OUTPUT_TYPE)
+        if semantic is not None or not self.outputs or self.options.is_semantic:
+            return semantic
+        of_other = dataclasses.replace(
+            self.options, outputs_to_num_classes={common.OUTPUT_TYPE: self.options.num_classes + 1}
+        )
+        depends = TASKS.channels(of_other) != TASKS.channels(self.options)
+        return self.options.num_classes if depends else None
+
+    @property
     def is_backbone(self) -> bool:
         """Whether the checkpoint has only a backbone."""
         return not self.outputs
@@ -243,9 +312,9 @@ def deduce(held: Shapes) -> Deduced | None:
     backbone = find_backbone(held)
     if backbone is None:
         return None
-    outputs, aspp = outputs_of(held), aspp_of(held)
+    outputs, aspp = outputs_of(held), aspp_of(_of_one_branch(held))
     kernel = held.get(f'{common.LOGITS_SCOPE}/{common.OUTPUT_TYPE}/weights', (1,))[0]
-    changes: dict[str, Any] = {'outputs_to_num_classes': outputs or {common.OUTPUT_TYPE: 2}}
+    changes: dict[str, Any] = tasks_of(held, outputs, backbone.options)
     changes |= {'aspp': aspp, 'decoder': decoder_of(held, backbone.skips)}
     changes |= {} if aspp.with_batch_norm else {'logits_kernel_size': kernel}
     changes |= {'dense_prediction_cell_json': dense_prediction_cell.PUBLISHED_CELL} if _is_cell(held) else {}
@@ -284,7 +353,10 @@ def _mismatch(path: str, deduced: Deduced, options: ModelOptions, takes_number: 
     named = ' '.join(settings_of(deduced.options))
     if deduced.is_backbone:
         return f"The checkpoint '{path}' has only a backbone, to train from: {named}. Give the checkpoint of a training"
-    held, expected = deduced.options.num_classes, options.num_classes
+    if set(deduced.options.task.split('+')) != set(options.task.split('+')):
+        return _mismatch_of_tasks(path, deduced, options)
+    expected = options.num_classes
+    held = expected if deduced.num_classes is None else deduced.num_classes
     of_same_classes = dataclasses.replace(deduced.options, outputs_to_num_classes=options.outputs_to_num_classes)
     is_other = visible(of_same_classes) != visible(options)
     fixes = ['exactly these options of the network'] if is_other else []
@@ -297,6 +369,25 @@ def _mismatch(path: str, deduced: Deduced, options: ModelOptions, takes_number: 
     return f"The checkpoint '{path}' {cause}. Set {' and '.join(fixes)}, or give another checkpoint"
 
 
+def _mismatch_of_tasks(path: str, deduced: Deduced, options: ModelOptions) -> str:
+    """Returns cause and fix of an error that the checkpoint, of network `deduced`, has other tasks than `options`."""
+    of_same_task = dataclasses.replace(options, task=deduced.options.task)
+    same = dataclasses.replace(deduced.options, outputs_to_num_classes=options.outputs_to_num_classes)
+    fix = option('ModelOptions.task', deduced.options.task)
+    if visible(same) != visible(of_same_task):
+        fix += f' and exactly these options of the network: {" ".join(settings_of(deduced.options))}'
+    return (
+        f"The checkpoint '{path}' is of the task {deduced.options.task}, with the outputs "
+        f'{outputs_in_words(deduced.options)}; the network here is of the task {options.task}, with '
+        f'{outputs_in_words(options)}. Set {fix}, or give another checkpoint'
+    )
+
+
+def outputs_in_words(options: ModelOptions) -> str:
+    """Returns the outputs with their numbers of channels, such as 'semantic (19), center (1), offset (2)'."""
+    return ', '.join(f'{output.name} ({output.channels})' for output in TASKS.outputs(options))
+
+
 def visible(options: ModelOptions) -> tuple[object, ...]:
     """Returns what can be identified of a network by names and shapes; equal if a checkpoint matches both networks."""
     has_cell = options.dense_prediction_cell_json is not None
@@ -304,13 +395,15 @@ def visible(options: ModelOptions) -> tuple[object, ...]:
     decoder = options.decoder
     if decoder.output_is_logits or not decoder.output_strides:
         decoder = dataclasses.replace(decoder, use_separable_conv=True)
-    backbone = BACKBONES.get(options.model_variant)
+    backbone, outputs = BACKBONES.get(options.model_variant), TASKS.outputs(options)
+    if all(output.branch is not None for output in outputs):
+        decoder = DecoderOptions()
     return (
         options.model_variant,
         options.depth_multiplier if 'depth_multiplier' in backbone.reads else 1.0,
         (options.nas.stem_output_filters, options.output_stride) if 'nas' in backbone.reads else (),
         options.input_channels,
-        dict(options.outputs_to_num_classes),
+        {output.name: (output.channels, output.filters, output.branch) for output in outputs},
         has_cell or (aspp, len(options.aspp.rates)),
         has_cell,
         decoder,
@@ -325,6 +418,7 @@ _RATES = 'AsppOptions.rates'
 # The flags of the options that can be identified: `deeplab checkpoint` reports a network as flags of a command line.
 _FLAGS = {
     'ModelOptions.model_variant': 'model_variant',
+    'ModelOptions.task': 'network_task',
     'ModelOptions.output_stride': 'output_stride',
     'ModelOptions.depth_multiplier': 'depth_multiplier',
     'ModelOptions.divisible_by': 'divisible_by',

@@ -23,6 +23,7 @@ from deeplab.core.checkpoint_fit import can_inflate
 from deeplab.core.checkpoint_fit import compare as compare_shapes
 from deeplab.errors import CheckpointError
 from deeplab.options import CheckpointOptions, ModelOptions
+from deeplab.registry import TASKS
 from deeplab.wording import option
 
 MOST_NAMES = 12  # that are listed if a network does not match
@@ -156,11 +157,13 @@ def compare(variables: Shapes, deduced: Deduced | None, options: CheckpointOptio
     network = options.against
     if network is None:
         return None
-    if options.takes_classes and deduced is not None and deduced.outputs:
+    if options.takes_classes and deduced is not None and deduced.num_classes is not None:
         decoder = network.decoder
         if decoder.output_is_logits:
             decoder = dataclasses.replace(decoder, filters=deduced.outputs.get(common.OUTPUT_TYPE, decoder.filters))
-        network = dataclasses.replace(network, outputs_to_num_classes=deduced.outputs, decoder=decoder)
+        network = dataclasses.replace(
+            network, outputs_to_num_classes=deduced.options.outputs_to_num_classes, decoder=decoder
+        )
     wanted = checkpoint_network.network_shapes(network)
     scopes.require_all_known(options.restore.exclude_scopes, wanted, 'RestoreOptions.exclude_scopes')
     aside = options.restore.exclude_scopes + (() if options.initialize_last_layer else options.last_layer_scopes)
@@ -196,7 +199,8 @@ def as_json(result: CheckpointReport) -> dict[str, Any]:
         network = {
             'model_variant': deduced.options.model_variant,
             'depth_multiplier': deduced.options.depth_multiplier,
-            'num_classes': deduced.outputs.get(common.OUTPUT_TYPE),
+            'task': None if deduced.is_backbone else deduced.options.task,
+            'num_classes': deduced.num_classes,
             'outputs': deduced.outputs,
             'head': head_in_words(deduced),
             'atrous_branches': deduced.branches,
@@ -315,8 +319,7 @@ def _network_lines(result: CheckpointReport) -> Iterator[str]:
     yield f'backbone: {options.model_variant}, depth multiplier {options.depth_multiplier:g}'
     yield f'head: {head_in_words(deduced)}'
     if not deduced.is_backbone:
-        yield f'decoder: {decoder_in_words(options)}'
-        yield f'classes: {", ".join(f"{classes} ({output})" for output, classes in deduced.outputs.items())}'
+        yield from _task_lines(deduced)
     yield f'flags: {" ".join(checkpoint_network.flags_of(options))}'
     if options.aspp.rates and not deduced.is_backbone:
         yield ('  (only the number of rates is known: 6, 12, 18 are usual at output stride 16, and twice as much at 8)')
@@ -334,6 +337,23 @@ def _network_lines(result: CheckpointReport) -> Iterator[str]:
         yield f'Presets with the same variables: {", ".join(result.presets)}.'
 
 
+def _task_lines(deduced: Deduced) -> Iterator[str]:
+    """Yields lines about what follows the head: decoder, or decoders of branches, and outputs."""
+    options, outputs = deduced.options, TASKS.outputs(deduced.options)
+    branches = dict.fromkeys(output.branch for output in outputs)
+    if None in branches:
+        yield f'decoder: {decoder_in_words(options)}'
+    for branch in branches:
+        if branch is not None:
+            strides = ', '.join(str(stride) for stride, _ in branch.skip_filters)
+            yield f'{branch.scope}: a head and a decoder of its own, stride {strides}, {branch.filters} channels'
+    if options.is_semantic:
+        yield f'classes: {", ".join(f"{classes} ({output})" for output, classes in deduced.outputs.items())}'
+    else:
+        yield f'task: {options.task}'
+        yield f'outputs, with channels: {checkpoint_network.outputs_in_words(options)}'
+
+
 def _some(title: str, variables: tuple[str, ...]) -> Iterator[str]:
     """Yields a heading and some names of variables."""
     if variables:
@@ -347,7 +367,7 @@ def _comparison_lines(comparison: Comparison, result: CheckpointReport) -> Itera
     """Yields lines about what the given network would restore."""
     deduced = result.deduced
     yield f'Against {" ".join(comparison.flags)}, {comparison.num_classes} classes:'
-    held = deduced.outputs.get(common.OUTPUT_TYPE) if deduced else None
+    held = deduced.num_classes if deduced else None
     if held is not None and held != comparison.num_classes:
         yield f'The checkpoint has {held} classes, the network {comparison.num_classes}.'
     yield f'restored: {len(comparison.restored)} variables'

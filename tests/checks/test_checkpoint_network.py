@@ -163,3 +163,14 @@ def test_a_mismatch_is_explained_by_the_options_of_the_checkpoint_s_network(tmp_
         f"The checkpoint '{path}' has 7 classes, the network here 21. Set --dataset to a data set with 7 classes, or"
     )
     assert str(error.value).startswith(cause)
+
+
+@pytest.mark.parametrize('task', ['panoptic', 'depth', 'multilabel', 'semantic+edges', 'panoptic+depth'])
+def test_tasks_are_told_from_their_outputs(task):
+    network = _network(task=task, depth_multiplier=0.35)
+    deduced = checkpoint_network.deduce(checkpoint_network.network_shapes(network))
+    assert (deduced.options.task, deduced.num_classes) == (task, None if task == 'depth' else 5)
+    same = dataclasses.replace(deduced.options, outputs_to_num_classes=network.outputs_to_num_classes)
+    assert checkpoint_network.visible(same) == checkpoint_network.visible(network)
+    assert deduced.fit.is_complete and not deduced.fit.unused
+    assert f'--network_task={task}' in checkpoint_network.flags_of(deduced.options)

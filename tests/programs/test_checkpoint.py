@@ -13,7 +13,8 @@ import tensorflow as tf
 
 from deeplab import cli
 from deeplab.checks import checkpoint_network
-from deeplab.options import ModelOptions
+from deeplab.options import CheckpointOptions, ModelOptions
+from deeplab.programs import checkpoint
 from tests.helpers import checkpoint_files
 
 NETWORK = ModelOptions({'semantic': 7}, depth_multiplier=0.25)
@@ -272,3 +273,19 @@ def test_no_file(capsys):
 def test_an_impossible_network(capsys, archive):
     assert cli.main(['checkpoint', str(archive), '--against', '--decoder_output_stride=5']) == 1
     assert '--decoder_output_stride=5 is not supported by mobilenet_v2' in capsys.readouterr().err
+
+
+def test_the_task_and_its_outputs_are_named():
+    network = ModelOptions({'semantic': 7}, task='panoptic', depth_multiplier=0.35)
+    held = checkpoint_network.network_shapes(network)
+    deduced = checkpoint_network.deduce(held)
+    report = checkpoint.CheckpointReport('model.ckpt-1', 1, held, {}, deduced, (), None)
+    lines = list(checkpoint._network_lines(report))
+    assert 'task: panoptic' in lines
+    assert 'outputs, with channels: semantic (7), center (1), offset (2)' in lines
+    assert 'instance_branch: a head and a decoder of its own, stride 8, 4, 128 channels' in lines
+    assert not any(line.startswith(('classes', 'decoder')) for line in lines)
+    facts = checkpoint.as_json(report)['network']
+    assert (facts['task'], facts['num_classes'], facts['outputs']['center']) == ('panoptic', 7, 1)
+    against = CheckpointOptions('model.ckpt-1', against=network, takes_classes=True)
+    assert checkpoint.compare(held, deduced, against).is_complete
