@@ -20,14 +20,17 @@ _THREADS = ('TF_NUM_INTRAOP_THREADS', 'TF_NUM_INTEROP_THREADS', 'OMP_NUM_THREADS
 def check_records(options: TrainOptions | EvalOptions | VisOptions) -> None:
     """Begins to check the records of a training, an evaluation or a visualization."""
     from deeplab.checks import record_check
+    from deeplab.datasets import task_data
 
     cache_dir: str | None
     if isinstance(options, TrainOptions):
         cache_dir = options.train_logdir if options.clones.is_chief else None
     else:
         cache_dir = options.eval_logdir if isinstance(options, EvalOptions) else options.vis_logdir
-    needs_labels = not isinstance(options, VisOptions) or options.needs_labels
-    record_check.begin(options.dataset, options.model.num_classes, needs_labels, cache_dir)
+    needs_truth = not isinstance(options, VisOptions) or options.needs_labels
+    needs_labels = needs_truth and task_data.needs_labels(options.model)
+    planes = task_data.needed_planes(options.model) if needs_truth else ()
+    record_check.begin(options.dataset, options.model.num_classes, needs_labels, cache_dir, planes)
 
 
 def use_one_dnn(options: Any = None) -> None:

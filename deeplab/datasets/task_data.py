@@ -50,8 +50,12 @@ def context_of(
 
 def planes_of(descriptor: DatasetDescriptor, options: ModelOptions) -> tuple[Plane, ...]:
     """Returns the planes beside the class ids that the tasks of a network need, each once."""
-    needed = [plane for task in TASKS.chosen(options) for plane in task.planes]
-    return tuple(planes.of_dataset(dict.fromkeys(needed), descriptor))
+    return planes.of_dataset(needed_planes(options), descriptor)
+
+
+def needed_planes(options: ModelOptions) -> tuple[Plane, ...]:
+    """Returns the same planes, without what a data set says about them."""
+    return tuple(dict.fromkeys(plane for task in TASKS.chosen(options) for plane in task.planes))
 
 
 def needs_labels(options: ModelOptions) -> bool:

@@ -10,6 +10,7 @@ from deeplab.cli import early
 from deeplab.cli.parse import options_of, parse_flags
 from deeplab.cli.program import find_program
 from deeplab.cli.words import UsageError
+from deeplab.datasets import planes
 from deeplab.errors import OptionError
 
 # Allocates in four threads at the same time, and prints the number of arenas of malloc.
@@ -52,7 +53,22 @@ def test_each_program_begins_the_check_that_it_needs(monkeypatch):
         find_program(name).begin(options_of(name, words))
     find_program('vis').begin(options_of('vis', ['--vis_logdir=v', '--save=errors', *NETWORK]))
     assert [(split.split, split.directory) for split, *_ in begun] == [('val', 'records')] * 4
-    assert [rest for _, *rest in begun] == [[11, True, 't'], [11, True, 'e'], [11, False, 'v'], [11, True, 'v']]
+    assert [rest for _, *rest in begun] == [
+        [11, True, 't', ()],
+        [11, True, 'e', ()],
+        [11, False, 'v', ()],
+        [11, True, 'v', ()],
+    ]
+
+
+def test_the_check_before_tensorflow_is_the_check_of_the_tasks(monkeypatch):
+    """It has the same arguments, so that it is taken."""
+    begun = []
+    monkeypatch.setattr(record_check, 'begin', lambda *arguments: begun.append(arguments[1:]))
+    panoptic = ['--task=panoptic', *NETWORK]
+    find_program('eval').begin(options_of('eval', ['--eval_logdir=e', *panoptic]))
+    find_program('vis').begin(options_of('vis', ['--vis_logdir=v', *panoptic]))
+    assert begun == [(11, True, 'e', (planes.INSTANCE,)), (11, False, 'v', ())]
 
 
 def test_one_dnn_is_chosen_before_tensorflow_is_imported_unless_the_user_chooses(monkeypatch):
