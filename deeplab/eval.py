@@ -19,7 +19,7 @@ import dataclasses
 import os
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -30,12 +30,13 @@ from deeplab.datasets import label_checks
 from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.datasets.segmentation_dataset import DataSource
 from deeplab.errors import CheckpointError
-from deeplab.evaluation import evaluation_rounds, runner, scoring, several_checkpoints, waiting
+from deeplab.evaluation import best_figure, evaluation_rounds, runner, scoring, several_checkpoints, waiting
 from deeplab.files import folder_lock, output_files, writing
 from deeplab.inference import network_source, opening, task_calibration
 from deeplab.inference.network import InferenceNetwork, memory_size
 from deeplab.inference.run_weights import WeightsChoice
 from deeplab.options import EngineOptions, EvalOptions, ResizeOptions
+from deeplab.registry import TASKS
 from deeplab.system import memory
 from deeplab.wording import option
 
@@ -50,7 +51,8 @@ class EvalResult:
 
     Attributes:
       rounds: one for each checkpoint, in order.
-      report: the last round as a table, for the user; of several checkpoints the best one, and the mIoU of each.
+      report: the last round as a table, for the user; of several checkpoints the best one, and the main figures of
+        each.
     """
 
     rounds: tuple[evaluation_rounds.Round, ...]
@@ -181,8 +183,10 @@ def _of_several(options: EvalOptions, task: evaluation_rounds.Task, choice: Weig
     names = [descriptor.class_name(i) for i in range(descriptor.num_classes)]
     options = dataclasses.replace(options, use_moving_average=choice.taken)
     path = os.path.join(options.eval_logdir, f'checkpoints{_variant(options)}.json')
-    content = several_checkpoints.as_json(rounds, names) | {'flags': flags_of_figures(options)}
-    text = f'{report(several_checkpoints.best(rounds), descriptor)}\n\n{several_checkpoints.table(rounds)}'
+    figure = best_figure.of_network(options.model) or best_figure.MIOU
+    content = several_checkpoints.as_json(rounds, names, figure) | {'flags': flags_of_figures(options)}
+    best = several_checkpoints.best(rounds, figure)
+    text = f'{report(best, descriptor)}\n\n{several_checkpoints.table(rounds, figure)}'
     with output_files.writing_to(options.eval_logdir, _LOGDIR, text):
         evaluation_rounds.write_json(content, path)
     return EvalResult(tuple(rounds), f'{text}\nAll checkpoints: {path}')
@@ -194,10 +198,12 @@ def _publish(result: evaluation_rounds.Round, descriptor: DatasetDescriptor, opt
     Raises:
       OutputError: A file cannot be written; the error carries the table of the round.
     """
-    figures = evaluation_rounds.tagged_figures(result.metrics, options.prediction)
+    figures = evaluation_rounds.tagged_figures(result, options.prediction)
     # Scripts parse the lines of the original; on a terminal, the table at the end has the figures of classes.
     tags_of_log = [*figures][: 1 if sys.stderr.isatty() else None]
     figures |= evaluation_rounds.further_tagged_figures(result, options.prediction)
+    of_tasks = [(name, each) for name in result.further if name in TASKS.names() for each in result.further[name]]
+    tags_of_log += [evaluation_rounds.tag_of(f'{task}/{name}', options.prediction) for task, name in of_tasks]
     for tag in tags_of_log:
         logging.info('%s', evaluation_rounds.log_line(tag, figures[tag]))
     content = evaluation_rounds.as_json(result, descriptor) | {'flags': flags_of_figures(options)}
@@ -285,36 +291,22 @@ def _variant(options: EvalOptions) -> str:
 
 def report(result: evaluation_rounds.Round, descriptor: DatasetDescriptor) -> str:
     """Formats a round as a table: each class with its share of the labeled pixels and its figures, then the others."""
-    metrics = result.metrics
-    pixels = [sum(row) for row in metrics.confusion_matrix]
-    total = max(sum(pixels), 1)
     names = [descriptor.class_name(i) for i in range(descriptor.num_classes)]
     further = {
         f'{metric} {name}': value for metric, figures in result.further.items() for name, value in figures.items()
     }
-    columns = {
-        'IoU': metrics.class_iou,
-        'accuracy': metrics.class_accuracy,
-        'precision': metrics.class_precision,
-        'Dice': metrics.class_dice,
-    }
-    for metric, of_classes in result.of_classes.items():
-        columns |= {_title(metric, name): values for name, values in of_classes.items()}
     width = max(len(name) for name in [*names, *further, 'frequency weighted IoU'])
-    lines = [f'{"class":{width}}  pixels' + ''.join(f'  {title:>7}' for title in columns)]
-    for name, count, *values in zip(names, pixels, *columns.values(), strict=True):
-        cells = (f'  {_shown(value):>{len(title)}}' for title, value in zip(columns, values, strict=True))
-        lines.append(f'{name:{width}} {count / total:7.2%}' + ''.join(cells))
-    lines.append('-' * len(lines[0]))
-    for name, value in (
-        ('mean IoU', metrics.miou),
-        ('pixel accuracy', metrics.pixel_accuracy),
-        ('mean accuracy', metrics.mean_accuracy),
-        ('frequency weighted IoU', metrics.frequency_weighted_iou),
-        ('mean precision', metrics.mean_precision),
-        ('mean Dice', metrics.mean_dice),
-        *further.items(),
-    ):
+    lines = [*_class_tables(result, names, width)]
+    metrics = result.metrics
+    means = {
+        'mean IoU': metrics.miou,
+        'pixel accuracy': metrics.pixel_accuracy,
+        'mean accuracy': metrics.mean_accuracy,
+        'frequency weighted IoU': metrics.frequency_weighted_iou,
+        'mean precision': metrics.mean_precision,
+        'mean Dice': metrics.mean_dice,
+    }
+    for name, value in ((means if result.has_classes else {}) | further).items():
         lines.append(f'{name:{width}}          {_shown(value)}')
     lines.append(result.speed_text() + (f' All metrics: {result.path}' if result.path else ''))
     if result.crop_size is not None:
@@ -322,6 +314,43 @@ def report(result: evaluation_rounds.Round, descriptor: DatasetDescriptor) -> st
     if result.engine is not None:
         lines.append(result.engine.text())
     return '\n'.join(lines)
+
+
+def _class_tables(result: evaluation_rounds.Round, names: Sequence[str], width: int) -> Iterator[str]:
+    """Yields the lines of the tables of classes: of the metrics of labels, then of each task, with a line below each.
+
+    Args:
+      result: the round.
+      names: the classes.
+      width: width of the first column.
+    """
+    metrics, of_tasks = result.metrics, set(TASKS.names())
+    if result.has_classes:
+        pixels = [sum(row) for row in metrics.confusion_matrix]
+        total = max(sum(pixels), 1)
+        columns = {
+            'IoU': metrics.class_iou,
+            'accuracy': metrics.class_accuracy,
+            'precision': metrics.class_precision,
+            'Dice': metrics.class_dice,
+        }
+        for metric, of_classes in result.of_classes.items():
+            if metric not in of_tasks:
+                columns |= {_title(metric, name): values for name, values in of_classes.items()}
+        rows = [f'{name:{width}} {count / total:7.2%}' for name, count in zip(names, pixels, strict=True)]
+        yield from _class_table(f'{"class":{width}}  pixels', rows, columns)
+    for task, of_classes in result.of_classes.items():
+        if task in of_tasks:
+            yield from _class_table(f'{task:{width}}', [f'{name:{width}}' for name in names], of_classes)
+
+
+def _class_table(head: str, rows: Sequence[str], columns: Mapping[str, Sequence[float | None]]) -> Iterator[str]:
+    """Yields a table of classes that begins with `head` and `rows`, and a line below it."""
+    title_line = head + ''.join(f'  {title:>7}' for title in columns)
+    yield title_line
+    for row, *values in zip(rows, *columns.values(), strict=True):
+        yield row + ''.join(f'  {_shown(value):>{len(title)}}' for title, value in zip(columns, values, strict=True))
+    yield '-' * len(title_line)
 
 
 def _title(metric: str, name: str) -> str:

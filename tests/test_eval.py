@@ -22,7 +22,7 @@ from deeplab import eval as eval_program
 from deeplab.core.metrics import ConfusionMatrix
 from deeplab.datasets import descriptor, label_checks
 from deeplab.errors import CheckpointError, DataError, OptionError, OutputError
-from deeplab.evaluation import evaluation_rounds, runner
+from deeplab.evaluation import evaluation_rounds, runner, scoring
 from deeplab.options import EvalOptions, PredictionOptions, ResizeOptions, WaitOptions
 from deeplab.registry import METRICS
 from tests.helpers import checkpoint_files, dataset_files
@@ -184,7 +184,7 @@ def test_all_metrics_with_their_files_beside_the_figures(options, tmp_path, capl
     tags = evaluation_rounds.further_tagged_figures(result.rounds[0], options.prediction)
     assert [line for line in logged(caplog) if line.startswith('eval/')] == [
         evaluation_rounds.log_line(tag, value)
-        for tag, value in evaluation_rounds.tagged_figures(result.rounds[0].metrics, options.prediction).items()
+        for tag, value in evaluation_rounds.tagged_figures(result.rounds[0], options.prediction).items()
     ]
     assert tags['eval/boundary_iou_1.0_iou_class_3'] == content['class_metrics']['boundary_iou']['iou']['car']
 
@@ -249,8 +249,8 @@ def test_names_of_files_of_figures(options):
 
 
 def test_a_class_that_occurs_nowhere_is_null_and_has_no_summary(options):
-    metrics = ConfusionMatrix(3, 255).result()
-    tags = evaluation_rounds.tagged_figures(metrics, PredictionOptions((0.5, 1.0, 1.75), True))
+    empty = scoring.Results(metrics=ConfusionMatrix(3, 255).result())
+    tags = evaluation_rounds.tagged_figures(empty, PredictionOptions((0.5, 1.0, 1.75), True))
     assert list(tags) == ['eval/miou_0.5_1.0_1.75_flipped_overall'] + [
         f'eval/miou_0.5_1.0_1.75_flipped_class_{i}' for i in range(3)
     ]

@@ -43,6 +43,7 @@ _SAVED = (
     'save_interval_secs',
     'save_summaries_secs',
     'save_summaries_images',
+    'save_summaries_miou',
     'log_steps',
     'profile_logdir',
     'repeats',

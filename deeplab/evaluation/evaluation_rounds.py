@@ -15,7 +15,6 @@ from typing import Any
 import tensorflow as tf
 from absl import logging
 
-from deeplab.core.metrics import Metrics
 from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.evaluation import engine_run, runner, scoring
 from deeplab.files import documents, writing
@@ -118,20 +117,22 @@ def evaluate(
     )
 
 
-def tagged_figures(metrics: Metrics, prediction: PredictionOptions) -> dict[str, float | None]:
-    """Returns the intersections over union by summary tag, the mean first.
+def tagged_figures(result: scoring.Results, prediction: PredictionOptions) -> dict[str, float | None]:
+    """Returns the intersections over union by summary tag, the mean first; none if there are no classes.
 
     Args:
-      metrics: the metrics.
+      result: the evaluation.
       prediction: its scales and flips are part of the tags, such as `eval/miou_0.5_1.0_flipped_overall`.
     """
+    if not result.has_classes:
+        return {}
     prefix = _tag('miou', prediction)
-    classes = {f'{prefix}_class_{i}': iou for i, iou in enumerate(metrics.class_iou)}
-    return {f'{prefix}_overall': metrics.miou} | classes
+    classes = {f'{prefix}_class_{i}': iou for i, iou in enumerate(result.metrics.class_iou)}
+    return {f'{prefix}_overall': result.metrics.miou} | classes
 
 
-def further_tagged_figures(result: Round, prediction: PredictionOptions) -> dict[str, float | None]:
-    """Returns the figures of the further metrics by summary tag, such as `eval/image_iou_1.0_mean`.
+def further_tagged_figures(result: scoring.Results, prediction: PredictionOptions) -> dict[str, float | None]:
+    """Returns the figures of the further metrics and of tasks by summary tag, such as `eval/panoptic_1.0_pq`.
 
     Tags of classes follow, such as `eval/boundary_iou_1.0_iou_class_7`.
     """
@@ -143,6 +144,12 @@ def further_tagged_figures(result: Round, prediction: PredictionOptions) -> dict
             prefix = f'{_tag(metric, prediction)}_{name}_class'
             tagged |= {f'{prefix}_{i}': value for i, value in enumerate(values)}
     return tagged
+
+
+def tag_of(key: str, prediction: PredictionOptions) -> str:
+    """Returns the summary tag of a `best_figure.BestFigure.key`."""
+    task, _, name = key.rpartition('/')
+    return f'{_tag(task, prediction)}_{name}' if task else f'{_tag(name, prediction)}_overall'
 
 
 def _tag(metric: str, prediction: PredictionOptions) -> str:

@@ -18,9 +18,12 @@ from deeplab.evaluation import runner, task_results
 from deeplab.options import ModelOptions
 from deeplab.registry import CONFUSION_MATRIX, METRICS, MetricContext
 from deeplab.registry.metrics import CONFIDENCE, MATRICES, NAMES, SIZES
+from deeplab.wording import option
 
 Parameters = Mapping[str, Mapping[str, Any]]  # values of the parameters of each metric, by its name and theirs
 Figures = dict[str, float | None]
+# The figures of the confusion matrix for all classes.
+MEANS = ('miou', 'pixel_accuracy', 'mean_accuracy', 'frequency_weighted_iou', 'mean_precision', 'mean_dice')
 
 # What batches must have for an input of metrics, beside labels and predictions.
 _KEYS = {SIZES: (common.HEIGHT, common.WIDTH), NAMES: (common.IMAGE_NAME,)}
@@ -32,10 +35,11 @@ class Results:
 
     Attributes:
       metrics: metrics of the confusion matrix.
-      further: figures of the further metrics, by names of metrics and figures.
-      of_classes: their figures of each class, by names of metrics and figures: one value a class.
+      further: figures of the further metrics and of the tasks, by names of metrics or tasks, and of figures.
+      of_classes: their figures of each class, by the same names: one value a class.
       documents: further results as text, by names of files.
       calibration: what tasks have chosen on these images, by name of the task; see `registry.Task.metric`.
+      has_classes: whether there are metrics of the confusion matrix; if not, none of them has a value.
     """
 
     metrics: Metrics
@@ -43,6 +47,7 @@ class Results:
     of_classes: Mapping[str, Mapping[str, tuple[float | None, ...]]] = dataclasses.field(default_factory=dict)
     documents: Mapping[str, str] = dataclasses.field(default_factory=dict)
     calibration: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    has_classes: bool = True
 
 
 def available(descriptor: DatasetDescriptor, parameters: Parameters) -> dict[str, Mapping[str, Any]]:
@@ -67,7 +72,11 @@ def _context(descriptor: DatasetDescriptor) -> MetricContext:
 
 
 class Scores:
-    """The accumulators of all metrics: the confusion matrix, and the further ones."""
+    """The accumulators of all metrics: the confusion matrix, the further ones, and the metrics of tasks.
+
+    Attributes:
+      has_classes: see `Results`.
+    """
 
     def __init__(
         self,
@@ -85,13 +94,22 @@ class Scores:
           calibration: what its tasks have chosen before for its checkpoint; None for nothing.
 
         Raises:
-          OptionError: a metric cannot be computed for the data set.
+          OptionError: a metric cannot be computed for the data set, or needs classes of pixels, which the network does
+            not predict.
         """
         context = _context(descriptor)
         self._context = context
         self._of_tasks = None
         if network is not None and not network.is_semantic:
             self._of_tasks = task_results.TaskScores(descriptor, network, calibration)
+        self.has_classes = self._of_tasks is None or self._of_tasks.has_classes
+        if parameters and not self.has_classes:
+            assert network is not None
+            raise OptionError(
+                f'{option("EvalOptions.metrics")} needs a class for each pixel, which '
+                f'{option("ModelOptions.task", network.task)} does not predict: it has figures of its own. Omit '
+                f'{option("EvalOptions.metrics")}.'
+            )
         self._metrics = {name: METRICS.get(name) for name in (CONFUSION_MATRIX, *parameters)}
         self._accumulators: dict[str, Any] = {
             name: metric.create(context, **parameters.get(name, {})) for name, metric in self._metrics.items()
@@ -100,10 +118,8 @@ class Scores:
     @property
     def keys(self) -> tuple[str, ...]:
         """What batches must have, by the names in `common`."""
-        if self._of_tasks is not None and not self._of_tasks.has_classes:
-            return self._of_tasks.keys
-        of_tasks = () if self._of_tasks is None else self._of_tasks.keys
-        return (common.LABEL, *(key for name, keys in _KEYS.items() if name in self._inputs for key in keys), *of_tasks)
+        of_tasks = (common.LABEL,) if self._of_tasks is None else self._of_tasks.keys
+        return (*of_tasks, *(key for name, keys in _KEYS.items() if name in self._inputs for key in keys))
 
     @property
     def needs_confidence(self) -> bool:
@@ -122,8 +138,8 @@ class Scores:
         """
         if self._of_tasks is not None:
             self._of_tasks.update(batch, batch[runner.MAPS])
-            if not self._of_tasks.has_classes:
-                return
+        if not self.has_classes:
+            return
         labels, predictions = batch[common.LABEL][..., 0], batch[runner.PREDICTION]  # [n, h, w]
         inputs = {name: self._input(name, labels, predictions, batch) for name in self._inputs}
         if len(self._accumulators) > 1:  # the confusion matrix, which is always there, has its counts already
@@ -142,6 +158,8 @@ class Scores:
             return np.stack([batch[common.HEIGHT], batch[common.WIDTH]], axis=1)
         if name == NAMES:
             return [text.decode('utf-8', 'replace') for text in batch[common.IMAGE_NAME]]
+        if runner.MAPS in batch:  # the probabilities of classes come first
+            return batch[runner.MAPS][..., : self._context.num_classes].max(axis=3)
         return batch[runner.CONFIDENCE]
 
     def results(self) -> Results:
@@ -164,6 +182,7 @@ class Scores:
             of_classes=of_classes,
             documents=documents,
             calibration={name: made.calibration() for name, made in further.items() if hasattr(made, 'calibration')},
+            has_classes=self.has_classes,
         )
 
 

@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterable, Sequence
 
 from deeplab.core import checkpoints
+from deeplab.evaluation.best_figure import MIOU, BestFigure
 from deeplab.evaluation.evaluation_rounds import Round
 
 
@@ -45,15 +46,20 @@ def _folders(directories: Iterable[str]) -> list[str]:
     return names
 
 
-def best(rounds: Sequence[Round]) -> Round:
-    """Returns the round of the highest mIoU, the first of equal ones."""
-    return max(rounds, key=lambda each: -1.0 if each.metrics.miou is None else each.metrics.miou)
+def best(rounds: Sequence[Round], figure: BestFigure = MIOU) -> Round:
+    """Returns the round of the best figure, the first of equal ones."""
+    chosen = rounds[0]
+    for each in rounds[1:]:
+        if figure.is_better(figure.of(each), figure.of(chosen)):
+            chosen = each
+    return chosen
 
 
-def as_json(rounds: Sequence[Round], class_names: Sequence[str]) -> dict[str, object]:
+def as_json(rounds: Sequence[Round], class_names: Sequence[str], figure: BestFigure = MIOU) -> dict[str, object]:
     """Returns the content of checkpoints.json: the figures of each checkpoint, and which one is the best."""
     return {
-        'best': best(rounds).checkpoint,
+        'best': best(rounds, figure).checkpoint,
+        **({} if figure == MIOU else {'best_metric': str(figure)}),
         'checkpoints': [
             {
                 'checkpoint': each.checkpoint,
@@ -61,6 +67,7 @@ def as_json(rounds: Sequence[Round], class_names: Sequence[str]) -> dict[str, ob
                 'miou': each.metrics.miou,
                 'pixel_accuracy': each.metrics.pixel_accuracy,
                 'class_iou': dict(zip(class_names, each.metrics.class_iou, strict=True)),
+                **({} if figure == MIOU else {figure.key: figure.of(each)}),
                 'metrics': each.path,
             }
             for each in rounds
@@ -68,14 +75,19 @@ def as_json(rounds: Sequence[Round], class_names: Sequence[str]) -> dict[str, ob
     }
 
 
-def table(rounds: Sequence[Round]) -> str:
-    """Formats the mIoU of each checkpoint as a table; the best one is marked."""
-    chosen = best(rounds)
-    lines = ['    step  mean IoU  pixel accuracy  checkpoint']
-    for each in rounds:
-        miou, accuracy = (
-            '-' if value is None else f'{value:.4f}' for value in (each.metrics.miou, each.metrics.pixel_accuracy)
-        )
+def table(rounds: Sequence[Round], figure: BestFigure = MIOU) -> str:
+    """Formats the main figures of each checkpoint as a table; the best one is marked."""
+    chosen = best(rounds, figure)
+    columns: dict[str, list[float | None]] = (
+        {} if figure == MIOU else {figure.title: [figure.of(each) for each in rounds]}
+    )
+    if rounds[0].has_classes:
+        columns['mean IoU'] = [each.metrics.miou for each in rounds]
+        columns['pixel accuracy'] = [each.metrics.pixel_accuracy for each in rounds]
+    lines = ['  '.join(['    step', *columns, 'checkpoint'])]
+    for each, *values in zip(rounds, *columns.values(), strict=True):
+        shown = ('-' if value is None else f'{value:.4f}' for value in values)
+        cells = (f'  {text:>{len(title)}}' for title, text in zip(columns, shown, strict=True))
         mark = ' (best)' if each is chosen else ''
-        lines.append(f'{each.global_step:8d}  {miou:>8}  {accuracy:>14}  {each.checkpoint}{mark}')
+        lines.append(f'{each.global_step:8d}{"".join(cells)}  {each.checkpoint}{mark}')
     return '\n'.join(lines)

@@ -55,8 +55,8 @@ class ValidationOptions(Options):
 
     split: str | None = declared(
         None,
-        'Split on which mIoU is measured during training; the best checkpoint is kept in TRAIN_LOGDIR/best. Not set: '
-        'no validation.',
+        'Split on which mIoU is measured during training, or {best_metric}; the best checkpoint is kept in '
+        'TRAIN_LOGDIR/best. Not set: no validation.',
         flag='eval_split',
     )
     every: int | None = declared(
@@ -73,9 +73,16 @@ class ValidationOptions(Options):
     )
     early_stop: int | None = declared(
         None,
-        'Early stopping: end training after this many consecutive validations without a better mIoU. Not set: never.',
+        'Early stopping: end training after this many consecutive validations without a better mIoU, or {best_metric}. '
+        'Not set: never.',
         flag='early_stop_evals',
         range='(0, inf)',
+    )
+    best_metric: str | None = declared(
+        None,
+        "Figure that tells the best checkpoint, such as miou, pixel_accuracy or panoptic/pq; with '-' before it, "
+        'smaller is better, as in -depth/rmse. Not set: mIoU, or the main figure of the first task in '
+        '{ModelOptions.task}.',
     )
 
     def __post_init__(self) -> None:
@@ -90,6 +97,7 @@ class ValidationOptions(Options):
         needs = f'it applies to validation during training; also set {split} and {every}'
         self._require(self.is_on or self.crop_size is None, 'crop_size', needs)
         self._require(self.is_on or self.early_stop is None, 'early_stop', needs)
+        self._require(self.is_on or self.best_metric is None, 'best_metric', needs)
 
     @property
     def is_on(self) -> bool:
@@ -161,6 +169,9 @@ class TrainOptions(Options):
         kind='integer',
     )
     save_summaries_images: bool = declared(False, 'Include images, labels and predictions in the summaries.')
+    save_summaries_miou: bool = declared(
+        False, 'Include the mIoU of the training batches in the summaries, which is higher than on other images.'
+    )
     profile_logdir: str | None = declared(
         None,
         'Folder for a profile of some steps. Not set: no profile.',

@@ -17,10 +17,11 @@ from deeplab.core.lazy import tf
 from deeplab.datasets import planes
 from deeplab.errors import DataError
 from deeplab.options import ModelOptions
-from deeplab.pictures import plane_pictures
+from deeplab.pictures import drawing
 from deeplab.registry import Output, Parameter, ResultFile, Task, TaskContext, Term, register
 
 _LARGEST = np.iinfo(np.uint16).max
+_SHOWN = 2, 98  # percentiles of the depths between which pictures have different colors
 
 
 def outputs(options: ModelOptions) -> list[Output]:
@@ -86,7 +87,9 @@ def as_16_bits(result: Mapping[str, Any], image: np.ndarray, context: TaskContex
 
 def overlay(result: Mapping[str, Any], image: np.ndarray, context: TaskContext) -> np.ndarray:
     """Returns the depth in colors, from near (bright) to far (dark): [h, w, 3] uint8."""
-    return plane_pictures.depth(result[common.DEPTH])
+    logarithms = np.log(result[common.DEPTH])
+    near, far = np.percentile(logarithms, _SHOWN)
+    return drawing.heat((far - logarithms) / max(far - near, 1e-6))
 
 
 register(

@@ -1,7 +1,9 @@
 """TRAIN_LOGDIR/metrics.jsonl: training metrics for plots, one JSON object per line.
 
-Lines of steps are as frequent as log lines. Each validation adds a line with `miou` and its settings, such as
-`eval_split` and `eval_crop_size`, as figures of different settings cannot be compared. Each step occurs once: a run
+Lines of steps are as frequent as log lines; those of tasks also have the terms of the loss without their weights, such
+as `losses/panoptic/center`. Each validation adds a line with `miou`, the figures of tasks, such as
+`panoptic/pq`, and its settings, such as `eval_split` and `eval_crop_size`, as figures of different settings cannot be
+compared. Each step occurs once: a run
 that resumes from a checkpoint first drops the lines of steps that it will repeat, and the incomplete last line of a
 killed process.
 """
@@ -59,7 +61,7 @@ class MetricsHook(Hook):
         """Drops incomplete lines and the lines of later steps."""
         self._last_step = step
         lines = [line for line in read(self._path) if line['step'] <= step]
-        self._validated = {_key_of(line) for line in lines if 'miou' in line}
+        self._validated = {_key_of(line) for line in lines if 'miou' in line or 'eval_split' in line}
         text = ''.join(text_of(line) for line in lines)
         try:
             with open(self._path, encoding='utf-8', errors='replace') as file:
@@ -88,15 +90,16 @@ class MetricsHook(Hook):
             'seconds_per_step': round(seconds / steps, 6),
             'images_per_second': round(steps * self._batch_size / max(seconds, 1e-9), 3),
         }
+        line |= {f'losses/{name}': value for name, value in result.terms.items()}
         waited = [seen.waiting_seconds for seen in self._results if seen.waiting_seconds is not None]
         if waited:
             line['waiting_share'] = round(min(sum(waited) / max(seconds, 1e-9), 1.0), 4)
         self._results.clear()
         self._write(line)
 
-    def add_validation(self, step: int, miou: float | None, settings: Mapping[str, Any]) -> None:
+    def add_validation(self, step: int, figures: Mapping[str, float | None], settings: Mapping[str, Any]) -> None:
         """Writes the line of a validation with its settings, such as the split, unless the file has it already."""
-        line = {'step': step, 'time': round(time.time(), 3), 'miou': miou}
+        line = {'step': step, 'time': round(time.time(), 3), **figures}
         line |= {f'eval_{name}': value for name, value in settings.items() if value not in (None, False)}
         if _key_of(line) not in self._validated:
             self._validated.add(_key_of(line))

@@ -28,6 +28,7 @@ WITHOUT_EFFECT = frozenset(
         'save_interval_secs',
         'save_summaries_secs',
         'save_summaries_images',
+        'save_summaries_miou',
         'profile_logdir',
         'on_nan',
     )

@@ -12,8 +12,13 @@ import tf_slim as slim
 
 from deeplab import common
 from deeplab.core import conditional, shapes
+from deeplab.datasets import task_data
 from deeplab.deployment import model_deploy
-from deeplab.training import network_clone, training_step
+from deeplab.errors import OptionError
+from deeplab.options import TrainOptions
+from deeplab.registry import TASKS
+from deeplab.training import network_clone, output_pictures, training_step
+from deeplab.wording import option
 
 MOST_IMAGES = 3
 
@@ -36,24 +41,80 @@ class MergedSummaries(NamedTuple):
     variables: Mapping[str, tf.Tensor] = {}
 
 
+def check(options: TrainOptions) -> None:
+    """Raises `OptionError` if there is to be the mIoU of batches, but the network predicts no classes."""
+    outputs = [output.name for output in TASKS.outputs(options.model)]
+    has_classes = common.OUTPUT_TYPE in outputs and task_data.needs_labels(options.model)
+    if options.save_summaries_miou and not has_classes:
+        raise OptionError(
+            f'{option("TrainOptions.save_summaries_miou", True)} needs a class for each pixel, which '
+            f'{option("ModelOptions.task", options.model.task)} does not predict. Omit it.'
+        )
+
+
 def merged(
-    clone: model_deploy.Clone, step: training_step.TrainStep, num_classes: int, with_images: bool
+    clone: model_deploy.Clone, step: training_step.TrainStep, options: TrainOptions, ignore_label: int
 ) -> MergedSummaries:
-    """Merges the summaries of losses, learning rate and images of the first clone into one tensor."""
+    """Merges the summaries of losses, learning rate, images and mIoU of the first clone into one tensor."""
     outputs: network_clone.CloneOutputs = clone.outputs
 
     def serialized() -> tf.Tensor:
         parts = scalar_summaries(step.loss, step.learning_rate, outputs.losses, clone.scope, outputs.terms)
-        if with_images and outputs.logits is not None:
-            labels = outputs.batch[common.LABEL]
-            logits = shapes.resize_bilinear(outputs.logits[:MOST_IMAGES], shapes.spatial_size(labels))
-            predictions = tf.argmax(logits, axis=3)[..., tf.newaxis]  # [n, h, w, 1]
-            parts += image_summaries(outputs.batch[common.IMAGE], labels, predictions, num_classes)
+        if options.save_summaries_images:
+            parts += _images(outputs, options)
+        if options.save_summaries_miou:
+            value = miou(outputs.batch[common.LABEL], _predictions(outputs), options.model.num_classes, ignore_label)
+            parts.append(tf.raw_ops.ScalarSummary(tags=f'miou/{common.OUTPUT_TYPE}', values=value))
         return tf.raw_ops.MergeSummary(inputs=parts)
 
     is_due = tf.compat.v1.placeholder_with_default(False, [], 'summaries_are_due')
     variables = {variable.op.name: variable.graph.as_graph_element(variable) for variable in slim.get_model_variables()}
     return MergedSummaries(conditional.choose(is_due, serialized, lambda: tf.constant(b'')), is_due, variables)
+
+
+def _predictions(outputs: network_clone.CloneOutputs, images: int | None = None) -> tf.Tensor:
+    """Returns the predicted classes of the first images, or of all, at the size of the labels: [n, h, w, 1] int64."""
+    size = shapes.spatial_size(outputs.batch[common.LABEL])
+    assert outputs.logits is not None
+    return tf.argmax(shapes.resize_bilinear(outputs.logits[:images], size), axis=3)[..., tf.newaxis]
+
+
+def _images(outputs: network_clone.CloneOutputs, options: TrainOptions) -> list[tf.Tensor]:
+    """Returns the summaries of the first images, with the outputs of the network and what they should be."""
+    batch, num_classes = outputs.batch, options.model.num_classes
+    labels = predictions = None
+    if outputs.logits is not None and common.LABEL in batch:
+        labels, predictions = batch[common.LABEL], _predictions(outputs, MOST_IMAGES)
+    further = {}
+    if not options.model.is_semantic:
+        maps, samples = (
+            {key: values[:MOST_IMAGES] for key, values in each.items()} for each in (outputs.outputs, batch)
+        )
+        further = output_pictures.pictures(maps, samples, options.model)
+    return image_summaries(batch[common.IMAGE], labels, predictions, num_classes, further)
+
+
+def miou(labels: tf.Tensor, predictions: tf.Tensor, num_classes: int, ignore_label: int) -> tf.Tensor:
+    """Returns the mean IoU of a batch over the classes in its labels or predictions; 0 without labels.
+
+    Args:
+      labels: [n, h, w, 1] integer class ids, or the ignore label.
+      predictions: [n, h, w, 1] integer class ids.
+      num_classes: number of classes.
+      ignore_label: label of the pixels that are left out.
+
+    Returns:
+      scalar float32.
+    """
+    labels, predictions = (tf.cast(tf.reshape(ids, [-1]), tf.int32) for ids in (labels, predictions))  # [pixels]
+    is_counted = tf.not_equal(labels, ignore_label)
+    pairs = tf.where(is_counted, labels * num_classes + predictions, num_classes**2)
+    counts = tf.math.bincount(pairs, minlength=num_classes**2 + 1, maxlength=num_classes**2 + 1)[:-1]
+    matrix = tf.cast(tf.reshape(counts, [num_classes, num_classes]), tf.float32)
+    hits = tf.linalg.diag_part(matrix)
+    unions = tf.reduce_sum(matrix, axis=0) + tf.reduce_sum(matrix, axis=1) - hits
+    present = tf.reduce_sum(tf.cast(unions > 0.0, tf.float32))
+    return tf.math.divide_no_nan(tf.reduce_sum(tf.math.divide_no_nan(hits, unions)), present)
 
 
 # Raw operations, because tf.compat.v1.summary makes a tag unique among the names of all operations: the summary of a
@@ -102,14 +163,21 @@ def joined(merged: bytes, of_variables: Sequence[bytes]) -> tf.compat.v1.Summary
     return result
 
 
-def image_summaries(images: tf.Tensor, labels: tf.Tensor, predictions: tf.Tensor, num_classes: int) -> list[tf.Tensor]:
+def image_summaries(
+    images: tf.Tensor,
+    labels: tf.Tensor | None,
+    predictions: tf.Tensor | None,
+    num_classes: int,
+    further: Mapping[str, tf.Tensor] = {},
+) -> list[tf.Tensor]:
     """Returns summaries `samples/image`, `samples/label` and `samples/semantic` of the first few samples.
 
     Args:
       images: [n, h, w, channels], 0 to 255; the first three channels are shown, or only the first if there are fewer.
-      labels: [n, h, w, 1] integer.
-      predictions: [n, h, w, 1] integer.
+      labels: [n, h, w, 1] integer; None if there are no classes.
+      predictions: [n, h, w, 1] integer; None if there are no classes.
       num_classes: ids are multiplied by max(1, 255 // num_classes), so that they can be told apart.
+      further: pictures by the rest of their tags, [n, h, w, 1 or 3], 0 to 255.
     """
     factor, channels = max(1, 255 // num_classes), int(images.shape[-1])
 
@@ -117,8 +185,8 @@ def image_summaries(images: tf.Tensor, labels: tf.Tensor, predictions: tf.Tensor
         pixels = tf.cast(tf.clip_by_value(tf.cast(values[:MOST_IMAGES], tf.int32), 0, 255), tf.uint8)
         return tf.raw_ops.ImageSummary(tag=f'samples/{tag}', tensor=pixels, max_images=MOST_IMAGES)
 
-    return [
-        image(common.IMAGE, images if channels in (1, 3) else images[..., : 3 if channels > 3 else 1]),
-        image(common.LABEL, tf.cast(labels, tf.int32) * factor),
-        image(common.OUTPUT_TYPE, tf.cast(predictions, tf.int32) * factor),
-    ]
+    shown = [image(common.IMAGE, images if channels in (1, 3) else images[..., : 3 if channels > 3 else 1])]
+    if labels is not None and predictions is not None:
+        shown.append(image(common.LABEL, tf.cast(labels, tf.int32) * factor))
+        shown.append(image(common.OUTPUT_TYPE, tf.cast(predictions, tf.int32) * factor))
+    return shown + [image(tag, values) for tag, values in further.items()]

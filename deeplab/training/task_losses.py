@@ -46,6 +46,8 @@ def build(
         of_task = {output.name: logits[output.name] for output in task.outputs(options.model)}
         if task.losses is None:
             _add_losses_of_labels(of_task, batch[common.LABEL], context, losses, terms)
+            if not options.model.is_semantic:  # each part of the loss has a term
+                terms.update({f'{task.name}/{name}': losses[f'{name}_{common.MERGED_LOGITS}'] for name in of_task})
             continue
         maps = _maps(task, of_task, batch, options)
         targets = _targets(task, batch, maps)

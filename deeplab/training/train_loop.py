@@ -12,7 +12,7 @@ import dataclasses
 import math
 import signal
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import tensorflow as tf
@@ -34,7 +34,7 @@ class StepResult:
     """Result of one step; `step` includes it, `seconds` is its duration.
 
     `gradient_norm` is the L2 norm of all gradients together, `waiting_seconds` the time that the step waited for its
-    batch; None if not measured.
+    batch; None if not measured. `terms` are the terms of the loss by name (`TrainStep.terms`).
     """
 
     step: int
@@ -43,6 +43,7 @@ class StepResult:
     seconds: float
     gradient_norm: float | None = None
     waiting_seconds: float | None = None
+    terms: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
 
 class Hook:
@@ -211,7 +212,10 @@ class _Loop:
         self._most_skips = options.most_skips
         self._skipped = self._skipped_in_a_row = 0
         self._save_interval_secs = math.inf if options.save_interval_secs is None else options.save_interval_secs
-        self._fetches = {name: value for name, value in vars(step).items() if isinstance(value, tf.Tensor)}
+        self._fetches: dict[str, Any] = {
+            name: value for name, value in vars(step).items() if isinstance(value, tf.Tensor)
+        }
+        self._fetches |= {'terms': dict(step.terms)} if step.terms else {}
 
     def run(self, done: int, number_of_steps: int, interrupts: Interrupts) -> LoopResult:
         started = last_save = time.monotonic()
@@ -274,6 +278,7 @@ class _Loop:
             seconds,
             float(values['gradient_norm']),
             float(values['waiting_seconds']) if 'waiting_seconds' in values else None,
+            {name: float(value) for name, value in values.get('terms', {}).items()},
         )
         for hook, tensors in zip(self._hooks, fetched, strict=True):
             hook.after_step(result, tensors)
@@ -301,13 +306,14 @@ class _Loop:
         """Runs a step; returns its own values and the values of `extra`.
 
         `feeds` are for the run that applies the update: of several micro-batches, the last one. The values are from
-        that run, but image names and waiting time from all micro-batches.
+        that run, but image names, waiting time and terms of the loss from all micro-batches.
         """
         batches = self._step.micro_batches
         if batches is None:
             values, fetched = self._session.run([self._fetches, extra], feeds or None)
             return values, fetched
-        wanted = {key: self._fetches[key] for key in ('image_names', 'waiting_seconds') if key in self._fetches}
+        of_all = ('image_names', 'waiting_seconds', 'terms')
+        wanted = {key: self._fetches[key] for key in of_all if key in self._fetches}
         parts = []
         for number, operation in enumerate(batches.runs):
             parts.append(self._session.run([operation, wanted], {batches.number: number})[1])
@@ -317,6 +323,8 @@ class _Loop:
             values['image_names'] = [name for part in parts for name in part['image_names']]
         if 'waiting_seconds' in wanted:
             values['waiting_seconds'] = sum(part['waiting_seconds'] for part in parts)
+        for name in wanted.get('terms', {}):
+            values['terms'][name] = sum(part['terms'][name] for part in parts) / len(parts)
         return values, fetched
 
     def _handle_skip(self, step: int, values: dict[str, Any]) -> None:

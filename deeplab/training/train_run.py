@@ -172,6 +172,7 @@ def check_options(options: TrainOptions, source: DataSource) -> SegmentationData
     """
     model.check_options(options.model)
     task_losses.check(options)
+    summaries.check(options)
     validated = validation.find_split(options, source)
     scale_losses.check_label_weights(options.loss.label_weights, options.model.num_classes)
     if options.model.crop_size is None:
@@ -312,7 +313,7 @@ def _hooks(
         )
         hooks.append(watch_hooks.WatchHook(statistics, options.log_steps, class_names, bar))
     if options.clones.is_chief and options.save_summaries_secs is not None:
-        merged = summaries.merged(graph.clones[0], graph.step, options.model.num_classes, options.save_summaries_images)
+        merged = summaries.merged(graph.clones[0], graph.step, options, data.ignore_label)
         hooks.append(train_hooks.SummaryHook(options.train_logdir, merged, options.save_summaries_secs))
     if options.profile_logdir:
         hooks.append(train_hooks.ProfileHook(options.profile_logdir))

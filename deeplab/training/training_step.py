@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import tensorflow as tf
@@ -32,6 +32,8 @@ class TrainStep:
       variable_norms: L2 norm of the gradient of each variable, [n] float32; None for none.
       variable_names: names of the variables of these norms.
       global_step: the variable that counts updates, int64.
+      terms: terms of the loss without their weights, scalars by TASK/TERM, the mean of the clones; empty for a network
+        of the task `semantic`.
       steps_done: scalar int64, the counter after the update; None if no other replica increments it.
       rate_field: 'Class.field' of the option that sets the learning rate.
       loss_scale: scalar float32, the factor of a loss that is differentiated in float16 (`loss_scaling`); None for
@@ -53,6 +55,7 @@ class TrainStep:
     micro_batches: accumulation.MicroBatches | None = None
     steps_done: tf.Tensor | None = None
     rate_field: str = 'LearningRateOptions.base'
+    terms: Mapping[str, tf.Tensor] = dataclasses.field(default_factory=dict)
 
 
 class MoreUpdates(NamedTuple):
@@ -174,7 +177,6 @@ def build_train_step(
     multipliers = train_utils.get_model_gradient_multipliers(
         options.optimizer.last_layer_scopes, options.optimizer.last_layer_gradient_multiplier
     )
-
     gradients = train_utils.multiply_gradients(gradients, multipliers)
     norm, variable_norms = gradient_norms(gradients)
     is_applied, _ = gated_update(
@@ -203,7 +205,16 @@ def build_train_step(
         variable_names=tuple(variable.op.name for _, variable in gradients),
         micro_batches=micro_batches,
         rate_field=OPTIMIZERS.get(options.optimizer.name).rate_field,
+        terms={} if options.model.is_semantic else _mean_terms(clones),
     )
+
+
+def _mean_terms(clones: Sequence[model_deploy.Clone]) -> dict[str, tf.Tensor]:
+    """Returns the mean of each term of the loss over the clones."""
+    return {
+        name: summation.in_order([clone.outputs.terms[name] for clone in clones]) / float(len(clones))
+        for name in clones[0].outputs.terms
+    }
 
 
 def _skipped_updates(

@@ -1,9 +1,9 @@
-"""Validation during training: the mIoU of a split every so many steps, the best checkpoint, early stopping.
+"""Validation during training: the figures of a split every so many steps, the best checkpoint, early stopping.
 
 A validation writes TRAIN_LOGDIR/eval/metrics-STEP.json last, after the best checkpoint in TRAIN_LOGDIR/best, so a run
-that is killed at any moment has either completed a validation or repeats it. A resumed run reads best mIoU and patience
-from these files. A further file with both could contradict them: after a kill, with another checkpoint to resume from,
-and where a user has moved best/.
+that is killed at any moment has either completed a validation or repeats it. A resumed run reads the best figure and
+the patience from these files. A further file with both could contradict them: after a kill, with another checkpoint to
+resume from, and where a user has moved best/.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from deeplab.core import checkpoints
 from deeplab.datasets import label_checks
 from deeplab.datasets.segmentation_dataset import DataSource, SegmentationDataset
 from deeplab.errors import CheckpointError, DataError
-from deeplab.evaluation import evaluation_rounds, runner
+from deeplab.evaluation import best_figure, evaluation_rounds, runner
+from deeplab.evaluation.best_figure import MIOU, BestFigure
 from deeplab.files import output_files, writing
 from deeplab.files.run_manifests import BEST_FOLDER
 from deeplab.inference import task_calibration
@@ -45,8 +46,9 @@ BATCH_SIZE = 1  # images may be as large as the crop allows, and training keeps 
 _OTHER_NAME = '-in_training'  # if eval has written metrics of the same step to the folder
 _FIGURES = re.compile(rf'metrics-(\d+)({_OTHER_NAME})?\.json')
 _PREDICTION = PredictionOptions()
-# The settings in metrics-STEP.json, as the user knows them; mIoUs of different settings are not compared.
+# The settings in metrics-STEP.json, as the user knows them; figures of different settings are not compared.
 _SETTINGS = {
+    'best_metric': 'ValidationOptions.best_metric',
     'split': 'ValidationOptions.split',
     'crop_size': 'ValidationOptions.crop_size',
     'min_resize_value': 'ResizeOptions.min_value',
@@ -55,6 +57,7 @@ _SETTINGS = {
     'moving_average': 'moving averages',
     'records': 'validation records',
 }
+_IF_MISSING = {'moving_average': False, 'best_metric': str(MIOU)}  # the values of files that lack these settings
 
 
 def find_split(options: TrainOptions, source: DataSource) -> SegmentationDataset | None:
@@ -62,13 +65,21 @@ def find_split(options: TrainOptions, source: DataSource) -> SegmentationDataset
 
     Raises:
       DataError: the split does not exist.
+      OptionError: validations do not have the figure that is to tell which checkpoint is best.
     """
     if not options.validation.is_on:
         return None
     try:
-        return source.split(options.validation.split)
+        split = source.split(options.validation.split)
     except DataError as error:
         raise DataError(f'{option("ValidationOptions.split", options.validation.split)}: {error}') from None
+    best_figure.check(_figure_of(options), options.model, split.descriptor)
+    return split
+
+
+def _figure_of(options: TrainOptions) -> BestFigure | None:
+    """Returns the figure that tells which checkpoint is best; None if there is none, which `find_split` refuses."""
+    return best_figure.of_network(options.model, options.validation.best_metric)
 
 
 def folders(options: TrainOptions) -> list[str]:
@@ -97,6 +108,8 @@ def settings_of(options: TrainOptions, split: runner.Split | None = None) -> dic
         'max_resize_value': options.resize.max_value,
         'resize_factor': options.resize.factor,
     }
+    if (figure := _figure_of(options)) not in (None, MIOU):
+        settings['best_metric'] = str(figure)
     if crop_size is not None:
         settings['crop_size'] = list(crop_size)
     if split is not None:
@@ -112,8 +125,8 @@ def setting_changes(content: Mapping[str, Any], settings: Mapping[str, Any]) -> 
       settings: the settings now.
     """
     changes = []
-    for key, now in settings.items():
-        then = content.get(key, False if key == 'moving_average' else now)
+    for key, now in {'best_metric': str(MIOU), **settings}.items():
+        then = content.get(key, _IF_MISSING.get(key, now))
         if then != now:
             name = option(_SETTINGS[key]) if '.' in _SETTINGS[key] else _SETTINGS[key]
             changes.append(f'{name}: {resume_changes.shown(then)} -> {resume_changes.shown(now)}')
@@ -121,34 +134,35 @@ def setting_changes(content: Mapping[str, Any], settings: Mapping[str, Any]) -> 
 
 
 def _earlier(options: TrainOptions, settings: Mapping[str, Any], step: int) -> dict[int, float | None]:
-    """Returns the mIoU by step, in order, of the validations up to `step` with the same settings."""
-    miou_by_step: dict[int, float | None] = {}
+    """Returns the figure by step, in order, of the validations up to `step` with the same settings."""
+    figure, value_by_step = _figure_of(options) or MIOU, dict[int, float | None]()
     for path in glob.glob(os.path.join(glob.escape(options.train_logdir), EVAL_FOLDER, 'metrics-*.json')):
         content = evaluation_rounds.read_json(path)
         is_ours = 'split' in content and _FIGURES.fullmatch(os.path.basename(path)) is not None
         if is_ours and content['global_step'] <= step and not setting_changes(content, settings):
-            miou_by_step[content['global_step']] = content['miou']
-    return dict(sorted(miou_by_step.items()))
+            value_by_step[content['global_step']] = figure.in_file(content)
+    return dict(sorted(value_by_step.items()))
 
 
 class Score:
-    """The best mIoU so far, and how many validations came after it."""
+    """The best figure so far, and how many validations came after it."""
 
-    def __init__(self) -> None:
+    def __init__(self, figure: BestFigure = MIOU) -> None:
+        self.figure = figure
         self.best: float | None = None
         self.best_step: int | None = None
         self.since_best = 0
 
-    def add(self, step: int, miou: float | None) -> bool:
+    def add(self, step: int, value: float | None) -> bool:
         """Adds a validation; returns whether it is the best so far."""
-        if miou is None or (self.best is not None and miou <= self.best):
+        if not self.figure.is_better(value, self.best):
             self.since_best += 1
             return False
-        self.best, self.best_step, self.since_best = miou, step, 0
+        self.best, self.best_step, self.since_best = value, step, 0
         return True
 
     def __str__(self) -> str:
-        """Returns the best mIoU and its step; what there is instead if no pixel was labeled in any validation."""
+        """Returns the best figure and its step; what there is instead if nothing determined it in any validation."""
         return 'none, as no labels were found' if self.best is None else f'{_shown(self.best)} at step {self.best_step}'
 
 
@@ -167,7 +181,7 @@ class ValidationHook(Hook):
     def __init__(
         self, options: TrainOptions, dataset: SegmentationDataset, bar: ProgressHook, metrics: MetricsHook
     ) -> None:
-        """Checks the split and builds the network; the bar shows each mIoU, the metrics file gets a line of it.
+        """Checks the split and builds the network; the bar shows each figure, the metrics file gets a line of it.
 
         Raises:
           UserError: the split is missing or damaged, or has an image larger than the validation crop size.
@@ -200,9 +214,9 @@ class ValidationHook(Hook):
             use_moving_average=self._settings['moving_average'],
         )
         self._writer: tf.compat.v1.summary.FileWriter | None = None
-        self._miou_by_step: dict[int, float | None] = {}
+        self._value_by_step: dict[int, float | None] = {}
         self._last_step = self._previous_step = 0
-        self.score = Score()
+        self.score = Score(_figure_of(options) or MIOU)
         logging.info(
             'Validating on %s of split %s, %d x %d pixels, every %s.',
             names.counted(self.split.num_images, 'image'),
@@ -235,21 +249,21 @@ class ValidationHook(Hook):
 
     def begin(self, session: tf.compat.v1.Session, step: int) -> None:
         """Reads the metrics of earlier runs."""
-        self._miou_by_step = _earlier(self._options, self._settings, step)
+        self._value_by_step = _earlier(self._options, self._settings, step)
         # A validation that was due and interrupted is due again, even if the step is beyond the multiple.
-        self._last_step, self._previous_step = step, max(self._miou_by_step, default=step - 1)
+        self._last_step, self._previous_step = step, max(self._value_by_step, default=step - 1)
         first = self._first_in_score()
-        for validated, miou in self._miou_by_step.items():
+        for validated, value in self._value_by_step.items():
             if first is not None and validated >= first:
-                self.score.add(validated, miou)
+                self.score.add(validated, value)
         self._show()
 
     def _first_in_score(self) -> int | None:
         """Returns the first step whose validation the score includes.
 
         It is the step of the checkpoint in best/: the metrics of earlier steps may be better, if the user has removed
-        their best/. It is 0 if the run resumes from an earlier step. It is None if best/ has no valid checkpoint, or an
-        mIoU of other settings, about which a warning is logged: the next validation is then the first in the score.
+        their best/. It is 0 if the run resumes from an earlier step. It is None if best/ has no valid checkpoint, or a
+        figure of other settings, about which a warning is logged: the next validation is then the first in the score.
         """
         best = checkpoints.newest(self._best_folder)
         if best is None:
@@ -263,14 +277,15 @@ class ValidationHook(Hook):
         if changes:
             with self._bar.hidden():
                 logging.warning(
-                    'The mIoU of the best checkpoint so far was measured with other settings (%s) and cannot be '
+                    'The %s of the best checkpoint so far was measured with other settings (%s) and cannot be '
                     'compared. The comparison starts anew: the next validation replaces the content of %s, and early '
                     'stopping counts from it. Copy that folder first if you need it.',
+                    self.score.figure.title,
                     '; '.join(changes),
                     self._best_folder,
                 )
             return None
-        return step if step in self._miou_by_step else 0
+        return step if step in self._value_by_step else 0
 
     def after_step(self, result: StepResult, fetched: dict[str, Any]) -> None:
         """Records the step, which may be several steps further if other replicas train too."""
@@ -282,7 +297,7 @@ class ValidationHook(Hook):
         assert every is not None
         is_multiple = passes_multiple(self._previous_step, step, every)
         is_due = step > 0 and (is_multiple or step >= self._options.number_of_steps)
-        return is_due and step not in self._miou_by_step
+        return is_due and step not in self._value_by_step
 
     def after_checkpoint(self, path: str, step: int, interrupts: Interrupts) -> None:
         """Validates a checkpoint, unless a signal interrupts it."""
@@ -301,7 +316,7 @@ class ValidationHook(Hook):
             with output_files.writing_to(self._options.train_logdir, 'TrainOptions.train_logdir'):
                 self._publish(result)
             # Other replicas may have advanced the step before the checkpoint was written; its metrics have its own.
-            self._miou_by_step[step] = result.metrics.miou
+            self._value_by_step[step] = self.score.figure.of(result)
             gc.collect()  # graphs are reference cycles, and this one holds all weights as constants
         self._show()
 
@@ -311,7 +326,7 @@ class ValidationHook(Hook):
         if patience is None or self.score.since_best < patience:
             return None
         return (
-            f'mIoU has not improved in {self.score.since_best} validations '
+            f'{self.score.figure.title} has not improved in {self.score.since_best} validations '
             f'({option("ValidationOptions.early_stop", patience)}); the best was {self.score}'
         )
 
@@ -319,7 +334,7 @@ class ValidationHook(Hook):
         """Returns a sentence about the best checkpoint, with a leading space; empty if there is none."""
         if self.score.best_step is None:
             return ''
-        return f' Best mIoU {self.score}: {self._best_folder}'
+        return f' Best {self.score.figure.title} {self.score}: {self._best_folder}'
 
     def end(self, step: int) -> None:
         """Closes the event file."""
@@ -328,15 +343,17 @@ class ValidationHook(Hook):
 
     def _publish(self, result: evaluation_rounds.Round) -> None:
         """Writes a validation to best/ if it is the best, to the log, an event file, and last its metrics file."""
-        step, miou = result.global_step, result.metrics.miou
+        step, figure = result.global_step, self.score.figure
+        value = figure.of(result)
         content = evaluation_rounds.as_json(result, self.split.descriptor) | self._settings
-        is_best = self.score.add(step, miou)
+        is_best = self.score.add(step, value)
         task_calibration.save(result.checkpoint, result.calibration)
         if is_best:
             keep_copy(result.checkpoint, self._best_folder, content)
-        figures = evaluation_rounds.tagged_figures(result.metrics, _PREDICTION)
-        overall = next(iter(figures))
-        logging.info('%s', evaluation_rounds.log_line(overall, miou))
+        figures = evaluation_rounds.tagged_figures(result, _PREDICTION)
+        figures |= evaluation_rounds.further_tagged_figures(result, _PREDICTION)
+        figures[tag := evaluation_rounds.tag_of(figure.key, _PREDICTION)] = value
+        logging.info('%s', evaluation_rounds.log_line(tag, value))
         if is_best:
             logging.info('This is the best so far; its checkpoint is kept in %s.', self._best_folder)
         else:
@@ -347,20 +364,26 @@ class ValidationHook(Hook):
                 self._writer = tf.compat.v1.summary.FileWriter(self._logdir)
         evaluation_rounds.add_summaries(self._writer, figures, step)
         self._writer.flush()
-        self._metrics.add_validation(step, miou, self._settings)
+        self._metrics.add_validation(step, _by_key(result) | {figure.key: value}, self._settings)
         path = evaluation_rounds.free_path(self._logdir, f'metrics-{step}.json', 'split', _OTHER_NAME)
         evaluation_rounds.write_json(content, path)
-        self._miou_by_step[step] = miou
+        self._value_by_step[step] = value
 
     def _show(self) -> None:
-        """Shows the mIoU on the progress bar."""
-        if self._miou_by_step:
-            latest = next(reversed(self._miou_by_step.values()))
-            self._bar.note = f'mIoU {_shown(latest)} (best {_shown(self.score.best)})'
+        """Shows the figure on the progress bar."""
+        if self._value_by_step:
+            latest = next(reversed(self._value_by_step.values()))
+            self._bar.note = f'{self.score.figure.title} {_shown(latest)} (best {_shown(self.score.best)})'
 
 
-def _shown(miou: float | None) -> str:
-    return '-' if miou is None else f'{miou:.4f}'
+def _shown(figure: float | None) -> str:
+    return '-' if figure is None else f'{figure:.4f}'
+
+
+def _by_key(result: evaluation_rounds.Round) -> dict[str, float | None]:
+    """Returns the figures of a validation, mIoU and the figures of tasks, by `BestFigure.key`."""
+    figures = {'miou': result.metrics.miou} if result.has_classes else {}
+    return figures | {f'{task}/{name}': value for task, of in result.further.items() for name, value in of.items()}
 
 
 def keep_copy(checkpoint: str, folder: str, figures: dict[str, object]) -> None:

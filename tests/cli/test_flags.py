@@ -67,6 +67,8 @@ NEW = {
         'eval_every',
         'eval_crop_size',
         'early_stop_evals',
+        'best_metric',
+        'save_summaries_miou',
         'from',
         'on_nan',
     },
@@ -315,7 +317,7 @@ NEEDS_IN_TRAIN = dict.fromkeys(
     ('checkpoint_exclude_scopes', 'checkpoint_rename_map'), '--tf_initial_checkpoint=model.ckpt'
 )
 NEEDS_IN_TRAIN |= dict.fromkeys(
-    ('eval_split', 'eval_every', 'eval_crop_size', 'early_stop_evals'), '--eval_split=val --eval_every=5'
+    ('eval_split', 'eval_every', 'eval_crop_size', 'early_stop_evals', 'best_metric'), '--eval_split=val --eval_every=5'
 )
 SERVER = '--master=grpc://here:1'
 NEEDS_IN_TRAIN |= {

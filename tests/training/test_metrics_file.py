@@ -55,13 +55,13 @@ def test_validations_stand_in_lines_of_their_own_once(tmp_path):
     )
     metrics = hook(tmp_path)
     metrics.begin(None, 0)
-    metrics.add_validation(2, 0.5, val)
+    metrics.add_validation(2, {'miou': 0.5}, val)
     metrics = hook(tmp_path)
     metrics.begin(None, 2)  # killed before the validation's own file was written: it is repeated
-    metrics.add_validation(2, 0.5, val)
-    metrics.add_validation(2, 0.7, train_split)
-    metrics.add_validation(2, 0.6, larger)
-    metrics.add_validation(4, None, val)
+    metrics.add_validation(2, {'miou': 0.5}, val)
+    metrics.add_validation(2, {'miou': 0.7}, train_split)
+    metrics.add_validation(2, {'miou': 0.6}, larger)
+    metrics.add_validation(4, {'miou': None}, val)
     lines = metrics_file.read(str(tmp_path / 'metrics.jsonl'))
     assert [(line['step'], line['miou'], line['eval_split'], line['eval_crop_size']) for line in lines] == [
         (2, 0.5, 'val', [33, 49]),
@@ -122,7 +122,7 @@ def test_a_file_that_cannot_be_written_is_told_once_and_left_alone(tmp_path, cap
     metrics.begin(None, 0)
     for step in (2, 4):
         metrics.after_step(StepResult(step, 1.0, 0.1, 1.0), {})
-    metrics.add_validation(4, 0.5, {'split': 'val'})
+    metrics.add_validation(4, {'miou': 0.5}, {'split': 'val'})
     (message,) = caplog.messages
     assert message.startswith(f"'{tmp_path}/metrics.jsonl' cannot be written (Is a directory). Training continues")
 
@@ -137,3 +137,15 @@ def test_later_lines_that_cannot_be_dropped(tmp_path, monkeypatch, caplog):
     hook(tmp_path).begin(None, 4)
     assert len(caplog.messages) == 1
     assert 'cannot be written (No space left on device)' in caplog.text
+
+
+def test_terms_and_figures_of_tasks_have_keys_of_their_own(tmp_path):
+    metrics = hook(tmp_path, 1)
+    metrics.begin(None, 0)
+    metrics.after_step(StepResult(1, 1.5, 0.1, 1.0, terms={'depth/silog': 0.25}), {})
+    for _ in range(2):  # once, although it has no mIoU
+        metrics.add_validation(1, {'depth/abs_rel': 0.5}, {'split': 'val', 'best_metric': '-depth/abs_rel'})
+        metrics.begin(None, 1)
+    step, validation = metrics_file.read(str(tmp_path / 'metrics.jsonl'))
+    assert step['losses/depth/silog'] == 0.25
+    assert (validation['depth/abs_rel'], validation['eval_best_metric']) == (0.5, '-depth/abs_rel')

@@ -77,3 +77,11 @@ def test_images_of_other_channels_show_the_first(channels, shown):
     found = evaluate(lambda: summaries.image_summaries(tf.constant(images), labels, labels, 21))
     decoded = tf.io.decode_png(found['samples/image/image/0'].image.encoded_image_string).numpy()
     np.testing.assert_array_equal(decoded, images[0, ..., :shown])
+
+
+def test_miou_of_a_batch():
+    """Of class 0, one of three pixels; of class 1, one of two; class 2 does not occur."""
+    labels = np.int32([[0, 0, 1, 255], [255, 0, 255, 255]])[np.newaxis, ..., np.newaxis]
+    predictions = np.int64([[0, 1, 1, 2], [1, 0, 0, 0]])[np.newaxis, ..., np.newaxis]
+    assert float(summaries.miou(labels, predictions, 3, 255)) == pytest.approx((2 / 3 + 1 / 2) / 2)
+    assert float(summaries.miou(np.full_like(labels, 255), predictions, 3, 255)) == 0.0
