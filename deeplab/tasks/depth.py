@@ -15,12 +15,12 @@ from deeplab import common
 from deeplab.core import depth
 from deeplab.core.lazy import tf
 from deeplab.datasets import planes
-from deeplab.errors import DataError
 from deeplab.options import ModelOptions
 from deeplab.pictures import drawing
 from deeplab.registry import Output, Parameter, ResultFile, Task, TaskContext, Term, register
 
 _LARGEST = np.iinfo(np.uint16).max
+_DEFAULT_SCALE = 1 / 256
 _SHOWN = 2, 98  # percentiles of the depths between which pictures have different colors
 
 
@@ -71,17 +71,11 @@ class DepthMetric:
 
 
 def as_16_bits(result: Mapping[str, Any], image: np.ndarray, context: TaskContext) -> np.ndarray:
-    """Returns depths in units of `depth_scale`, as records have them: [h, w] uint16; 1 or more, as 0 is invalid.
+    """Returns depths in the unit of 16-bit files: [h, w] uint16, 1 or more, as 0 is invalid.
 
-    Raises:
-      DataError: the description of the data set has no depth_scale.
+    The unit is `depth_scale` in the description of the data set, or else 1 / 256 as in KITTI.
     """
-    if context.depth_scale is None:
-        raise DataError(
-            "Depth cannot be written as a PNG: the description of the data set has no 'depth_scale', the unit of its "
-            "values. Add it there, or save 'depth_array' instead."
-        )
-    units: np.ndarray = np.rint(result[common.DEPTH] / context.depth_scale)
+    units: np.ndarray = np.rint(result[common.DEPTH] / (context.depth_scale or _DEFAULT_SCALE))
     return units.clip(1, _LARGEST).astype(np.uint16)
 
 

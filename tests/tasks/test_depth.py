@@ -5,7 +5,6 @@ import pytest
 import tensorflow as tf
 
 from deeplab import common
-from deeplab.errors import DataError
 from deeplab.options import ModelOptions
 from deeplab.registry import TASKS, TaskContext
 from deeplab.tasks import depth
@@ -52,8 +51,8 @@ def test_files_are_in_units_of_the_data_set():
     units = TASK.files['depth'].content(result, None, CONTEXT)
     assert (units.dtype, units.tolist()) == (np.uint16, [[1, 3], [4, 65535]])  # 0 would be invalid
     assert TASK.files['depth_array'].content(result, None, CONTEXT) is result['depth']
-    with pytest.raises(DataError, match="'depth_scale'.*'depth_array'"):
-        TASK.files['depth'].content(result, None, CONTEXT._replace(depth_scale=None))
+    other = TASK.files['depth'].content(result, None, CONTEXT._replace(depth_scale=None))
+    assert other.tolist() == [[26, 333], [512, 65535]]
 
 
 def test_near_is_brighter_than_far():
