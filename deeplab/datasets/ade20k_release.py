@@ -95,7 +95,7 @@ def load_map(path: str, names: Sequence[str]) -> dict[int, int]:
     return class_map
 
 
-class ReleaseMasks(mask_sources.InstanceSource):
+class ReleaseMasks:
     """Makes masks of classes, and of the instances of things, of the files *_seg.png."""
 
     def __init__(
@@ -111,7 +111,7 @@ class ReleaseMasks(mask_sources.InstanceSource):
         self._path, self._map, self._things = path, class_map, things
 
     @property
-    def key(self) -> str:  # type: ignore[override]
+    def key(self) -> str:
         """Identifies the classes of the indices."""
         things = '' if self._things is None else f' {self._things}'
         if self._map is not None:

@@ -43,11 +43,11 @@ class FromIds:
 
     key = 'cityscapes ids'
 
-    def mask(self, path: str) -> bytes:
-        """Returns the mask of train ids, as a PNG; ids that Cityscapes does not have are refused."""
+    def masks(self, path: str) -> mask_sources.Masks:
+        """Returns the mask of train ids; ids that Cityscapes does not have are refused."""
         table = {number: train_id(number) for number in range(len(NAMES))}
         table[IGNORED] = IGNORED  # -1, the id of license plates, in 8 bits
-        return mask_sources.IdTable(table).mask(path)
+        return mask_sources.IdTable(table).masks(path)
 
 
 def instance_table() -> np.ndarray:
@@ -61,7 +61,7 @@ def instance_table() -> np.ndarray:
     return table
 
 
-class FromPolygons(mask_sources.InstanceSource):
+class FromPolygons:
     """Makes masks of train ids, and of instances if these are wanted, from polygons, the files *_polygons.json."""
 
     def __init__(self, with_instances: bool = False) -> None:

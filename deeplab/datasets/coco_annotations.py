@@ -165,7 +165,7 @@ def classes(annotations: Annotations, kind: str, wanted: str) -> Classes:
     return Classes(ids, 0 if first else None, dataset)
 
 
-class PanopticMasks(mask_sources.InstanceSource):
+class PanopticMasks:
     """Makes masks of the PNG files of panoptic segments: the color of a pixel is the id of its segment."""
 
     def __init__(self, annotations: Annotations, classes: Classes, with_instances: bool = False) -> None:
@@ -213,7 +213,7 @@ class PanopticMasks(mask_sources.InstanceSource):
         return class_of, instance_of
 
 
-class InstanceMasks(mask_sources.InstanceSource):
+class InstanceMasks:
     """Draws the instances of one image: crowds first, then larger ones, so that smaller ones stay visible."""
 
     def __init__(

@@ -86,9 +86,9 @@ class ColorTable:
             or (mask.mode in _GRAY_MODES and self.with_gray)
         )
 
-    def mask(self, path: str) -> bytes:
+    def masks(self, path: str) -> mask_sources.Masks:
         """Returns the mask in a file, see `as_ids`."""
-        return self.as_ids(mask_sources.contents(path))
+        return mask_sources.Masks(self.as_ids(mask_sources.contents(path)))
 
     def as_ids(self, content: bytes) -> bytes:
         """Returns a mask as a PNG of ids; a mask that has no colors is returned as it is.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import abc
 import hashlib
 import io
 import os
@@ -24,21 +23,6 @@ class UnreadableError(DataError):
     """A file cannot be read. The message names the file; messages about its content do not."""
 
 
-class MaskSource(Protocol):
-    """Makes masks of class ids."""
-
-    @property
-    def key(self) -> str:
-        """Identifies the conversion: with equal keys, the same files become the same masks."""
-
-    def mask(self, path: str) -> bytes:
-        """Returns the mask that a file becomes, as a PNG.
-
-        Raises:
-          DataError: The file cannot be used; the message does not name it.
-        """
-
-
 class Masks(NamedTuple):
     """The masks of an image.
 
@@ -52,21 +36,22 @@ class Masks(NamedTuple):
     instances: bytes | None = None
 
 
-class InstanceSource(abc.ABC):
-    """A mask source that can also give a mask of instance ids, made together with the mask of class ids."""
+class MaskSource(Protocol):
+    """Makes the masks of an image from a file."""
 
-    key: str
+    @property
+    def key(self) -> str:
+        """Identifies the conversion: with equal keys, the same files become the same masks."""
 
-    @abc.abstractmethod
     def masks(self, path: str) -> Masks:
-        """Returns the masks that a file becomes; errors as in `MaskSource.mask`."""
+        """Returns the masks that a file becomes.
 
-    def mask(self, path: str) -> bytes:
-        """Returns the mask of class ids, as a PNG."""
-        return self.masks(path).classes
+        Raises:
+          DataError: The file cannot be used; the message does not name it.
+        """
 
 
-class FileBeside(InstanceSource):
+class FileBeside:
     """Takes the instances from a file of their ids, beside the file of the class mask."""
 
     def __init__(self, instances: str, classes: MaskSource | None = None, table: np.ndarray | None = None) -> None:
@@ -80,7 +65,7 @@ class FileBeside(InstanceSource):
         self._instances, self._classes, self._table = instances, classes, table
 
     @property
-    def key(self) -> str:  # type: ignore[override]
+    def key(self) -> str:
         """Identifies the conversions, and the state of the file of instances."""
         classes = '' if self._classes is None else self._classes.key
         table = '' if self._table is None else digest(self._table.tobytes())
@@ -100,15 +85,8 @@ class FileBeside(InstanceSource):
 
 
 def masks_of(source: MaskSource | None, path: str) -> Masks:
-    """Returns the masks that a file becomes; errors as in `MaskSource.mask`.
-
-    Args:
-      source: the source; None for a file that is a mask of class ids.
-      path: the file.
-    """
-    if isinstance(source, InstanceSource):
-        return source.masks(path)
-    return Masks(contents(path) if source is None else source.mask(path))
+    """Returns the masks that a file becomes, as `MaskSource.masks`; None for a file that is a mask of class ids."""
+    return Masks(contents(path)) if source is None else source.masks(path)
 
 
 def file_state(path: str) -> str:
@@ -139,9 +117,9 @@ class IdTable:
         """Identifies the table."""
         return f'ids {digest(self._table.tobytes())}'
 
-    def mask(self, path: str) -> bytes:
-        """Returns the mask in a PNG (gray of up to 16 bits, or with a palette) with the new ids, upright."""
-        return self.as_ids(contents(path))
+    def masks(self, path: str) -> Masks:
+        """Returns the mask in a file, see `as_ids`."""
+        return Masks(self.as_ids(contents(path)))
 
     def as_ids(self, content: bytes) -> bytes:
         """Returns the mask with the new ids, upright.

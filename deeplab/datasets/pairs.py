@@ -27,8 +27,7 @@ class SourceFiles:
       image: path of the image, or of the file from which `embedded` takes it.
       label: path of its mask, or of the file from which `source` makes it; None for a split without masks.
       name: value of `image/filename`.
-      source: conversion of the file to a mask of ids, and to a mask of instance ids if it is an `InstanceSource`; None
-        for a file that is a mask of ids.
+      source: conversion of the file to a mask of ids, and perhaps of instance ids; None for a file that is such a mask.
       embedded: function that returns the image inside the file; None for a file that is an image.
       planes: files or numbers of further planes.
     """

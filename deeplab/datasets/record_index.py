@@ -183,11 +183,6 @@ class RecordIndex:
         counts: list[int] = np.diff(self._first).tolist()
         return counts
 
-    def columns(self, shard: int) -> Columns:
-        """Returns the records of a shard."""
-        here = slice(self._first[shard], self._first[shard + 1])
-        return Columns(self.offset[here], self.length[here], self.checksum[here])
-
     def digest(self) -> str:
         """Returns the SHA-256 of each record's length and stored checksum, in order, as 'sha256:...'.
 

@@ -417,7 +417,7 @@ class TestInstances:
         with pytest.raises(DataError, match=r'it has 3 channels \(RGB\)'):
             self.built(tmp_path, instances=dataset_files.png(dataset_files.pixels(5, 6)))
         with pytest.raises(DataError, match=r"^Cannot read '.*nowhere': No such file"):
-            mask_sources.FileBeside(str(tmp_path / 'nowhere')).mask(str(tmp_path / 'mask'))
+            mask_sources.FileBeside(str(tmp_path / 'nowhere')).masks(str(tmp_path / 'mask'))
 
     def test_a_changed_file_of_instances_is_built_again(self, tmp_path):
         (tmp_path / 'a').write_bytes(b'a')

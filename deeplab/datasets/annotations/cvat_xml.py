@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 from xml.etree import ElementTree
 
-import numpy as np
-
 from deeplab.datasets.annotations import rasterizer, reading, run_lengths
 from deeplab.datasets.annotations.reading import Document, Format
 from deeplab.datasets.annotations.shapes import (
@@ -108,15 +106,9 @@ def _geometry(element: ElementTree.Element) -> Geometry | None:
         return Polygon((ring,)) if reading.has_area(ring) else None
     if element.tag == 'mask':
         left, top, width, height = (reading.whole(value) for value in values.values())
-        encoded = reading.text(element.get('rle'))
-        return Bitmap(lambda: _mask(encoded, height, width), left, top)
+        counts = reading.text(element.get('rle'))
+        return Bitmap(lambda: run_lengths.alternating(list(map(int, counts.split(','))), height, width), left, top)
     raise DataError(f"'{element.tag}' is not an annotation that is known here")
-
-
-def _mask(encoded: str, height: int, width: int) -> np.ndarray:
-    """Returns the pixels of a mask within its rectangle: [h, w] bool."""
-    with reading.within('mask'):
-        return run_lengths.alternating([int(part) for part in encoded.split(',')], height, width)
 
 
 FORMAT = Format('CVAT for images 1.1', 'XML files of <annotations> with <meta> and <image>', _recognizes, _parse)

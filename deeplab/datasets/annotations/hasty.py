@@ -7,8 +7,6 @@ import pathlib
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
 from deeplab.datasets.annotations import reading, run_lengths
 from deeplab.datasets.annotations.reading import Document, Format
 from deeplab.datasets.annotations.shapes import (
@@ -27,13 +25,7 @@ _NOT_LABELED = ('NEW', 'SKIPPED')  # values of image_status
 
 
 def _recognizes_masks(document: Document) -> bool:
-    entries: Any = document.content
-    return (
-        document.name == _CLASSES
-        and isinstance(entries, list)
-        and bool(entries)
-        and all(isinstance(entry, dict) and 'png_index' in entry and 'class_name' in entry for entry in entries)
-    )
+    return document.name == _CLASSES and document.lists_objects('png_index', 'class_name')
 
 
 def _parse_masks(document: Document, annotations: AnnotationSet) -> None:
@@ -112,17 +104,11 @@ def _geometry(label: Mapping[str, Any]) -> Geometry | None:
     if label.get('mask'):
         left, top, right, bottom = (reading.whole(value) for value in label['bbox'])
         runs = label['mask']
-        return Bitmap(lambda: _mask(runs, bottom - top, right - left), left, top)
+        return Bitmap(lambda: run_lengths.of_starts(runs, bottom - top, right - left), left, top)
     if label.get('polygon'):
         ring = reading.points(label['polygon'])
         return Polygon((ring,)) if reading.has_area(ring) else None
     return None
-
-
-def _mask(runs: Any, height: int, width: int) -> np.ndarray:
-    """Returns the pixels of a mask within its bounding box: [h, w] bool."""
-    with reading.within('mask'):
-        return run_lengths.of_starts(runs, height, width)
 
 
 def _label(entry: Mapping[str, Any]) -> Label:

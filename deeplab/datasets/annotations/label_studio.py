@@ -172,8 +172,7 @@ def _geometry(kind: str, result: Mapping[str, Any], size: tuple[int, int] | None
 
 def _bitmask(address: str, size: tuple[int, int]) -> np.ndarray:
     """Returns the pixels of a PNG of the image's size in a data address: [h, w] bool."""
-    with reading.within('bitmask'):
-        covered = reading.covered_in_png(base64.b64decode(address.removeprefix(_DATA_URL), validate=True))
+    covered = reading.covered_in_png(base64.b64decode(address.removeprefix(_DATA_URL), validate=True))
     if covered.shape != size:
         raise DataError(
             f'its bitmask is {covered.shape[0]} x {covered.shape[1]}, but its size is {size[0]} x {size[1]}'

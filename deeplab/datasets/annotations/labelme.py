@@ -8,8 +8,6 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
 from deeplab.datasets.annotations import rasterizer, reading
 from deeplab.datasets.annotations.reading import Document, Format
 from deeplab.datasets.annotations.shapes import (
@@ -83,13 +81,7 @@ def _geometry(shape: Mapping[str, Any]) -> Geometry | None:
         radius = math.hypot(x1 - x0, y1 - y0)
         return Ellipse(x0, y0, radius, radius, with_border=True)
     encoded = shape['mask']
-    return Bitmap(lambda: _mask(encoded), int(x0), int(y0))
-
-
-def _mask(encoded: str) -> np.ndarray:
-    """Returns the pixels of a mask that is stored as a PNG in base64: [h, w] bool."""
-    with reading.within('mask'):
-        return reading.covered_in_png(base64.b64decode(encoded, validate=True))
+    return Bitmap(lambda: reading.covered_in_png(base64.b64decode(encoded, validate=True)), int(x0), int(y0))
 
 
 def embedded_image(path: str) -> bytes:

@@ -18,7 +18,7 @@ _FORMAT = 2  # increase it when the same annotations become other masks
 
 
 @dataclasses.dataclass
-class AnnotationMask(mask_sources.InstanceSource):
+class AnnotationMask:
     """The masks of an annotated image.
 
     Attributes:
@@ -46,7 +46,7 @@ class AnnotationMask(mask_sources.InstanceSource):
         return self.image == self.annotated.embedded
 
     @property
-    def key(self) -> str:  # type: ignore[override]
+    def key(self) -> str:
         """Identifies the conversion: with equal keys, the same files become the same masks."""
         painted = self.annotated.painted
         colors = None if painted is None else (sorted(painted.colors.items()), sorted(painted.indices.items()))

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from PIL import Image, ImageDraw
 
-from deeplab.datasets.annotations import run_lengths
+from deeplab.datasets.annotations import reading, run_lengths
 from deeplab.datasets.annotations.shapes import Bitmap, Ellipse, Filling, Geometry, Polygon, Shape
 from deeplab.errors import DataError, OptionError
 from deeplab.names import shown
@@ -143,11 +143,13 @@ def region_of(geometry: Geometry, size: tuple[int, int]) -> tuple[Region, bool]:
     bounds = _bounds(geometry)
     left, top, right, bottom = bounds
     height, width = size
-    is_clipped = min(left, top) < -_TOLERANCE or right > width + _TOLERANCE or bottom > height + _TOLERANCE
-    window = _window(bounds, size)
+    is_clipped = bool(min(left, top) < -_TOLERANCE or right > width + _TOLERANCE or bottom > height + _TOLERANCE)
+    window = left, top, right, bottom = _window(bounds, size)
+    covered = np.zeros((bottom - top, right - left), bool)
+    if not covered.size:  # the area is beyond the image
+        return Region(top, left, covered), is_clipped
     if isinstance(geometry, Polygon):
         draw_ring = _POLYGONS[geometry.filling]
-        covered = np.zeros((window[3] - window[1], window[2] - window[0]), bool)
         for ring in geometry.rings:
             covered |= draw_ring(ring, window)
         for hole in geometry.holes:
@@ -156,7 +158,7 @@ def region_of(geometry: Geometry, size: tuple[int, int]) -> tuple[Region, bool]:
         covered = _drawn('ellipse', np.array(bounds).reshape(2, 2), window)
     else:
         covered = _of_ellipse(geometry, window)
-    return Region(window[1], window[0], covered), bool(is_clipped)
+    return Region(top, left, covered), is_clipped
 
 
 def box(x: float, y: float, width: float, height: float, rotation: float = 0.0, about_center: bool = False) -> Polygon:
@@ -224,8 +226,6 @@ def _of_centers(ring: np.ndarray, window: tuple[int, int, int, int]) -> np.ndarr
     """
     left, top, right, bottom = window
     height, width = bottom - top, right - left
-    if not height or not width:
-        return np.zeros((height, width), bool)
     middle = left + 0.5, top + 0.5  # center of the window's first pixel, which becomes (0, 0)
     first = np.clip(ring, -_FARTHEST, _FARTHEST) - middle
     second = np.roll(first, -1, axis=0)
@@ -246,8 +246,6 @@ def _of_centers(ring: np.ndarray, window: tuple[int, int, int, int]) -> np.ndarr
 def _of_coco(ring: np.ndarray, window: tuple[int, int, int, int]) -> np.ndarray:
     """Returns the pixels of a window that pycocotools fills for a polygon: [h, w] bool."""
     left, top, right, bottom = window
-    if right == left or bottom == top:
-        return np.zeros((bottom - top, right - left), bool)
     near = np.clip(ring, -_FARTHEST_OF_COCO, np.array([right, bottom]) + _FARTHEST_OF_COCO)
     # The polygon is not moved into the window: pycocotools rounds coordinates, so that other pixels would be covered.
     (packed,) = require_pycocotools().frPyObjects([near.ravel().tolist()], bottom, right)
@@ -283,8 +281,6 @@ def _drawn(what: str, points: np.ndarray, window: tuple[int, int, int, int]) -> 
       [h, w] bool.
     """
     left, top, right, bottom = window
-    if right == left or bottom == top:
-        return np.zeros((bottom - top, right - left), bool)
     whole = np.trunc(np.clip(points, -_FARTHEST, _FARTHEST)).astype(np.int64) - (left, top)
     image = Image.new('L', (right - left, bottom - top))
     getattr(ImageDraw.Draw(image), what)([(int(x), int(y)) for x, y in whole], outline=1, fill=1)
@@ -311,7 +307,8 @@ def _of_ellipse(ellipse: Ellipse, window: tuple[int, int, int, int]) -> np.ndarr
 
 def _of_bitmap(bitmap: Bitmap, size: tuple[int, int]) -> tuple[Region, bool]:
     """Returns the part of a bitmap inside the image, and whether it has covered pixels outside."""
-    covered = bitmap.decode()
+    with reading.within('mask'):
+        covered = bitmap.decode()
     if covered.ndim != 2:
         raise DataError(f'its mask has the shape {list(covered.shape)}, not rows and columns')
     height, width = size

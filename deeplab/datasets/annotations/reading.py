@@ -54,6 +54,11 @@ class Document:
             isinstance(self.content.get(key), kind) for key, kind in kinds.items()
         )
 
+    def lists_objects(self, *keys: str) -> bool:
+        """Returns whether it is a list of JSON objects, at least one, which have these keys."""
+        entries = self.content if isinstance(self.content, list) else []
+        return bool(entries) and all(isinstance(entry, Mapping) and entry.keys() >= {*keys} for entry in entries)
+
 
 @dataclasses.dataclass(frozen=True)
 class Format:

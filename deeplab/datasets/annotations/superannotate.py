@@ -27,13 +27,7 @@ _BLEND_END = '___fuse.png'
 
 
 def _is_classes(document: Document) -> bool:
-    entries = document.content
-    return (
-        document.name == _CLASSES
-        and isinstance(entries, list)
-        and bool(entries)
-        and all(isinstance(entry, Mapping) and 'name' in entry and 'color' in entry for entry in entries)
-    )
+    return document.name == _CLASSES and document.lists_objects('name', 'color')
 
 
 def _recognizes(document: Document) -> bool:

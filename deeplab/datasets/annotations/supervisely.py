@@ -125,13 +125,12 @@ def _oriented_box(entry: Mapping[str, Any]) -> Polygon | None:
 
 def _bitmap(encoded: str) -> np.ndarray:
     """Returns the pixels of a PNG in zlib in base64: [h, w] bool."""
-    with reading.within('bitmap'):
-        packed = base64.b64decode(encoded, validate=True)
-        try:
-            content = zlib.decompressobj().decompress(packed, _LARGEST_PNG)
-        except zlib.error as error:
-            raise DataError(f'it is not compressed with zlib ({error})') from None
-        return reading.covered_in_png(content)
+    packed = base64.b64decode(encoded, validate=True)
+    try:
+        content = zlib.decompressobj().decompress(packed, _LARGEST_PNG)
+    except zlib.error as error:
+        raise DataError(f'it is not compressed with zlib ({error})') from None
+    return reading.covered_in_png(content)
 
 
 FORMAT = Format(

@@ -35,7 +35,7 @@ def find(path, names=None, **more):
 
 
 def mask_of(item):
-    with Image.open(io.BytesIO(item.source.mask(item.label))) as image:
+    with Image.open(io.BytesIO(item.source.masks(item.label).classes)) as image:
         return np.asarray(image)
 
 
@@ -344,7 +344,7 @@ def test_any_change_of_a_file_is_an_error_for_users_at_most(tmp_path, tool):
         path.write_text(json.dumps(_changed(content, chance)))
         try:
             for item in items.find(BuildFolderOptions(**options, val_fraction=0.0), None, 255)[1]['train']:
-                item.source.mask(item.label)
+                item.source.masks(item.label)
         except UserError as error:
             assert str(error)
         path.write_text(json.dumps(content))

@@ -93,14 +93,16 @@ def test_an_image_without_instances_in_a_pixel_project(tmp_path):
     path = tmp_path / 'b.png___pixel.json'
     path.write_text(json.dumps({**json.loads(path.read_text()), 'instances': []}))
     item = items.find(BuildFolderOptions(**options, val_fraction=0.0), None, 255)[1]['train'][1]
-    np.testing.assert_array_equal(pixels_of(item.source.mask(item.label)), np.zeros(annotation_exports.SIZES[1]))
+    np.testing.assert_array_equal(
+        pixels_of(item.source.masks(item.label).classes), np.zeros(annotation_exports.SIZES[1])
+    )
 
 
 def ids_of(path, names=('background', 'road', 'car')):
     """The mask of the first image."""
     options = BuildFolderOptions(annotations=str(path), val_fraction=0.0)
     item = items.find(options, names, 255)[1]['train'][0]
-    return pixels_of(item.source.mask(item.label))
+    return pixels_of(item.source.masks(item.label).classes)
 
 
 def test_crowd_regions_of_coco_lie_beneath_other_annotations(tmp_path):
