@@ -127,8 +127,8 @@ class ReleaseMasks:
 
         The instances are numbered from 1 on. Parts of objects, which have files of their own, are no instances.
         """
-        content = mask_sources.contents(path)
-        indices = indices_of(content)
+        colors = images.read_colors(mask_sources.contents(path), 'objects').astype(np.int32)
+        indices = colors[..., 0] // 10 * 256 + colors[..., 1]  # [h, w], the object of each pixel
         classes = self._map
         if classes is None:
             beside = annotation_path(path)
@@ -143,22 +143,11 @@ class ReleaseMasks:
         class_ids = table[indices]
         if self._things is None:
             return mask_sources.Masks(images.encode_png(class_ids))
-        blue = images.read_colors(content, 'objects')[..., 2].astype(np.int32)
+        blue = colors[..., 2]
         is_instance = np.isin(class_ids, self._things) & (blue > 0)
         numbers = np.zeros(class_ids.shape, np.uint16)
         numbers[is_instance] = np.unique((indices << 8 | blue)[is_instance], return_inverse=True)[1] + 1
         return mask_sources.Masks(images.encode_png(class_ids), images.encode_png(numbers))
-
-
-def indices_of(content: bytes) -> np.ndarray:
-    """Returns the index of the object of each pixel: [h, w] integer.
-
-    Raises:
-      DataError: It is not an RGB PNG, or is broken.
-    """
-    colors = images.read_colors(content, 'objects').astype(np.int32)
-    indices: np.ndarray = colors[..., 0] // 10 * 256 + colors[..., 1]
-    return indices
 
 
 def annotation_path(mask: str) -> str:
@@ -185,11 +174,7 @@ def names_of(path: str) -> dict[int, str]:
 
 
 def require_known_names(paths: Sequence[str]) -> None:
-    """Raises `DataError` if none of the names in JSON files is one of the 150.
-
-    Args:
-      paths: some of the files.
-    """
+    """Raises `DataError` if none of the names in some JSON files is one of the 150."""
     names = {name for path in paths for name in names_of(path).values()}
     if names and not names & CLASS_IDS.keys():
         shown = '; '.join(sorted(names)[:_SHOWN])

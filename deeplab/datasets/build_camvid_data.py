@@ -16,7 +16,7 @@ import io
 import os
 import pathlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -159,8 +159,9 @@ def _source(options: BuildCamvidOptions, dataset: descriptor.DatasetDescriptor, 
             names = documents.entries_of(documents.load_text(codes))
         except documents.DocumentError as error:
             raise DataError(f"'{codes}' {error}.") from None
-        with pairs.naming(str(codes)):
-            return _id_table(names, ids)
+        if unknown := [name for name in names if _plain(name) not in ids]:
+            raise DataError(f"'{codes}' has names that are not classes of CamVid: {', '.join(unknown[:3])}.")
+        return mask_sources.IdTable({number: ids[_plain(name)] for number, name in enumerate(names)})
     with pairs.naming(first):
         content = mask_sources.contents(first)
         mask = images.read_mask(content)
@@ -205,22 +206,6 @@ def _new_ids(names_of_11: Sequence[str] | None) -> dict[str, int]:
 def _plain(name: str) -> str:
     """Returns a name in the form of `_new_ids`, since files spell the same class Column_Pole or column pole."""
     return ''.join(sign for sign in name.lower() if sign.isalnum())
-
-
-def _id_table(codes: list[str], ids: Mapping[str, int]) -> mask_sources.IdTable:
-    """Returns the table that converts masks of indices into a list of names.
-
-    Args:
-      codes: the list.
-      ids: result of `_new_ids`.
-
-    Raises:
-      DataError: A name is not one of the 32.
-    """
-    unknown = [name for name in codes if _plain(name) not in ids]
-    if unknown:
-        raise DataError(f'it has names that are not classes of CamVid: {", ".join(unknown[:3])}')
-    return mask_sources.IdTable({number: ids[_plain(name)] for number, name in enumerate(codes)})
 
 
 def _has_colors_of_classes(content: bytes) -> bool:

@@ -239,7 +239,9 @@ class InstanceMasks:
                 raise DataError('it has no height and width')
         drawn, numbers = np.zeros(size, np.uint8), np.zeros(size, np.uint16)
         count = 0
-        for number, annotation in sorted(enumerate(self._instances), key=lambda pair: _depth(pair[1])):
+        # Crowds have rough outlines and lie beneath all others.
+        ordered = sorted(enumerate(self._instances), key=lambda pair: (not pair[1]['iscrowd'], -pair[1]['area']))
+        for number, annotation in ordered:
             if (category := annotation['category_id']) not in self._classes.ids:
                 raise DataError(
                     f'an annotation of {self._image["file_name"]} has the category {category}, which is not listed'
@@ -252,8 +254,3 @@ class InstanceMasks:
                     region.fill(numbers, 0 if annotation['iscrowd'] else count)
         instances = images.encode_png(numbers) if self._with_instances else None
         return mask_sources.Masks(images.encode_png(drawn), instances)
-
-
-def _depth(annotation: Mapping[str, Any]) -> tuple[bool, float]:
-    """Returns the sort key of an annotation: crowds have rough outlines and lie beneath all others."""
-    return not annotation['iscrowd'], -annotation['area']

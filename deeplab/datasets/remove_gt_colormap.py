@@ -54,17 +54,12 @@ def run(options: RemoveColormapOptions) -> dict[str, Any]:
             f'or {option("RemoveColormapOptions.segmentation_format")}.'
         )
     with folder_lock.held(options.output_dir, 'remove_gt_colormap', 'RemoveColormapOptions.output_dir'):
-        _convert_all(paths, options)
+        writing.remove_leftovers(output_files.make_folder(options.output_dir), r'.+\.png')
+        convert = functools.partial(convert_file, output_dir=options.output_dir)
+        with contextlib.closing(build_data.in_order(convert, paths, options.num_workers)) as done:
+            for _ in tqdm.tqdm(done, 'masks', len(paths), leave=False, disable=None):
+                pass
     return {'output_dir': options.output_dir, 'masks': len(paths), 'seconds': round(time.monotonic() - start, 3)}
-
-
-def _convert_all(paths: list[str], options: RemoveColormapOptions) -> None:
-    """Converts the files in threads."""
-    writing.remove_leftovers(output_files.make_folder(options.output_dir), r'.+\.png')
-    convert = functools.partial(convert_file, output_dir=options.output_dir)
-    with contextlib.closing(build_data.in_order(convert, paths, options.num_workers)) as done:
-        for _ in tqdm.tqdm(done, 'masks', len(paths), leave=False, disable=None):
-            pass
 
 
 def convert_file(path: str, output_dir: str) -> None:

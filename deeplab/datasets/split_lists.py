@@ -47,14 +47,10 @@ def names_in(line: str, formats: Collection[str] = IMAGE_FORMATS) -> Iterator[st
 def _names_of(text: str, formats: Collection[str]) -> Iterator[str]:
     """Yields a path, and what remains without an extension and without folders."""
     path = text.replace('\\', '/').removeprefix('./').lstrip('/')  # paths are below the folder of the images
-    for name in (path, *_without_extension(path, formats)):
+    stem, extension = os.path.splitext(path)
+    for name in (path, stem) if extension[1:].lower() in formats else (path,):
         parts = name.split('/')
         yield from ('/'.join(parts[start:]) for start in range(len(parts)))
-
-
-def _without_extension(path: str, formats: Collection[str]) -> tuple[str, ...]:
-    stem, extension = os.path.splitext(path)
-    return (stem,) if extension[1:].lower() in formats else ()
 
 
 class Search:

@@ -108,5 +108,6 @@ def test_mistakes(tmp_path):
         BuildAde20kOptions(class_map='map.txt')
     line = ['--full_release_root=a', '--class_map=b']
     assert cli.options_of('build_ade20k_data', line).class_map == 'b'
+    (tmp_path / 'empty_seg.png').write_bytes(b'')
     with pytest.raises(DataError, match='it is empty'):
-        ade20k_release.indices_of(b'')
+        ade20k_release.ReleaseMasks('', {1: 1}).masks(str(tmp_path / 'empty_seg.png'))

@@ -45,7 +45,9 @@ def _parse(document: Document, annotations: AnnotationSet) -> None:
       in its package datumaro, where is_crowd means a mask.
     """
     content = document.content
-    categories = _categories(content)
+    with reading.within('categories'):
+        names = {entry['id']: reading.text(entry['name']) for entry in reading.objects(content['categories'])}
+        categories = {key: names[key] for key in sorted(names)}
     sizes, shapes = {}, collections.defaultdict(list)
     for number, image in enumerate(content['images'], start=1):
         with reading.within(f'image {number}'):
@@ -62,7 +64,8 @@ def _parse(document: Document, annotations: AnnotationSet) -> None:
             if geometry is None:
                 annotations.left_out['box or keypoints without an outline'] += 1
                 continue
-            is_crowd = _is_crowd(annotation)
+            # CVAT marks all masks as crowds; it also writes the attribute occluded.
+            is_crowd = bool(annotation.get('iscrowd')) and 'occluded' not in (annotation.get('attributes') or ())
             order = _BENEATH if is_crowd else 0
             shapes[image_id].append(Shape(categories[category], geometry, order, is_crowd=is_crowd))
     if content.get('annotations') and not shapes:
@@ -71,18 +74,6 @@ def _parse(document: Document, annotations: AnnotationSet) -> None:
         _image(image, document, sizes[image['id']], shapes[image['id']]) for image in content['images']
     ]
     annotations.add_labels(_labels(content, categories, shapes))
-
-
-def _is_crowd(annotation: Mapping[str, Any]) -> bool:
-    """Returns whether a region holds many objects. CVAT marks all masks so; it also writes the attribute occluded."""
-    return bool(annotation.get('iscrowd')) and 'occluded' not in (annotation.get('attributes') or ())
-
-
-def _categories(content: Mapping[str, Any]) -> dict[Any, str]:
-    """Returns the names of categories by id."""
-    with reading.within('categories'):
-        names = {entry['id']: reading.text(entry['name']) for entry in reading.objects(content['categories'])}
-        return {key: names[key] for key in sorted(names)}
 
 
 def _labels(

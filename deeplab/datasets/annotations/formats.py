@@ -73,7 +73,9 @@ def read(path: str) -> AnnotationSet:
         raise DataError(f'{count}{". ".join(broken[:_SHOWN])}.{more} {fix}')
     by_format = {name: annotations for name, annotations in by_format.items() if annotations.images}
     if not by_format:
-        raise DataError(_nothing_known(path, unknown))
+        seen = f'{len(unknown)} files were read, such as {shown(unknown[0])}. ' if unknown and unknown != [path] else ''
+        tried = '; '.join(f'{candidate.name}: {candidate.looks_for}' for candidate in FORMATS)
+        raise DataError(f"'{shown(path)}' contains no annotations of a known format. {seen}Known are {tried}.")
     if unknown:
         number = len(unknown)
         said = f'{counted(number, "file")} {agreeing(number, "are")} of no known format and left out'
@@ -105,10 +107,3 @@ def _files(path: str) -> Iterator[str]:
         for name in names:
             if name.lower().endswith(_SUFFIXES) or name in mask_tables.TABLES:
                 yield os.path.join(here, name)
-
-
-def _nothing_known(path: str, unknown: list[str]) -> str:
-    """Returns the message that no file is of a known format."""
-    seen = f'{len(unknown)} files were read, such as {shown(unknown[0])}. ' if unknown and unknown != [path] else ''
-    tried = '; '.join(f'{candidate.name}: {candidate.looks_for}' for candidate in FORMATS)
-    return f"'{shown(path)}' contains no annotations of a known format. {seen}Known are {tried}."

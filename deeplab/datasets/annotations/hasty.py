@@ -24,10 +24,6 @@ _CLASSES = 'label_classes.json'  # beside the masks
 _NOT_LABELED = ('NEW', 'SKIPPED')  # values of image_status
 
 
-def _recognizes_masks(document: Document) -> bool:
-    return document.name == _CLASSES and document.lists_objects('png_index', 'class_name')
-
-
 def _parse_masks(document: Document, annotations: AnnotationSet) -> None:
     """Reads a data set: PNG files in a folder for each of Hasty's data sets, whose value 0 is not labeled.
 
@@ -50,10 +46,6 @@ def _parse_masks(document: Document, annotations: AnnotationSet) -> None:
         names = (relative.as_posix(), path.stem)
         split = relative.parts[0] if len(relative.parts) > 1 else None
         annotations.images.append(AnnotatedImage(str(path), '', names, painted=mask, split=split))
-
-
-def _recognizes_json(document: Document) -> bool:
-    return document.has(label_classes=list, images=list)
 
 
 def _parse_json(document: Document, annotations: AnnotationSet) -> None:
@@ -116,10 +108,15 @@ def _label(entry: Mapping[str, Any]) -> Label:
     return Label(reading.text(entry['class_name']), reading.color(entry.get('color')))
 
 
-JSON = Format('Hasty JSON', 'a JSON file with "label_classes" and "images"', _recognizes_json, _parse_json)
+JSON = Format(
+    'Hasty JSON',
+    'a JSON file with "label_classes" and "images"',
+    lambda document: document.has(label_classes=list, images=list),
+    _parse_json,
+)
 MASKS = Format(
     'Hasty semantic segmentation',
     f'{_CLASSES} with "png_index" beside folders of masks',
-    _recognizes_masks,
+    lambda document: document.name == _CLASSES and document.lists_objects('png_index', 'class_name'),
     _parse_masks,
 )

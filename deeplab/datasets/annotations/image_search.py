@@ -27,10 +27,14 @@ class ImageSearch:
         self._without = {os.path.realpath(path) for path in without}
         self._by_name: dict[str, list[str]] = collections.defaultdict(list)
         self._by_stem: dict[str, list[str]] = collections.defaultdict(list)
-        for path in self._walk():
-            name = os.path.basename(path)
-            self._by_name[name.lower()].append(path)
-            self._by_stem[os.path.splitext(name)[0]].append(path)
+        visited: set[str] = set()
+        for folder in self._folders:
+            for here, names in folders_lib.walk(folder, visited):
+                for name in names:
+                    path, (stem, extension) = os.path.join(here, name), os.path.splitext(name)
+                    if extension[1:].lower() in IMAGE_FORMATS and not self._is_left_out(path):
+                        self._by_name[name.lower()].append(path)
+                        self._by_stem[stem].append(path)
 
     def find(self, image: AnnotatedImage) -> list[str]:
         """Returns the paths of files that may be the image: one, none, or several if its name is ambiguous."""
@@ -83,17 +87,6 @@ class ImageSearch:
 
     def _is_left_out(self, path: str) -> bool:
         return bool(self._without) and os.path.realpath(path) in self._without
-
-    def _walk(self) -> Iterable[str]:
-        """Yields the image files of the folders, each once."""
-        visited: set[str] = set()
-        for folder in self._folders:
-            for here, names in folders_lib.walk(folder, visited):
-                for name in names:
-                    path = os.path.join(here, name)
-                    is_image = os.path.splitext(name)[1][1:].lower() in IMAGE_FORMATS
-                    if is_image and not self._is_left_out(path):
-                        yield path
 
 
 def _longest_common(paths: list[str], parts: list[str], with_name: bool) -> list[str]:

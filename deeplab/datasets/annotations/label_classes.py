@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -93,9 +93,17 @@ def of(
         if with_background or not is_background(label.name) or label.name in used
     ]
     further = sorted(used.keys() - set(stated))
-    _require_known(mapping, {*stated, *further})
+    if lost := sorted(mapping.keys() - {*stated, *further, _ALL_OTHERS}):
+        raise OptionError(
+            f'{option("BuildFolderOptions.label_map")} names labels that the annotations do not have: '
+            f'{listed(lost, _SHOWN)}. They have: {listed(sorted({*stated, *further}), _SHOWN)}.'
+        )
     own = set(map(_key, names or ()))
-    targets = {label: _target(label, mapping, own) for label in (*stated, *further)}
+    # The class that each label is mapped to; empty if its shapes are left out.
+    targets = {
+        label: mapping.get(label, label if _key(label) in own or is_ignored(label) else mapping.get(_ALL_OTHERS, label))
+        for label in (*stated, *further)
+    }
     if names is None:
         ordered = dict.fromkeys(target for target in targets.values() if target and not is_ignored(target))
         background = next(filter(is_background, ordered), BACKGROUND)
@@ -107,7 +115,11 @@ def of(
     require_classes('The annotations', len(classes), fix, DataError)
     fill = _background_id(classes, options) if with_background else ignore
     numbers = {_key(name): number for number, name in reversed(list(enumerate(classes)))}
-    ids = {label: _id_of(targets[label], numbers, ignore) for label in targets if label in used}
+    ids = {
+        label: None if not target else ignore if is_ignored(target) else numbers[_key(target)]
+        for label, target in targets.items()
+        if label in used
+    }
     things = _things(classes, options, annotations, ignore)
     return LabelClasses(classes, _colors(classes, annotations, targets), ids, fill, things)
 
@@ -140,19 +152,6 @@ def read_map(entries: Sequence[str]) -> dict[str, str]:
             )
         mapping[label.strip()] = target.strip()
     return mapping
-
-
-def _target(label: str, mapping: Mapping[str, str], own: Container[str]) -> str:
-    """Returns the class that a label is mapped to; empty if its shapes are left out.
-
-    Args:
-      label: the label.
-      mapping: classes of the labels that are mapped.
-      own: `_key` of the classes that were given.
-    """
-    if label in mapping:
-        return mapping[label]
-    return label if _key(label) in own or is_ignored(label) else mapping.get(_ALL_OTHERS, label)
 
 
 def _things(
@@ -200,12 +199,6 @@ def _key(label: str) -> str:
     return BACKGROUND if is_background(label) else label
 
 
-def _id_of(target: str, numbers: Mapping[str, int], ignore: int) -> int | None:
-    if not target:
-        return None
-    return ignore if is_ignored(target) else numbers[_key(target)]
-
-
 def _is_of_data_set(options: BuildFolderOptions) -> bool:
     """Returns whether a data set names the classes, so that they cannot be renamed."""
     return options.dataset is not None and not options.class_names
@@ -231,16 +224,6 @@ def _background_id(classes: Sequence[str], options: BuildFolderOptions) -> int:
         f'Pixels without a label become the class {BACKGROUND}, which is not among the classes. {add}, or exclude '
         f'these pixels with {option("BuildFolderOptions.unlabeled", IGNORED)}.'
     )
-
-
-def _require_known(mapping: Mapping[str, str], labels: set[str]) -> None:
-    """Raises `OptionError` if a mapped label does not occur."""
-    lost = sorted(mapping.keys() - labels - {_ALL_OTHERS})
-    if lost:
-        raise OptionError(
-            f'{option("BuildFolderOptions.label_map")} names labels that the annotations do not have: '
-            f'{listed(lost, _SHOWN)}. They have: {listed(sorted(labels), _SHOWN)}.'
-        )
 
 
 def _require_among(

@@ -104,13 +104,7 @@ def draw(
 def _instance_numbers(
     ordered: Sequence[tuple[int, Shape]], ids: Mapping[str, int | None], things: Collection[int]
 ) -> dict[int, int]:
-    """Returns the numbers of instances, from 1 on, by the places of their shapes.
-
-    Args:
-      ordered: place and shape, in drawing order.
-      ids: id of each label.
-      things: ids of the classes that have instances.
-    """
+    """Returns the numbers of instances, from 1 on, by the places of their shapes; `ordered` are place and shape."""
     by_key: dict[tuple[int | None, str | int], int] = {}
     numbers = {}
     for place, shape in ordered:
