@@ -44,7 +44,9 @@ def check(data: Data) -> Iterator[Finding]:
             cases = [(split, case) for case in facts.cases[name]]
             fix = _fix_of_files(data, name) or rule.fix_text(data.source.is_records, **values)
             finding = data.finding(name, split, what, fix, cases, count=count)
-            if name == 'no_mask' and _is_unlabeled(data, split):
+            # A split of records without masks, as test splits, which is neither trained on nor evaluated.
+            is_unlabeled = data.source.is_records and count == facts.samples
+            if name == 'no_mask' and is_unlabeled and split not in (data.train, data.evaluated):
                 fix = 'No change is needed: the split can be visualized, but neither trained on nor evaluated.'
                 finding = dataclasses.replace(finding, severity=NOTE, fix=fix, repair='')
             yield finding
@@ -92,13 +94,6 @@ def _fix_of_colors(data: Data, table: ColorTable, colors: Sequence[Color]) -> st
 def _listed(colors: Sequence[Color]) -> str:
     """Returns the first of some colors, as a text."""
     return listed([' '.join(map(str, color)) for color in colors], _COLORS_SHOWN)
-
-
-def _is_unlabeled(data: Data, split: str) -> bool:
-    """Returns whether a split of records has no masks, as test splits, and is neither trained on nor evaluated."""
-    facts = data.splits[split]
-    is_used = split in (data.train, data.evaluated)
-    return data.source.is_records and facts.problems['no_mask'] == facts.samples and not is_used
 
 
 def _unused(data: Data) -> Iterator[Finding]:

@@ -131,8 +131,7 @@ def write(data: Data, folder: str) -> Repairs:
                 copy.add(split)
             if not any(repairs.splits.values()):
                 raise DataError(_nothing(repairs))
-            copy.write_lists(_options(data.options))
-            copy.remove_incomplete_instances()
+            copy.finish(_options(data.options))
             if (described := _description(data)) is not None:
                 name = os.path.basename(os.path.abspath(folder))
                 kept = [key for key in (*_FOLDERS, _INSTANCES, _LISTS) if os.path.isdir(os.path.join(temporary, key))]
@@ -246,16 +245,13 @@ class _Copy:
                 path.write_bytes(content)
         return name
 
-    def remove_incomplete_instances(self) -> None:
-        """Removes the masks of instances unless each image has one, as programs require."""
-        if not self._all_have_instances:
-            shutil.rmtree(self._folder / _INSTANCES, ignore_errors=True)
-
-    def write_lists(self, options: dict[str, Any]) -> None:
+    def finish(self, options: dict[str, Any]) -> None:
         """Writes a list for each split, and what was done, with these options.
 
         Images without splits get no list, so that programs set aside a part of them for evaluation.
         """
+        if not self._all_have_instances:  # programs require the masks of instances of all images
+            shutil.rmtree(self._folder / _INSTANCES, ignore_errors=True)
         for split, stems in self._repairs.splits.items():
             if split != sources.WHOLE:
                 (self._folder / _LISTS).mkdir(exist_ok=True)

@@ -125,7 +125,10 @@ def repair(sample: Sample, plan: RepairPlan) -> Repaired:
     # Wrong ids follow from masks without colors, so they say nothing about ids that the table gives.
     has_table = plan.data.table is not None and 'color_mask' in done
     ids = _with_ids(ids, plan, {} if has_table else plan.ids, done)
-    _require_content(image, ids, plan.data.descriptor.ignore_label)
+    if (ids == plan.data.descriptor.ignore_label).all():
+        raise LeftOutError('all_ignored', 'every pixel of the mask is ignored')
+    if np.ptp(gray_picture(image, images.read_header(image))) <= FLAT and len(np.unique(ids)) > 1:
+        raise LeftOutError('blank', 'the image shows one color')
     instances = _instances(sample, ids, plan.data.descriptor.ignore_label, is_moved, done)
     if ids is not stored:
         # An orientation that image and mask share stays; others have been applied.
@@ -305,11 +308,3 @@ def _instances(sample: Sample, ids: np.ndarray, ignore_label: int, is_moved: boo
         return content
     done.append('classless_instance')
     return images.encode_png(np.where(np.isin(instance_ids, lost), 0, instance_ids).astype(np.uint16))
-
-
-def _require_content(image: bytes, ids: np.ndarray, ignore_label: int) -> None:
-    """Raises `LeftOutError` for a mask without a label, and for an image that shows nothing."""
-    if (ids == ignore_label).all():
-        raise LeftOutError('all_ignored', 'every pixel of the mask is ignored')
-    if np.ptp(gray_picture(image, images.read_header(image))) <= FLAT and len(np.unique(ids)) > 1:
-        raise LeftOutError('blank', 'the image shows one color')

@@ -62,12 +62,8 @@ def _flag_help(flag: Flag, is_required: bool) -> list[str]:
     head = f'  --[no]{flag.name}' if flag.kind == 'boolean' else f'  --{flag.name}={shapes[flag.kind]}'
     if flag.kind.startswith('repeated'):
         head += ' (may be repeated)'
-    text = f'{flag.meaning} {"Required." if is_required else _default_text(flag)}'.rstrip()
-    return [head, *textwrap.wrap(text, HELP_WIDTH, initial_indent=' ' * 6, subsequent_indent=' ' * 6)]
-
-
-def _default_text(flag: Flag) -> str:
-    """Returns the sentence about the default; empty if the meaning already has it."""
+    default = f'Default: {as_text(flag.default) or "empty"}.'
     if flag.default is None:
-        return '' if 'not set' in flag.meaning.lower() else 'Default: not set.'
-    return f'Default: {as_text(flag.default) or "empty"}.'
+        default = '' if 'not set' in flag.meaning.lower() else 'Default: not set.'
+    text = f'{flag.meaning} {"Required." if is_required else default}'.rstrip()
+    return [head, *textwrap.wrap(text, HELP_WIDTH, initial_indent=' ' * 6, subsequent_indent=' ' * 6)]

@@ -49,7 +49,10 @@ def parse_flags(program: Program, words: Sequence[str]) -> Values:
     logs.level_of(values['stderrthreshold'])
     is_dataset_given = 'dataset' in values and values.given('dataset')
     if 'preset' in values and values['preset']:
-        _apply_preset(values['preset'], program, values)
+        given = {flag: values[flag] for flag in program.flags if values.given(flag)}
+        for flag, texts in catalog.settings(catalog.get(values['preset']), program.name, given).items():
+            for text in texts if flag in values else ():
+                values.parse(flag, text)
     if 'recipe' in values and values['recipe']:
         recipes.apply(values['recipe'], values)
     _check_required(program, values)
@@ -213,14 +216,6 @@ def _differences(path: str, name: str) -> list[str]:
         return description_file.differences(path, descriptor.load(name))
     except UserError:  # the data set is loaded, and the error reported, later
         return []
-
-
-def _apply_preset(name: str, program: Program, values: Values) -> None:
-    """Sets the flags of a preset that are not given on the command line."""
-    given = {flag: values[flag] for flag in program.flags if values.given(flag)}
-    for flag, texts in catalog.settings(catalog.get(name), program.name, given).items():
-        for text in texts if flag in values else ():
-            values.parse(flag, text)
 
 
 def _check_required(program: Program, values: Values) -> None:

@@ -303,7 +303,11 @@ def check_value(flag: Flag, value: str, repeats: bool = False) -> None:
         fix = f'With --from, write --{flag.name}=' if repeats and flag.default is None else 'Omit the flag'
         raise UsageError(f"{shown} is not allowed: there is no such value. {fix} for 'not set'.")
     if flag.holds_numbers and value.strip()[:1] in ('{', '[', '('):
-        _refuse_brackets(flag, value)
+        inner = [number.strip() for number in value.strip('{}[]() ').split(',')]
+        fix = f'--{flag.name}={",".join(inner)}'
+        if flag.kind != 'list':
+            fix = ' '.join(f'--{flag.name}={number}' for number in inner)
+        raise UsageError(f'{shown} is not allowed: write {fix}, without brackets.')
     if flag.name in ('tf_initial_checkpoint', 'checkpoint_dir', 'checkpoint_path'):
         _check_checkpoint(flag, value)
     if not _is_parsable(flag, value):
@@ -317,15 +321,6 @@ def _refuse_mixed(words: Sequence[_Word], known: Mapping[str, Flag]) -> None:
         if flag.word in values and set(values) != {flag.word}:
             shown = ' '.join(f'--{flag.name}={value}' for value in values)
             raise UsageError(f'{shown} is not allowed: write either --{flag.name}={flag.word} or numbers.')
-
-
-def _refuse_brackets(flag: Flag, value: str) -> None:
-    """Raises `UsageError` that shows how to write the numbers in `value`."""
-    numbers = [number.strip() for number in value.strip('{}[]() ').split(',')]
-    fix = ' '.join(f'--{flag.name}={number}' for number in numbers)
-    if flag.kind == 'list':
-        fix = f'--{flag.name}={",".join(numbers)}'
-    raise UsageError(f'--{flag.name}={value} is not allowed: write {fix}, without brackets.')
 
 
 def _check_checkpoint(flag: Flag, value: str) -> None:

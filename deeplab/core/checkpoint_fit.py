@@ -91,7 +91,11 @@ def require(
     missing = [name for name in wanted if name not in held]
     lines = {name: difference(name, variable, held[name]) for name, variable in wanted.items() if name in held}
     different = {name: line for name, line in lines.items() if line is not None}
-    of_classes = [name for name in different if _counts_classes(name, wanted[name].shape.as_list(), num_classes)]
+    # The last dimension of logits is the number of classes.
+    scopes = (f'{common.LOGITS_SCOPE}/{common.OUTPUT_TYPE}', f'{common.DECODER_SCOPE}/')
+    of_classes = [
+        name for name in different if name.startswith(scopes) and wanted[name].shape.as_list()[-1:] == [num_classes]
+    ]
     classes = {held[name].shape[-1] for name in of_classes if held[name].shape}
     summary, details = [], []
     if len(classes) == 1:
@@ -114,12 +118,6 @@ def require(
     if summary:
         kind = ClassesMismatchError if len(classes) == 1 else NetworkMismatchError
         raise kind('. '.join(summary), f'In detail: {"; ".join(details)}' if details else '')
-
-
-def _counts_classes(name: str, shape: Sequence[int], num_classes: int | None) -> bool:
-    """Returns whether the last dimension of a variable is the number of classes, as for logits."""
-    scopes = (f'{common.LOGITS_SCOPE}/{common.OUTPUT_TYPE}', f'{common.DECODER_SCOPE}/')
-    return name.startswith(scopes) and bool(shape) and shape[-1] == num_classes
 
 
 def can_inflate(shape: Sequence[int], held_shape: Sequence[int], input_channels: int) -> bool:

@@ -23,6 +23,7 @@ from deeplab.core.checkpoint_reader import files_of as files_of
 from deeplab.core.checkpoint_reader import is_access_failure as is_access_failure
 from deeplab.errors import CheckpointError, reason_of
 from deeplab.files import writing
+from deeplab.files.run_manifests import is_own_name as is_own_name
 from deeplab.names import listed
 
 BASENAME = 'model.ckpt'
@@ -31,7 +32,6 @@ CALIBRATION = '.calibration.json'  # ending of the file beside a checkpoint that
 # Other files in a folder of checkpoints that are written to a temporary file first.
 _WRITTEN_BESIDE = r'checkpoint|model\.ckpt.*|.+\.(json|jsonl|pbtxt)'
 _SUFFIX = re.compile(r'\.(index|meta|data-\d{5}-of-\d{5})$')
-_OWN_NAME = re.compile(rf'{re.escape(BASENAME)}-(\d+)')  # name of a checkpoint that training writes
 _STATE_FILE = 'checkpoint'
 
 
@@ -222,11 +222,6 @@ def require_newest(folder: str) -> str:
             'one, or the path of a checkpoint, such as DIR/model.ckpt-30000'
         )
     return path
-
-
-def is_own_name(path: str) -> bool:
-    """Returns whether a checkpoint has a name that training uses."""
-    return _OWN_NAME.fullmatch(os.path.basename(path)) is not None
 
 
 def newest_first(directory: str) -> list[str]:

@@ -6,7 +6,6 @@ listed from the background to the foreground, later ones hide earlier ones.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,6 +13,7 @@ import numpy as np
 from PIL import Image, ImageDraw
 
 from deeplab.datasets import images, mask_sources
+from deeplab.datasets.annotations import reading
 from deeplab.errors import DataError
 from deeplab.files import documents
 
@@ -108,7 +108,11 @@ def drawn(annotation: Any) -> tuple[np.ndarray, np.ndarray]:
             raise DataError(f'its object {number} is not a JSON object')
         label_id = None if thing.get('deleted') else _id_of(thing.get('label'), number)
         if label_id is not None:
-            points, class_id = _points(thing.get('polygon'), number), train_id(label_id)
+            with reading.within(f'the polygon of its object {number}'):
+                corners = reading.points(thing.get('polygon'))
+                if len(corners) < 2:
+                    raise DataError(f'it has {len(corners)} points, and needs at least two')
+            points, class_id = list(map(tuple, corners.tolist())), train_id(label_id)
             is_instance = class_id in THINGS and thing['label'] in NAMES
             count += is_instance
             drawer.polygon(points, fill=class_id)
@@ -126,14 +130,3 @@ def _id_of(label: Any, number: int) -> int | None:
     if name not in NAMES:
         raise DataError(f'its object {number} has the label {label!r}, which is not one of Cityscapes')
     return NAMES.index(name)
-
-
-def _points(polygon: Any, number: int) -> list[tuple[float, float]]:
-    """Returns the corners of an object's polygon."""
-    good = isinstance(polygon, list) and len(polygon) >= 2
-    for point in polygon if good else ():
-        is_pair = isinstance(point, list) and len(point) == 2
-        good = good and is_pair and all(type(part) in (int, float) and math.isfinite(part) for part in point)
-    if not good:
-        raise DataError(f'the polygon of its object {number} is not a list of at least two points [x, y]')
-    return [(x, y) for x, y in polygon]

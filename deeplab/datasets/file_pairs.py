@@ -114,14 +114,23 @@ def matched(split: str, image_folder: str, mask_folder: str, mask_suffix: str = 
             raise DataError(
                 f"Split '{split}': there is no file ({', '.join(kinds)}) in '{folder}'. {folders.summary(folder)}"
             )
-    parts = []
-    if lost := sorted(images.keys() - masks.keys()):
-        parts.append(f"{len(lost)} of {len(images)} images in '{image_folder}' have no mask: {named(lost)}.")
-    if lost := sorted(masks.keys() - images.keys()):
-        parts.append(f"{len(lost)} of {len(masks)} masks in '{mask_folder}' have no image: {named(lost)}.")
-    if parts:
+    if parts := _without_partner(images, masks, image_folder, mask_folder):
         raise DataError(f"Split '{split}': {' '.join(parts)} Complete the data set, or remove these files.")
     return {stem: (images[stem], masks[stem]) for stem in sorted(images)}
+
+
+def _without_partner(
+    images: Mapping[str, str], masks: Mapping[str, str], image_folder: str, mask_folder: str
+) -> list[str]:
+    """Returns a sentence about the images, and one about the masks, that have no partner; none if all have one."""
+    return [
+        f"{len(lost)} of {len(files)} {kind}s in '{folder}' have no {other}: {named(lost)}."
+        for kind, files, folder, other, others in (
+            ('image', images, image_folder, 'mask', masks),
+            ('mask', masks, mask_folder, 'image', images),
+        )
+        if (lost := sorted(files.keys() - others.keys()))
+    ]
 
 
 def named(stems: Sequence[str]) -> str:
@@ -213,19 +222,14 @@ def _require_some(files: Collection[str], folder: str, what: str, field: str) ->
 
 def _require_partners(images: Mapping[str, str], masks: Mapping[str, str], options: BuildFolderOptions) -> None:
     """Raises `DataError` if a file has no partner."""
-    without_mask, without_image = sorted(images.keys() - masks.keys()), sorted(masks.keys() - images.keys())
-    parts = []
-    if without_mask:
-        parts.append(f'{len(without_mask)} of {len(images)} images have no mask: {named(without_mask)}.')
-    if without_image:
-        parts.append(f'{len(without_image)} of {len(masks)} masks have no image: {named(without_image)}.')
+    parts = _without_partner(images, masks, options.image_folder, options.mask_folder)
     if not parts:
         return
     fix = f'Leave them out with {option("BuildFolderOptions.allow_unmatched", True)}.'
     suffix = _fitting_suffix(images, masks)
     if suffix:
         fix = f'The names of masks end in {suffix}: set {option("BuildFolderOptions.mask_suffix", suffix)}.'
-    elif len(without_mask) == len(images):
+    elif not images.keys() & masks.keys():
         fix = (
             'A mask has the path of its image, relative to its folder, apart from the extension. If the names of all '
             f'masks end in the same text, such as _mask, set {option("BuildFolderOptions.mask_suffix")}.'

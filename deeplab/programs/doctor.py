@@ -68,7 +68,11 @@ def run(options: DoctorOptions) -> Diagnosis:
     with repaired_copy.reserved(options) as repairs:
         diagnosis = _diagnose(options)
         if options.fix is not None:
-            diagnosis = _with_copy(diagnosis, repairs or _copied(diagnosis, options.fix))
+            try:
+                repairs = repairs or repaired_copy.write(diagnosis.data, options.fix)
+            except DataError as error:
+                raise OutputError(str(error), '\n'.join(diagnosis.lines([]))) from error
+            diagnosis = _with_copy(diagnosis, repairs)
         elif any(finding.repair for finding in diagnosis.findings):
             line = suggestion.repair_line(diagnosis.data)
             diagnosis = dataclasses.replace(diagnosis, repair_line=line)
@@ -106,18 +110,6 @@ def _write(diagnosis: Diagnosis, path: str, page: str | None) -> str:
         with contextlib.suppress(OSError):  # the copy is complete; the same line would find its findings again
             repaired_copy.finish(diagnosis.repairs)
     return '\n'.join(diagnosis.lines(written))
-
-
-def _copied(diagnosis: Diagnosis, folder: str) -> Repairs:
-    """Writes the repaired copy; returns what was done.
-
-    Raises:
-      OutputError: No image can be kept, or the copy cannot be written.
-    """
-    try:
-        return repaired_copy.write(diagnosis.data, folder)
-    except DataError as error:
-        raise OutputError(str(error), '\n'.join(diagnosis.lines([]))) from error
 
 
 def _with_copy(diagnosis: Diagnosis, repairs: Repairs) -> Diagnosis:

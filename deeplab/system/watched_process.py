@@ -6,6 +6,7 @@ parent uses little memory, reports what has happened, and returns the child's ex
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
@@ -71,7 +72,7 @@ def fork(name: str, advice: Callable[[], str]) -> int | None:
     except OSError:  # no more processes are allowed: continue without a parent
         child = None
     if child:
-        return _exit_status(_wait(child, watched), lambda text: _print(f'{name}: error: {text}'), advice)
+        return _exit_status(_wait(child, watched), name, advice)
     if child == 0:
         child_process.die_with(parent)
     signal.pthread_sigmask(signal.SIG_SETMASK, before)
@@ -90,19 +91,13 @@ def _wait(child: int, watched: set[signal.Signals]) -> int:
             os.kill(child, received.si_signo)
 
 
-def _exit_status(status: int, report: Callable[[str], None], advice: Callable[[], str]) -> int:
+def _exit_status(status: int, program: str, advice: Callable[[], str]) -> int:
     """Returns the exit status for a status from `waitpid`; reports a signal that ended the process."""
     code = os.waitstatus_to_exitcode(status)
     if code >= 0:
         return code
     name = signal.Signals(-code).name if -code in set(signal.Signals) else f'signal {-code}'
-    report(f'the process {_CRASHES[name]}. {advice()}' if name in _CRASHES else f'stopped by {name}')
+    text = f'the process {_CRASHES[name]}. {advice()}' if name in _CRASHES else f'stopped by {name}'
+    with contextlib.suppress(OSError):  # standard error may be closed
+        os.write(2, f'{program}: error: {text}\n'.encode(errors='replace'))
     return 128 - code
-
-
-def _print(text: str) -> None:
-    """Writes a line to standard error."""
-    try:
-        os.write(2, f'{text}\n'.encode(errors='replace'))
-    except OSError:  # standard error is closed
-        pass

@@ -140,22 +140,20 @@ class BoundaryIou:
 
     def update(self, labels: Ids, predictions: Ids, *, sizes: Ids) -> None:
         """Adds a batch of images, see `deeplab.registry.metrics.Accumulator`."""
-        for image_labels, image_predictions in _without_padding(labels, predictions, sizes):
-            self._add(image_labels, image_predictions)
-
-    def _add(self, labels: Ids, predictions: Ids) -> None:
-        counted = labels != self._context.ignore_label
-        labels, predictions = (compact(ids, self._context.num_classes) for ids in (labels, predictions))
-        width = boundary_width(self._width, *labels.shape)
-        near_label = near_boundary(labels, counted, width) & counted
-        near_prediction = near_boundary(predictions, counted, width) & counted
-        both = near_label & near_prediction & (labels == predictions)
-        for row, ids, mask in (
-            (_image_counts.RIGHT, labels, both),
-            (_image_counts.OF_LABEL, labels, near_label),
-            (_image_counts.OF_PREDICTION, predictions, near_prediction),
-        ):
-            self._counts[row] += np.bincount(ids[mask], minlength=self._context.num_classes)
+        classes = self._context.num_classes
+        for truth, predicted in _without_padding(labels, predictions, sizes):
+            counted = truth != self._context.ignore_label
+            truth, predicted = compact(truth, classes), compact(predicted, classes)
+            width = boundary_width(self._width, *truth.shape)
+            near_label = near_boundary(truth, counted, width) & counted
+            near_prediction = near_boundary(predicted, counted, width) & counted
+            both = near_label & near_prediction & (truth == predicted)
+            for row, ids, mask in (
+                (_image_counts.RIGHT, truth, both),
+                (_image_counts.OF_LABEL, truth, near_label),
+                (_image_counts.OF_PREDICTION, predicted, near_prediction),
+            ):
+                self._counts[row] += np.bincount(ids[mask], minlength=classes)
 
     def merge(self, other: BoundaryIou) -> None:
         """Adds the images of `other`."""

@@ -72,16 +72,13 @@ class PerImage:
 
     def documents(self) -> dict[str, str]:
         """Returns the table, one line an image in the order of the records; a figure that is unknown is empty."""
-        text = io.StringIO()
+        text, classes = io.StringIO(), self._context.class_names
         writer = csv.writer(text)
-        writer.writerow(_safe(cell) for cell in self._header())
+        columns = ['name', 'height', 'width', 'labeled_pixels', 'accuracy', 'miou']
+        columns += [f'{what} {name}' for what in ('iou', 'pixels') for name in classes]
+        writer.writerow(map(_safe, columns))
         writer.writerows(self._lines())
         return {FILE: text.getvalue()}
-
-    def _header(self) -> list[str]:
-        names = self._context.class_names
-        columns = ['name', 'height', 'width', 'labeled_pixels', 'accuracy', 'miou']
-        return [*columns, *(f'iou {name}' for name in names), *(f'pixels {name}' for name in names)]
 
     def _lines(self) -> Iterator[list[object]]:
         all_counts = np.concatenate(self._counts).astype(np.int64)  # [n, 3, classes]
