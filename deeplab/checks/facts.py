@@ -5,6 +5,7 @@ from __future__ import annotations
 import array
 import collections
 import dataclasses
+import functools
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -56,12 +57,8 @@ class ImageSummary(NamedTuple):
     size: tuple[int, int]
 
 
-def _integers() -> array.array[int]:
-    return array.array('q')
-
-
-def _ids() -> np.ndarray:
-    return np.zeros(256, np.int64)
+_integers = functools.partial(array.array[int], 'q')
+_ids = functools.partial(np.zeros, 256, np.int64)
 
 
 @dataclasses.dataclass

@@ -6,6 +6,7 @@ are read, too.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -55,8 +56,9 @@ def beside(directory: str) -> str | None:
         try:
             content = documents.load(path)
         except (documents.DocumentError, OSError):
-            if _may_be_description(path):
-                return path
+            with contextlib.suppress(OSError):  # there is none
+                if _REQUIRED in storage.read(path).decode('utf-8', 'replace'):  # a broken one
+                    return path
             continue
         if isinstance(content, Mapping) and any(keys <= content.keys() for keys in _SIGNS):
             return path
@@ -214,11 +216,3 @@ def _differs(path: str, content: Mapping[str, Any]) -> bool:
         return True
     usual = {'image_channels': 3, 'image_bits': 8, 'things': content.get('things')}  # of older descriptions
     return {**usual, **there, 'splits': None} != {**usual, **content, 'splits': None}
-
-
-def _may_be_description(path: str) -> bool:
-    """Returns whether a broken file mentions the required key."""
-    try:
-        return _REQUIRED in storage.read(path).decode('utf-8', 'replace')
-    except OSError:
-        return False

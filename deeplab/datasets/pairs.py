@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
 
 import numpy as np
 
@@ -47,19 +46,6 @@ class SourceFiles:
             return self.embedded(self.image)
 
 
-class _Mask(NamedTuple):
-    """The checked masks of an image: PNG of class ids with the pixels of each id, instance ids, and their classes."""
-
-    classes: bytes | None = None
-    counts: np.ndarray | None = None
-    instances: np.ndarray | None = None
-    things: tuple[int, ...] | None = None
-
-    def features(self) -> dict[str, bytes]:
-        """Returns the further features of a record."""
-        return {} if self.instances is None else {planes.INSTANCE.feature: images.encode_png(self.instances)}
-
-
 @dataclasses.dataclass(frozen=True)
 class BuiltRecord:
     """The result of reading an item.
@@ -93,23 +79,37 @@ def read(item: SourceFiles, allowed: MaskIds | None) -> BuiltRecord:
     image = item.image_contents()
     with naming(item.image):
         header = images.read_whole(image)
+    gray = counts = things = turns = None
+    further: dict[str, wire.Value] = {}
     if item.label is None:
-        has_orientation = header.orientation != orientation.UPRIGHT
-        return _pair(item, image, header, orientation.Decision(True, False, False) if has_orientation else None)
-    with naming(item.label):
-        masks = mask_sources.masks_of(item.source, item.label)
-        mask = images.read_mask(masks.classes)
-        gray = images.mask_as_gray_png(masks.classes, mask=mask)
-        turns = _decide(item.image, header, mask)
-        if turns is not None and turns.turn_mask:
-            gray = images.mask_as_gray_png(masks.classes, mask.orientation, mask)
-        # Masks of 16 bits are counted when they have 8.
-        counts = images.read_mask(gray).counts if mask.counts is None else mask.counts
-        assert counts is not None
-        _check_ids(counts, allowed)
-        instances = None if masks.instances is None else _instances(item, masks.instances, header, turns)
-        things = None if instances is None else _things(instances, images.read_ids(gray), allowed)
-    return _pair(item, image, header, turns, _Mask(gray, counts, instances, things))
+        if header.orientation != orientation.UPRIGHT:
+            turns = orientation.Decision(True, False, False)
+    else:
+        with naming(item.label):
+            masks = mask_sources.masks_of(item.source, item.label)
+            mask = images.read_mask(masks.classes)
+            gray = images.mask_as_gray_png(masks.classes, mask=mask)
+            turns = _decide(item.image, header, mask)
+            if turns is not None and turns.turn_mask:
+                gray = images.mask_as_gray_png(masks.classes, mask.orientation, mask)
+            # Masks of 16 bits are counted when they have 8.
+            counts = images.read_mask(gray).counts if mask.counts is None else mask.counts
+            assert counts is not None
+            _check_ids(counts, allowed)
+            if masks.instances is not None:
+                instances = _instances(item, masks.instances, header, turns)
+                things = _things(instances, images.read_ids(gray), allowed)
+                further[planes.INSTANCE.feature] = images.encode_png(instances)
+    turns_image = turns is not None and turns.turn_image
+    features = {files.plane.feature: files.content(header, turns_image) for files in item.planes} | further
+    with naming(item.image):
+        content, header = _image_content(image, header, turns)
+    # For JPEG and PNG, the record states the channels after decoding.
+    channels = header.channels if header.format == 'npy' else 3
+    size = header.height, header.width
+    record = example.encode(content, header.format, item.name, *size, channels, gray, features)
+    encoded_again = header.format == 'jpeg' and len(content) != len(image)
+    return BuiltRecord(tfrecord.framed(record), counts, turns, encoded_again, things)
 
 
 def _instances(
@@ -141,28 +141,6 @@ def _things(instances: np.ndarray, classes: np.ndarray, allowed: MaskIds | None)
             f'{allowed.ignore_label} in the class mask; give these pixels a class, or remove the instance'
         )
     return tuple(np.flatnonzero(np.bincount(classes[instances > 0])).tolist())
-
-
-def _pair(
-    item: SourceFiles,
-    image: bytes,
-    header: images.Header,
-    turns: orientation.Decision | None,
-    mask: _Mask | None = None,
-) -> BuiltRecord:
-    """Returns the record of valid files."""
-    mask = mask or _Mask()
-    turns_image = turns is not None and turns.turn_image
-    features: dict[str, wire.Value] = {files.plane.feature: files.content(header, turns_image) for files in item.planes}
-    with naming(item.image):
-        content, header = _image_content(image, header, turns)
-    # For JPEG and PNG, the record states the channels after decoding.
-    channels = header.channels if header.format == 'npy' else 3
-    size = header.height, header.width
-    features |= mask.features()
-    record = example.encode(content, header.format, item.name, *size, channels, mask.classes, features)
-    encoded_again = header.format == 'jpeg' and len(content) != len(image)
-    return BuiltRecord(tfrecord.framed(record), mask.counts, turns, encoded_again, mask.things)
 
 
 def _image_content(

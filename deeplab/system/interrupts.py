@@ -117,7 +117,8 @@ def deferred() -> Iterator[Interrupts]:
     readable, writable = socket.socketpair()
     writable.setblocking(False)
     old_wakeup = signal.set_wakeup_fd(writable.fileno(), warn_on_full_buffer=False)
-    old_handlers = {number: signal.signal(number, _ignore) for number in handled()}
+    # A handler that is set keeps Python from raising.
+    old_handlers = {number: signal.signal(number, lambda *_: None) for number in handled()}
     thread = threading.Thread(
         target=interrupts.watch, args=(readable, old_handlers), name='deeplab-signals', daemon=True
     )
@@ -131,10 +132,6 @@ def deferred() -> Iterator[Interrupts]:
         writable.close()  # ends the thread
         thread.join(timeout=5)
         readable.close()
-
-
-def _ignore(number: int, frame: FrameType | None) -> None:
-    """Does nothing; a handler that is set keeps Python from raising."""
 
 
 def _tell(message: str) -> None:

@@ -33,7 +33,5 @@ def _is_installed(name: str) -> bool:
     """Returns whether a module can be found."""
     try:
         return importlib.util.find_spec(name) is not None
-    except ModuleNotFoundError:  # of a package that contains it
-        return False
-    except ValueError:  # a test, or a user, has replaced it by None
+    except (ModuleNotFoundError, ValueError):  # no package that contains it; a test, or a user, has replaced it by None
         return False

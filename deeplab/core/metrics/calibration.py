@@ -73,17 +73,16 @@ class Calibration:
 
     def documents(self) -> dict[str, str]:
         """Returns the bins, for a calibration plot: edges, pixels, mean confidence, accuracy."""
-        bins = []
-        for number, (pixels, right, confidence) in enumerate(self._sums.T.tolist()):
-            bins.append(
-                {
-                    'from': number / self._bins,
-                    'to': (number + 1) / self._bins,
-                    'pixels': pixels,
-                    'confidence': confidence / _ONE / pixels if pixels else None,
-                    'accuracy': right / pixels if pixels else None,
-                }
-            )
+        bins = [
+            {
+                'from': number / self._bins,
+                'to': (number + 1) / self._bins,
+                'pixels': pixels,
+                'confidence': confidence / _ONE / pixels if pixels else None,
+                'accuracy': right / pixels if pixels else None,
+            }
+            for number, (pixels, right, confidence) in enumerate(self._sums.T.tolist())
+        ]
         return {'calibration.json': json.dumps({'bins': bins})}
 
 

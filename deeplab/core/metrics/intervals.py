@@ -55,7 +55,10 @@ class Intervals:
         if self._ends is None:
             counts = np.concatenate(self._counts)  # [n, 3, classes]
             rows = counts.reshape(len(counts), 3 * counts.shape[2])
-            ious = resampled_iou(rows[_sorted(rows)], self._samples, np.random.default_rng(self._seed))
+            # An order that follows from the values of the rows alone.
+            as_bytes = np.ascontiguousarray(rows).view(np.dtype((np.void, rows.shape[1] * rows.itemsize)))
+            rows = rows[np.argsort(as_bytes[:, 0], kind='stable')]
+            ious = resampled_iou(rows, self._samples, np.random.default_rng(self._seed))
             ends = percentiles(np.concatenate([_image_counts.mean_of_known(ious)[:, None], ious], axis=1))
             ends = of_several_images(ends, [len(rows), *counts.any(axis=1).sum(axis=0)])
             self._ends = ends[:, 0], ends[:, 1:]
@@ -63,12 +66,6 @@ class Intervals:
 
 
 Fractions = _image_counts.Fractions
-
-
-def _sorted(rows: npt.NDArray[np.uint32]) -> npt.NDArray[np.intp]:
-    """Returns an order of rows that follows from their values alone."""
-    as_bytes = np.ascontiguousarray(rows).view(np.dtype((np.void, rows.shape[1] * rows.itemsize)))
-    return np.argsort(as_bytes[:, 0], kind='stable')
 
 
 def resampled_iou(rows: npt.NDArray[np.uint32], samples: int, random: np.random.Generator) -> Fractions:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import tempfile
@@ -47,7 +48,9 @@ def measure(flags: Sequence[str], dataset_dir: str, batch_size: int) -> Training
             path = os.path.join(logdir, 'metrics.jsonl')
             start, enough = None, None
             while True:
-                lines = _lines(path)
+                lines: list[dict[str, Any]] = []
+                with contextlib.suppress(OSError):  # not yet
+                    lines = documents.load_lines(path)
                 now = time.monotonic()
                 if lines and start is None:
                     start, enough = now - begun, now + _SECONDS
@@ -56,14 +59,6 @@ def measure(flags: Sequence[str], dataset_dir: str, batch_size: int) -> Training
                 if process.poll() is not None:
                     raise children.failure(process.returncode, log.read_text(errors='replace'))
                 time.sleep(_POLL_SECS)
-
-
-def _lines(path: str) -> list[dict[str, Any]]:
-    """Returns the lines of a metrics file."""
-    try:
-        return documents.load_lines(path)
-    except OSError:  # not yet
-        return []
 
 
 def _result(lines: Sequence[dict[str, Any]], batch_size: int, start_seconds: float, peak_bytes: int | None) -> Training:
