@@ -6,7 +6,7 @@ import array
 import collections
 import dataclasses
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -57,7 +57,7 @@ class ImageSummary(NamedTuple):
     size: tuple[int, int]
 
 
-_integers = functools.partial(array.array[int], 'q')
+_integers: Callable[[], array.array[int]] = functools.partial(array.array, 'q')
 _ids = functools.partial(np.zeros, 256, np.int64)
 
 

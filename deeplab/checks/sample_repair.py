@@ -287,12 +287,8 @@ def _with_ids(ids: np.ndarray, plan: RepairPlan, new_ids: Mapping[int, tuple[int
 def _instances(sample: Sample, ids: np.ndarray, ignore_label: int, is_moved: bool, done: list[str]) -> bytes | None:
     """Returns the instance mask without instances of ignored pixels; None if the sample has none.
 
-    Args:
-      sample: the sample.
-      ids: [h, w] repaired class ids.
-      ignore_label: id of ignored pixels.
-      is_moved: whether these ids were rotated or resized by the last repair, so that instances may not fit any more.
-      done: rules of what was repaired.
+    `ids` are the repaired class ids, [h, w]; if the last repair has rotated or resized them (`is_moved`), the instances
+    may not fit any more.
     """
     if planes.missing([planes.INSTANCE], sample.features):
         return None

@@ -152,10 +152,7 @@ def apply(name: str, values: Values) -> None:
 def _is_changed(flag: str, values: Values, texts: Mapping[str, str | None]) -> bool:
     """Returns whether the command line gives a flag another value than the recipe does, or the recipe omits it.
 
-    Args:
-      flag: name of the flag.
-      values: values of the flags.
-      texts: what the recipe sets, by flag; None for what it omits. All other flags have their defaults with a recipe.
+    `texts` has what the recipe sets, None for what it omits; all other flags have their defaults with a recipe.
     """
     if not values.given(flag):
         return flag in texts and texts[flag] is None

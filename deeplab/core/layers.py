@@ -85,14 +85,9 @@ def _finish(
     bias: bool = True,
     fake_quantization: quantization.FakeQuantization | None = None,
 ) -> tf.Tensor:
-    """Applies the convolution, then batch norm, biases or neither, then the activation.
+    """Applies a convolution, whose variable scope is open, then batch norm, biases or neither, then the activation.
 
-    Args:
-      convolution: the convolution; its variable scope is the current one.
-      normalize: whether a batch norm follows.
-      activation: last operation; None for none.
-      bias: whether biases follow if no batch norm does.
-      fake_quantization: settings of the fake quantization; None for none.
+    For the arguments see `conv2d`, and `mode_scope` for `fake_quantization`.
     """
     if fake_quantization is not None:
         return _finish_fake_quantized(convolution, normalize, activation, bias, fake_quantization)

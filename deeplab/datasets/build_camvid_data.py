@@ -190,11 +190,7 @@ def classes() -> list[tuple[str, color_tables.Color, str | None]]:
 
 
 def _new_ids(names_of_11: Sequence[str] | None) -> dict[str, int]:
-    """Returns the id of each of the 32 names, with letters and digits alone, in lower case.
-
-    Args:
-      names_of_11: the names of the 11 classes by id; None for ids of 32 classes.
-    """
+    """Returns the id of each of the 32 names (`_plain`), as one of 11 classes whose names are given, or of 32."""
     ids = {}
     for number, (name, _, group) in enumerate(classes()):
         if names_of_11 is not None:
@@ -204,7 +200,7 @@ def _new_ids(names_of_11: Sequence[str] | None) -> dict[str, int]:
 
 
 def _plain(name: str) -> str:
-    """Returns a name in the form of `_new_ids`, since files spell the same class Column_Pole or column pole."""
+    """Returns letters and digits in lower case, since files spell the same class Column_Pole or column pole."""
     return ''.join(sign for sign in name.lower() if sign.isalnum())
 
 

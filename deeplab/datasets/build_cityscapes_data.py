@@ -130,13 +130,9 @@ def _items(
 def _with_instances(
     search: folders.Search, start: pathlib.Path, label: str, source: mask_sources.MaskSource | None
 ) -> tuple[str, mask_sources.MaskSource]:
-    """Returns the file and the source of the masks of classes and instances of an image.
+    """Returns the file and the source of the masks of classes and instances, from file and source of the class mask.
 
-    Args:
-      search: finds files.
-      start: beginning of the paths of its annotations.
-      label: path of the class mask, or of the file that it is made from.
-      source: source of the class mask.
+    `start` is the beginning of the paths of all annotations of the image.
     """
     instances, polygons = (
         search.find(start.with_name(start.name + end)) for end in ('_instanceIds.png', '_polygons.json')

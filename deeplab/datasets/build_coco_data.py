@@ -103,14 +103,12 @@ def find_items(
     instances = itertools.chain.from_iterable(annotations.of_image.values())
     if any(isinstance(instance['instances'], list) for instance in instances):
         rasterizer.require_pycocotools()
-    sources = [
-        coco_annotations.InstanceMasks(annotations.of_image.get(image['id'], ()), image, classes, options.instances)
-        for image in listed
-    ]
-    return [
-        pairs.SourceFiles(image, annotations.path, stem, source)
-        for image, stem, source in zip(images, stems, sources, strict=True)
-    ]
+    items = []
+    for image, path, stem in zip(listed, images, stems, strict=True):
+        own = annotations.of_image.get(image['id'], ())
+        source = coco_annotations.InstanceMasks(own, image, classes, options.instances)
+        items.append(pairs.SourceFiles(path, annotations.path, stem, source))
+    return items
 
 
 def _panoptic_folder(path: str) -> str:

@@ -8,6 +8,7 @@ one of the same inputs takes over. Shards of an earlier build whose inputs have 
 from __future__ import annotations
 
 import collections
+import contextlib
 import dataclasses
 import functools
 import hashlib
@@ -96,8 +97,10 @@ def find(folder: str, split: str, shards: Sequence[Shard]) -> dict[str, Finished
     entries = collections.defaultdict(list)
     journal = path_of(folder, split)
     for path in [*sorted(path for path in left if path.startswith(journal)), journal]:
-        for entry in _entries(path):
-            entries[entry['shard']].append(entry)
+        with contextlib.suppress(OSError):  # there is none
+            for entry in documents.load_lines(path):
+                if isinstance(entry, Mapping) and isinstance(entry.get('shard'), str):
+                    entries[entry['shard']].append(entry)
     kept_shards, reasons = {}, collections.Counter[str]()
     for shard in shards:
         finished = _finished(shard, entries[os.path.basename(shard.path)], left)
@@ -110,15 +113,6 @@ def find(folder: str, split: str, shards: Sequence[Shard]) -> dict[str, Finished
         writing.remove(path)
     _log(split, len(shards), len(kept_shards), reasons)
     return kept_shards
-
-
-def _entries(path: str) -> list[Mapping[str, Any]]:
-    """Returns the lines of a journal; none if it does not exist."""
-    try:
-        lines = documents.load_lines(path)
-    except OSError:
-        return []
-    return [line for line in lines if isinstance(line, Mapping) and isinstance(line.get('shard'), str)]
 
 
 def _finished(shard: Shard, entries: Sequence[Mapping[str, Any]], left: set[str]) -> Finished | str:

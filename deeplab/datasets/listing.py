@@ -145,10 +145,9 @@ def _look(folder: str) -> FolderFacts | None:
 
 
 def _split_names(folder: str) -> list[str]:
-    try:
+    with contextlib.suppress(OSError):
         return segmentation_dataset.split_names(folder)
-    except OSError:
-        return []
+    return []
 
 
 def _split(folder: str, name: str, described: description_file.SplitFacts | None) -> SplitFacts:

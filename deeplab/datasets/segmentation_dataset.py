@@ -425,7 +425,6 @@ def _option_value(path: str, key: str, value: Any) -> Any:
 
 def _has_shards(directory: str) -> bool:
     """Returns whether a folder holds files of records."""
-    try:
+    with contextlib.suppress(OSError):
         return any('-of-' in name for name in shard_names.candidates(directory))
-    except OSError:
-        return False
+    return False

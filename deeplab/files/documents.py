@@ -143,12 +143,8 @@ def _parsed_yaml(text: str) -> Any:
 
 
 def _require_shallow(events: Iterable[Any]) -> None:
-    """Raises `RecursionError` if a YAML text is nested too deeply, which would end the process in the loader of C.
-
-    Args:
-      events: the events of pyyaml's parser, which is not recursive.
-    """
-    depth = 0
+    """Raises `RecursionError` if a YAML text is nested too deeply, which would end the process in the loader of C."""
+    depth = 0  # pyyaml's parser, which gives the events, is not recursive
     for event in events:
         name = type(event).__name__
         depth += name.endswith('StartEvent') - name.endswith('EndEvent')

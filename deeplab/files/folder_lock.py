@@ -136,13 +136,7 @@ def _take(path: str) -> int | Owner | None:
 
 
 def _locks(descriptor: int, kind: int, holder: Owner | None) -> bool:
-    """Locks a file unless another process holds it; returns whether it could.
-
-    Args:
-      descriptor: the open file.
-      kind: fcntl.LOCK_EX or LOCK_SH.
-      holder: the process that the file names.
-    """
+    """Locks a file (LOCK_EX or LOCK_SH) unless another process holds it; the file names `holder`. Returns if it could."""
     try:
         fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
     except BlockingIOError:

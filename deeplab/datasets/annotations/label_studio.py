@@ -114,9 +114,7 @@ def _image(
 def _uppermost(region: str, regions: Mapping[str, tuple[str, str]]) -> str:
     """Returns the uppermost region above a region that is reached by regions of its label alone.
 
-    Args:
-      region: id of the region.
-      regions: label and parent of each region; '' for no parent.
+    `regions` has label and parent of each region; '' stands for no parent.
     """
     passed = {region}
     label, parent = regions[region]

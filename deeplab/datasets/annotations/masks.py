@@ -77,14 +77,11 @@ class AnnotationMask:
             classes, instances = images.encode_png(drawing.ids), None if things is None else drawing.instances
         return mask_sources.Masks(classes, None if instances is None else images.encode_png(instances))
 
-    def image_contents(self) -> bytes:
-        """Returns the content of the image file; raises `DataError` if it cannot be read."""
-        return labelme.embedded_image(self.image) if self.is_embedded else mask_sources.contents(self.image)
-
     def _drawn(self) -> rasterizer.Drawing:
         size = self.annotated.size
         if size is None:
-            header = images.read_header(self.image_contents())
+            read = labelme.embedded_image if self.is_embedded else mask_sources.contents
+            header = images.read_header(read(self.image))
             size = orientation.shown_size(header.size, header.orientation)
         classes = self.classes
         drawing = rasterizer.draw(self.annotated.shapes, classes.ids, size, classes.fill, classes.things or ())
@@ -117,11 +114,7 @@ def _painted(path: str, painted: PaintedMask, classes: LabelClasses) -> bytes:
 def _painted_instances(path: str, painted: PaintedMask, mask: bytes, things: Collection[int]) -> np.ndarray:
     """Returns the instances of a painted mask, numbered from 1 on: [h, w] uint16; 0 for pixels of none.
 
-    Args:
-      path: the file of the painted mask.
-      painted: the meaning of its colors.
-      mask: the mask as a PNG of ids.
-      things: ids of the classes that have instances.
+    `path` is the file that the tool has painted, `mask` the PNG of class ids that it has become.
 
     Raises:
       DataError: The instances cannot be read, are too many, or have another size than the mask.

@@ -206,17 +206,10 @@ def _window(bounds: tuple[float, float, float, float], size: tuple[int, int]) ->
 
 
 def _of_centers(ring: np.ndarray, window: tuple[int, int, int, int]) -> np.ndarray:
-    """Returns the pixels of a window whose centers are inside a polygon by the even-odd rule.
+    """Returns the pixels of a window whose centers are inside a polygon by the even-odd rule: [h, w] bool.
 
     A row of centers crosses the polygon's edges; a pixel is inside if the number of crossings left of its center is
     odd.
-
-    Args:
-      ring: [n, 2] float64, x and y.
-      window: columns and rows: left, top, right, bottom.
-
-    Returns:
-      [h, w] bool.
     """
     left, top, right, bottom = window
     height, width = bottom - top, right - left
@@ -261,18 +254,10 @@ def require_pycocotools() -> Any:
 
 
 def _drawn(what: str, points: np.ndarray, window: tuple[int, int, int, int]) -> np.ndarray:
-    """Returns the pixels of a window that a method of Pillow's `ImageDraw` fills.
+    """Returns the pixels of a window that a method of Pillow's `ImageDraw` fills for [n, 2] points: [h, w] bool.
 
     Pillow cuts coordinates to whole numbers, towards 0. That is done here before they are moved to the window, so that
     the same pixels are filled as on the whole image.
-
-    Args:
-      what: name of the method.
-      points: [n, 2], x and y.
-      window: columns and rows: left, top, right, bottom.
-
-    Returns:
-      [h, w] bool.
     """
     left, top, right, bottom = window
     whole = np.trunc(np.clip(points, -_FARTHEST, _FARTHEST)).astype(np.int64) - (left, top)
