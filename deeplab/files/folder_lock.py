@@ -136,7 +136,7 @@ def _take(path: str) -> int | Owner | None:
 
 
 def _locks(descriptor: int, kind: int, holder: Owner | None) -> bool:
-    """Locks a file (LOCK_EX or LOCK_SH) unless another process holds it; the file names `holder`. Returns if it could."""
+    """Locks a file (LOCK_EX or LOCK_SH) unless another process holds it, which the file names; returns if it could."""
     try:
         fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
     except BlockingIOError:
