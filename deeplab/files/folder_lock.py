@@ -136,7 +136,7 @@ def _take(path: str) -> int | Owner | None:
 
 
 def _locks(descriptor: int, kind: int, holder: Owner | None) -> bool:
-    """Locks a file (LOCK_EX or LOCK_SH) unless another process holds it, which the file names; returns if it could."""
+    """Locks a file unless another process holds it, which the file names as `holder`; returns whether it could."""
     try:
         fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
     except BlockingIOError:
