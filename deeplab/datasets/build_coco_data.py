@@ -106,8 +106,8 @@ def find_items(
     items = []
     for image, path, stem in zip(listed, images, stems, strict=True):
         own = annotations.of_image.get(image['id'], ())
-        source = coco_annotations.InstanceMasks(own, image, classes, options.instances)
-        items.append(pairs.SourceFiles(path, annotations.path, stem, source))
+        drawn = coco_annotations.InstanceMasks(own, image, classes, options.instances)
+        items.append(pairs.SourceFiles(path, annotations.path, stem, drawn))
     return items
 
 
