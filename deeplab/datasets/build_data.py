@@ -116,16 +116,7 @@ def write_split(
     start = time.monotonic()
     folder = pathlib.Path(output_dir)
     _require_no_other_set(folder, split, num_shards)
-    size = -(-len(items) // num_shards)
-    parts = [items[number * size : (number + 1) * size] for number in range(num_shards)]
-    shards = [
-        Shard(
-            str(folder / f'{split}-{number:05d}-of-{num_shards:05d}.tfrecord'),
-            part,
-            build_journal.inputs_of(part, (num_classes, ignore_label)),
-        )
-        for number, part in enumerate(parts)
-    ]
+    shards = _planned(items, split, folder, num_shards, (num_classes, ignore_label))
     finished = build_journal.find(output_dir, split, shards)
     allowed = None if num_classes is None else MaskIds(num_classes, ignore_label)
     total = Totals()
@@ -332,6 +323,21 @@ def _require_no_other_set(folder: pathlib.Path, split: str, num_shards: int) -> 
                 f'together with the {num_shards} new ones. Remove them, or set another '
                 f'{option("BuilderOptions.output_dir")}.'
             )
+
+
+def _planned(
+    items: Sequence[SourceFiles], split: str, folder: pathlib.Path, total: int, settings: Sequence[Any]
+) -> list[Shard]:
+    """Returns the shards of a split: their records, and the digest of the source files and the settings."""
+    size = -(-len(items) // total)
+    return [
+        Shard(
+            str(folder / f'{split}-{number:05d}-of-{total:05d}.tfrecord'),
+            part := items[number * size : (number + 1) * size],
+            build_journal.inputs_of(part, settings),
+        )
+        for number in range(total)
+    ]
 
 
 def _write_shard(

@@ -8,6 +8,7 @@ import dataclasses
 import json
 import os
 import pathlib
+import re
 
 import numpy as np
 import pytest
@@ -126,8 +127,8 @@ def test_files_without_a_partner_are_named_and_counted_unless_allowed(tmp_path):
         next((tmp_path / 'masks').glob(f'{number:02}.*')).unlink()
     (tmp_path / 'masks' / 'extra.png').write_bytes(b'')
     message = failure(arguments)
-    assert '12 of 15 images have no mask: 00, 01' in message and '09 and 2 more' in message
-    assert '1 of 4 masks have no image: extra' in message and 'allow_unmatched' in message
+    assert re.search('12 of 15 images in .*images. have no mask: 00, 01', message) and '09 and 2 more' in message
+    assert re.search('1 of 4 masks in .*masks. have no image: extra', message) and 'allow_unmatched' in message
     summary = build_folder_data.run(BuildFolderOptions(**arguments, allow_unmatched=True, val_fraction=0))
     assert summary['splits']['train']['images'] == 3
 
@@ -340,7 +341,7 @@ def test_a_table_with_colors_leaves_gray_masks_as_they_are():
 def test_a_suffix_that_all_masks_have_is_named(tmp_path):
     arguments = write(tmp_path, ['a', 'a_2', 'b'], mask_suffix='_mask')
     message = failure(arguments)
-    assert '3 of 3 images have no mask' in message and "set mask_suffix='_mask'" in message
+    assert re.search('3 of 3 images in .*images. have no mask', message) and "set mask_suffix='_mask'" in message
     (tmp_path / 'images/c.png').write_bytes(dataset_files.png(dataset_files.pixels()))
     assert 'If the names of all masks end in the same text' in failure(arguments)
 

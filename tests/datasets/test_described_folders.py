@@ -200,7 +200,7 @@ def test_messages_name_the_keys_of_the_description_rather_than_flags_of_the_buil
     path = write(tmp_path / 'data')
     (tmp_path / 'data/gt/00.png').unlink()
     with wording.flag_names({'BuildFolderOptions.allow_unmatched': 'allow_unmatched'}):
-        with pytest.raises(DataError, match=r"dataset\.json: 1 of 28 images have no .* 'allow_unmatched: true'"):
+        with pytest.raises(DataError, match=r"dataset\.json: 1 of 28 images in .* have no .* 'allow_unmatched: true'"):
             segmentation_dataset.get_dataset(path, 'val', str(tmp_path / 'data'))
 
 
