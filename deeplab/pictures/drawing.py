@@ -116,19 +116,24 @@ def contours(image: np.ndarray, ids: np.ndarray, colors: np.ndarray) -> np.ndarr
       [h, w, 3] uint8.
     """
     width = max(1, round(max(ids.shape) / _SIDE_PER_WIDTH))
+    line = widened(borders(ids), width - 1)
+    shown = in_rgb(image)
+    shown[widened(line, (width + 1) // 2)] = 255
+    shown[line] = np.asarray(colors, np.uint8)[ids[line]]
+    return shown
+
+
+def borders(ids: np.ndarray) -> np.ndarray:
+    """Returns the pixels on both sides of the borders of segments, [h, w] bool, of their ids [h, w]."""
     border = np.zeros(ids.shape, bool)
     border[1:] |= ids[1:] != ids[:-1]
     border[:-1] |= ids[1:] != ids[:-1]
     border[:, 1:] |= ids[:, 1:] != ids[:, :-1]
     border[:, :-1] |= ids[:, 1:] != ids[:, :-1]
-    line = _widened(border, width - 1)
-    shown = in_rgb(image)
-    shown[_widened(line, (width + 1) // 2)] = 255
-    shown[line] = np.asarray(colors, np.uint8)[ids[line]]
-    return shown
+    return border
 
 
-def _widened(lines: np.ndarray, pixels: int) -> np.ndarray:
+def widened(lines: np.ndarray, pixels: int) -> np.ndarray:
     """Returns lines, [h, w] bool, that are wider by some pixels on each side."""
     for _ in range(pixels):
         wider = lines.copy()

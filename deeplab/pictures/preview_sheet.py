@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -18,16 +18,25 @@ BETWEEN_IMAGE_AND_MASK = 2
 TITLE_HEIGHT = 58
 HEADING_HEIGHT = 46
 CAPTION_HEIGHT = 20
+FURTHER_CAPTION_HEIGHT = 18
 LEGEND_ENTRY = (300, 28)  # width and height
 _SWATCH = (34, 18)
 
 
 class Cell(NamedTuple):
-    """A caption, an image and its mask: [h, w, 3] uint8 and [h, w] ids."""
+    """An image with what is drawn below it.
+
+    Attributes:
+      caption: text above the image.
+      image: [h, w, 3] uint8.
+      ids: class ids of its mask, [h, w]; None for no mask.
+      further: further pictures below it, [rows, columns, 3] uint8 in any size, by their captions.
+    """
 
     caption: str
     image: np.ndarray
-    ids: np.ndarray
+    ids: np.ndarray | None
+    further: Mapping[str, np.ndarray] = {}
 
 
 class Column(NamedTuple):
@@ -81,8 +90,9 @@ def compose(content: Content) -> Image.Image:
     top += HEADING_HEIGHT
     for line, pictures in zip(lines, samples, strict=True):
         top = _paste_row(sheet, pencil, top, line, pictures)
-    _heading(pencil, (MARGIN, top), content.legend_title, '')
-    _draw_legend(sheet, pencil, top + HEADING_HEIGHT, content.legend, legend_rows)
+    if content.legend:
+        _heading(pencil, (MARGIN, top), content.legend_title, '')
+        _draw_legend(sheet, pencil, top + HEADING_HEIGHT, content.legend, legend_rows)
     return sheet
 
 
@@ -96,19 +106,36 @@ def _row_height(pictures: Sequence[Image.Image]) -> int:
 
 
 def _drawn(cell: Cell, content: Content) -> Image.Image:
-    """Draws a cell: the image, below it the image with its mask."""
-    height, width = cell.ids.shape
+    """Draws a cell: the image, below it the image with its mask, below that the further pictures."""
+    height, width = cell.image.shape[:2]
     factor = min(CELL_WIDTH / width, MOST_CELL_HEIGHT / height)
     size = (max(1, round(width * factor)), max(1, round(height * factor)))
     # Shrunk smoothly; enlarged without interpolation, so that pixels remain visible.
     image = Image.fromarray(cell.image)
     image = image.resize(size, Image.Resampling.LANCZOS if factor < 1 else Image.Resampling.NEAREST)
-    ids = np.asarray(Image.fromarray(cell.ids.astype(np.uint8)).resize(size, Image.Resampling.NEAREST))
-    masked = drawing.mask_over(np.asarray(image), ids, content.palette, content.ignore_label)
-    both = Image.new('RGB', (size[0], 2 * size[1] + BETWEEN_IMAGE_AND_MASK), drawing.PAPER)
-    both.paste(image, (0, 0))
-    both.paste(Image.fromarray(masked), (0, size[1] + BETWEEN_IMAGE_AND_MASK))
-    return both
+    parts = [('', image)]
+    if cell.ids is not None:
+        ids = np.asarray(Image.fromarray(cell.ids.astype(np.uint8)).resize(size, Image.Resampling.NEAREST))
+        masked = drawing.mask_over(np.asarray(image), ids, content.palette, content.ignore_label)
+        parts.append(('', Image.fromarray(masked)))
+    for caption, picture in cell.further.items():
+        parts.append((caption, Image.fromarray(picture).resize(size, Image.Resampling.NEAREST)))
+    return _stacked(parts)
+
+
+def _stacked(parts: Sequence[tuple[str, Image.Image]]) -> Image.Image:
+    """Pastes pictures of one size below each other, with the captions that are not empty above them."""
+    width, height = parts[0][1].size
+    above = [FURTHER_CAPTION_HEIGHT if caption else BETWEEN_IMAGE_AND_MASK for caption, _ in parts]
+    above[0] = 0
+    stack = Image.new('RGB', (width, len(parts) * height + sum(above)), drawing.PAPER)
+    pencil = ImageDraw.Draw(stack)
+    top = 0
+    for space, (caption, picture) in zip(above, parts, strict=True):
+        pencil.text((0, top + 3), caption, drawing.FADED, font=drawing.font(12))
+        stack.paste(picture, (0, top + space))
+        top += space + height
+    return stack
 
 
 def _heading(pencil: ImageDraw.ImageDraw, corner: tuple[int, int], title: str, details: str) -> None:

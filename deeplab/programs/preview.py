@@ -19,13 +19,22 @@ from PIL import Image
 from deeplab import common, input_preprocess, names
 from deeplab.core import sessions
 from deeplab.datasets import label_checks
+from deeplab.datasets.planes import Plane
 from deeplab.datasets.segmentation_dataset import DataSource
 from deeplab.evaluation.runner import CheckedSplit
 from deeplab.files import output_files
 from deeplab.options import AugmentOptions, PreviewOptions, TrainOptions
-from deeplab.pictures import drawing, preview_sheet
+from deeplab.pictures import drawing, plane_pictures, preview_sheet
 from deeplab.registry import CROP, Augmentation
-from deeplab.registry.augmentations import NUMBERS, PAD, RESIZE, SCALE_AND_CROP, percent
+from deeplab.registry.augmentations import (
+    JOIN_PLANES,
+    NUMBERS,
+    PAD,
+    RESIZE,
+    SCALE_AND_CROP,
+    SPLIT_PLANES,
+    percent,
+)
 from deeplab.training import split_input, train_run
 from deeplab.utils import input_generator, save_annotation
 
@@ -33,6 +42,7 @@ from deeplab.utils import input_generator, save_annotation
 _MOST_CLASSES_SHOWN = 40
 _IGNORED = 'ignored'
 _LONGEST_NAME = 60  # characters of an image's name that a caption may have
+_PLANE = f'{common.TARGET_PREFIX}/'  # first part of the keys of planes; no task has an empty name
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,8 +52,8 @@ class PreviewResult:
     Attributes:
       report: report for the user.
       path: path of the image.
-      class_shares: share of each class among the labeled pixels of the samples.
-      ignored_share: share of ignored pixels among all their pixels.
+      class_shares: share of each class among the labeled pixels of the samples; empty without masks of classes.
+      ignored_share: share of ignored pixels among all their pixels; 0 without masks.
     """
 
     report: str
@@ -68,8 +78,9 @@ def run(options: PreviewOptions) -> PreviewResult:
     train_run.check_options(training, source)
     output_files.require_own(options.path, 'PreviewOptions.path', 'an image of deeplab preview', drawing.is_sheet)
     data = split_input.open_data(training, source)
-    for line in label_checks.labels(data.descriptor, data.check_result, training.dataset.split, training.loss):
-        logging.warning('%s', line)
+    if data.has_labels:
+        for line in label_checks.labels(data.descriptor, data.check_result, training.dataset.split, training.loss):
+            logging.warning('%s', line)
     columns = views(training, data)
     everything = list(split_input.input_steps(training, data).values())
     with tf.Graph().as_default(), input_generator.explain_input_errors(data.reader):
@@ -89,7 +100,7 @@ def run(options: PreviewOptions) -> PreviewResult:
         palette=data.descriptor.palette,
         ignore_label=data.ignore_label,
     )
-    report = _report(legend, len(samples), len(shares))
+    report = _report(legend, len(samples), len(shares)) if legend else f'{names.counted(len(samples), "sample")} drawn.'
     sheet = preview_sheet.compose(content)
     with output_files.writing_to(options.path, 'PreviewOptions.path', report):
         os.makedirs(os.path.dirname(options.path) or '.', exist_ok=True)
@@ -111,7 +122,8 @@ def views(training: TrainOptions, data: CheckedSplit) -> list[View]:
     always = augment.changed(**{k: v for record in active.values() for k, v in record.preview.items()})
     no_crops = always.changed(**{p.name: p.default for record in crops for p in record.parameters})
     steps = _steps(training, data, no_crops)
-    views: list[View] = [(preview_sheet.Column('Record', 'unchanged; below, with its mask'), _chosen(steps))]
+    details = 'unchanged; below, with its mask' if data.has_labels else 'unchanged'
+    views: list[View] = [(preview_sheet.Column('Record', details), _chosen(steps))]
     for name in steps:
         if name == SCALE_AND_CROP:
             scales = f'{augment.min_scale_factor:g} to {augment.max_scale_factor:g} times'
@@ -124,6 +136,15 @@ def views(training: TrainOptions, data: CheckedSplit) -> list[View]:
     return views
 
 
+def _keeping(planes: Sequence[Plane]) -> input_preprocess.Step:
+    """Returns a step that keeps planes among the targets, which are all of a sample that a training needs."""
+
+    def step(sample: input_preprocess.Sample) -> input_preprocess.Sample:
+        return {**sample, **{f'{_PLANE}{plane.key}': sample[plane.key] for plane in planes}}
+
+    return step
+
+
 def _steps(training: TrainOptions, data: CheckedSplit, augment: AugmentOptions) -> dict[str, input_preprocess.Step]:
     """Returns the steps of the training with other augmentations, by name."""
     return split_input.input_steps(dataclasses.replace(training, augment=augment), data)
@@ -131,7 +152,8 @@ def _steps(training: TrainOptions, data: CheckedSplit, augment: AugmentOptions) 
 
 def _chosen(steps: dict[str, input_preprocess.Step], name: str = NUMBERS) -> list[input_preprocess.Step]:
     """Returns the step of a name with those that it requires, in order; without a name, the unchanged record."""
-    wanted = {name, NUMBERS} | ({RESIZE} if name != NUMBERS else set()) | ({PAD} if name == SCALE_AND_CROP else set())
+    wanted = {name, JOIN_PLANES, NUMBERS, SPLIT_PLANES}
+    wanted |= ({RESIZE} if name != NUMBERS else set()) | ({PAD} if name == SCALE_AND_CROP else set())
     return [step for other, step in steps.items() if other in wanted]
 
 
@@ -154,11 +176,12 @@ def _look(
     pipelines = [
         input_generator.get(
             data.reader,
-            steps,
+            [*steps, _keeping(data.reader.planes)],
             batch_size=1,
             is_training=True,
             records=data.records,
             seed=options.train.seed,
+            with_label=data.has_labels,
             num_parallel=1,
             prefetch_batches=1,
         )
@@ -167,22 +190,41 @@ def _look(
     with sessions.open_session() as running:
         running.run([pipeline.initializer for pipeline in pipelines])
         return [
-            [_cell(running.run(pipeline.samples)) for _ in range(count)]
+            [_cell(running.run(pipeline.samples), data) for _ in range(count)]
             for pipeline, count in zip(pipelines, counts, strict=True)
         ]
 
 
-def _cell(batch: dict[str, np.ndarray]) -> preview_sheet.Cell:
+def _cell(batch: dict[str, np.ndarray], data: CheckedSplit) -> preview_sheet.Cell:
     """Returns a batch of one as a cell of the image."""
     visible = save_annotation.viewable(save_annotation.rounded(batch[common.IMAGE][0]))  # [h, w] or [h, w, 3]
     name = names.shown(batch[common.IMAGE_NAME][0], _LONGEST_NAME)
     pixels = np.asarray(Image.fromarray(visible).convert('RGB'))
-    return preview_sheet.Cell(name, pixels, batch[common.LABEL][0, ..., 0])
+    ids = batch[common.LABEL][0, ..., 0] if data.has_labels else None
+    return preview_sheet.Cell(name, pixels, ids, _further(batch, pixels, ids, data))
+
+
+def _further(
+    batch: dict[str, np.ndarray], pixels: np.ndarray, ids: np.ndarray | None, data: CheckedSplit
+) -> plane_pictures.Pictures:
+    """Draws the planes and the targets of a batch of one; a target that is the mask itself is not drawn again."""
+    pictures: plane_pictures.Pictures = {}
+    for plane in data.reader.planes:
+        pictures |= plane_pictures.of_plane(plane, batch[f'{_PLANE}{plane.key}'][0], pixels, data.descriptor.palette)
+    targets = {key: values[0] for key, values in batch.items() if key.startswith(common.TARGET_PREFIX)}
+    for key, values in targets.items():
+        is_mask = ids is not None and np.array_equal(values, ids[..., np.newaxis])
+        if not key.startswith(_PLANE) and not is_mask:
+            pictures |= plane_pictures.of_target(key.removeprefix(common.TARGET_PREFIX), values, pixels)
+    return pictures
 
 
 def _shares(samples: Sequence[preview_sheet.Cell], data: CheckedSplit) -> tuple[np.ndarray, float]:
     """Returns each class's share of the labeled pixels, [num_classes], and the share of ignored pixels among all."""
-    counts = sum((np.bincount(cell.ids.ravel(), minlength=256) for cell in samples), np.zeros(256, np.int64))
+    masks = [cell.ids for cell in samples if cell.ids is not None]
+    if not masks:
+        return np.zeros(0), 0.0
+    counts = sum((np.bincount(ids.ravel(), minlength=256) for ids in masks), np.zeros(256, np.int64))
     classes = counts.astype(np.float64)
     classes[data.ignore_label] = 0
     shares = classes[: data.descriptor.num_classes] / max(classes.sum(), 1)
@@ -190,10 +232,12 @@ def _shares(samples: Sequence[preview_sheet.Cell], data: CheckedSplit) -> tuple[
 
 
 def _legend(shares: np.ndarray, ignored: float, data: CheckedSplit) -> list[preview_sheet.Class]:
-    """Returns the classes with their shares in samples and split, then the ignored pixels.
+    """Returns the classes with their shares in samples and split, then the ignored pixels; nothing without masks.
 
     Of many classes, only those in the samples are returned.
     """
+    if not len(shares):
+        return []
     name, palette = data.descriptor.class_name, data.descriptor.palette
     pixels, ignored_pixels = data.check_result.class_pixels, data.check_result.ignored_pixels
     labeled = int(pixels.sum())

@@ -16,12 +16,11 @@ from deeplab.core import depth
 from deeplab.core.lazy import tf
 from deeplab.datasets import planes
 from deeplab.options import ModelOptions
-from deeplab.pictures import drawing
+from deeplab.pictures import plane_pictures
 from deeplab.registry import Output, Parameter, ResultFile, Task, TaskContext, Term, register
 
 _LARGEST = np.iinfo(np.uint16).max
 _DEFAULT_SCALE = 1 / 256
-_SHOWN = 2, 98  # percentiles of the depths between which pictures have different colors
 
 
 def outputs(options: ModelOptions) -> list[Output]:
@@ -81,9 +80,7 @@ def as_16_bits(result: Mapping[str, Any], image: np.ndarray, context: TaskContex
 
 def overlay(result: Mapping[str, Any], image: np.ndarray, context: TaskContext) -> np.ndarray:
     """Returns the depth in colors, from near (bright) to far (dark): [h, w, 3] uint8."""
-    logarithms = np.log(result[common.DEPTH])
-    near, far = np.percentile(logarithms, _SHOWN)
-    return drawing.heat((far - logarithms) / max(far - near, 1e-6))
+    return plane_pictures.depth(result[common.DEPTH])
 
 
 register(

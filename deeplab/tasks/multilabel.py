@@ -17,11 +17,10 @@ from deeplab.core import multilabel
 from deeplab.core.lazy import tf
 from deeplab.datasets import planes
 from deeplab.options import ModelOptions
-from deeplab.pictures import drawing
+from deeplab.pictures import plane_pictures
 from deeplab.registry import Output, Parameter, ResultFile, Task, TaskContext, Term, register
 
 _NAME = 'multilabel'
-_OPACITY = 0.6
 
 
 def outputs(options: ModelOptions) -> list[Output]:
@@ -96,12 +95,7 @@ def stacked(result: Mapping[str, Any], image: np.ndarray, context: TaskContext) 
 
 def overlay(result: Mapping[str, Any], image: np.ndarray, context: TaskContext) -> np.ndarray:
     """Returns the image, covered by the mean color of the classes of each pixel: [h, w, 3] uint8."""
-    masks = result['masks'].astype(np.float32)
-    count = masks.sum(axis=2, keepdims=True)  # [h, w, 1]
-    color = masks @ context.palette.astype(np.float32) / np.maximum(count, 1)  # [h, w, 3]
-    share = np.where(count > 0, np.float32(_OPACITY), 0)
-    mixed: np.ndarray = np.rint(drawing.in_rgb(image) * (1 - share) + color * share)
-    return mixed.astype(np.uint8)
+    return plane_pictures.masks(image, result['masks'], context.palette)
 
 
 register(

@@ -70,3 +70,26 @@ def test_images_of_any_shape_fit(size):
     assert drawn.width <= sheet.width
     assert drawn.height < 1100
     assert (np.asarray(drawn) == 7).all(axis=2).any()
+
+
+def test_further_pictures_are_below_the_mask_with_their_captions():
+    green = np.zeros((15, 20, 3), np.uint8)
+    green[..., 1] = 200
+    plain = content(columns=1, rows=1, samples=1, legend=[])
+    (row,) = plain.rows
+    pixels = np.asarray(preview_sheet.compose(plain._replace(rows=[[row[0]._replace(further={'depth': green})]])))
+    height = preview_sheet.CELL_WIDTH * 30 // 40
+    top = preview_sheet.TITLE_HEIGHT + preview_sheet.HEADING_HEIGHT + preview_sheet.CAPTION_HEIGHT
+    top += 2 * height + preview_sheet.BETWEEN_IMAGE_AND_MASK
+    first = top + preview_sheet.FURTHER_CAPTION_HEIGHT
+    np.testing.assert_array_equal(pixels[first, preview_sheet.MARGIN], [0, 200, 0])
+    np.testing.assert_array_equal(pixels[first + height - 1, preview_sheet.MARGIN], [0, 200, 0])
+    assert (pixels[top:first, preview_sheet.MARGIN :] != drawing.PAPER).any()  # the caption
+
+
+def test_without_class_ids_there_is_no_mask_and_no_legend():
+    plain = content(columns=1, rows=1, samples=1, legend=[])
+    (row,) = plain.rows
+    without = plain._replace(rows=[[row[0]._replace(ids=None)]])
+    lower = preview_sheet.CELL_WIDTH * 30 // 40 + preview_sheet.BETWEEN_IMAGE_AND_MASK
+    assert preview_sheet.compose(plain).height - preview_sheet.compose(without).height == lower

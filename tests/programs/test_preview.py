@@ -11,13 +11,16 @@ from PIL import Image
 
 from deeplab import cli, common
 from deeplab.checks import check_cache
-from deeplab.datasets import descriptor
+from deeplab.datasets import descriptor, planes
 from deeplab.errors import DataError, OptionError, OutputError
 from deeplab.evaluation.runner import CheckedSplit
 from deeplab.options import AugmentOptions, PreviewOptions, ResizeOptions
+from deeplab.pictures import plane_pictures
 from deeplab.programs import preview
+from deeplab.registry import TASKS, Output, Task
 from deeplab.training import split_input
 from tests.helpers import dataset_files, training_setup
+from tests.helpers.registries import changes_undone
 
 EVERYTHING = AugmentOptions(
     settings={
@@ -181,7 +184,7 @@ def test_images_of_other_channels_are_shown(channels):
         common.LABEL: np.zeros((1, 2, 3, 1), np.int32),
         common.IMAGE_NAME: np.array([b'name']),
     }
-    cell = preview._cell(batch)
+    cell = preview._cell(batch, types.SimpleNamespace(has_labels=True, reader=types.SimpleNamespace(planes=())))
     assert cell.image.shape == (2, 3, 3) and (cell.image == 255).all()
 
 
@@ -295,3 +298,53 @@ def test_only_a_sheet_is_overwritten_by_an_equal_one_unless_the_seed_is_another(
         pictures.append(path.read_bytes())
         monkeypatch.setattr(check_cache, 'inspect', lambda *_: pytest.fail('checked again'))
     assert pictures[0] == pictures[1] != pictures[2]
+
+
+def preview_of_task(tmp_path, monkeypatch, has_labels):
+    """What is drawn of a task with a plane of instances and a target of half the size."""
+    ids = dataset_files.ids(20, 30, classes=200)
+    record = dataset_files.example.encode(
+        dataset_files.png(dataset_files.pixels(20, 30)), 'png', 'image', 20, 30, 3,
+        dataset_files.png(dataset_files.ids(20, 30)) if has_labels else None,
+        {planes.INSTANCE.feature: dataset_files.png(ids)},
+    )  # fmt: skip
+    data = training_setup.write_data(tmp_path / 'records')
+    dataset_files.write_split(tmp_path / 'records', 'train', [[record]])
+    for path in (tmp_path / 'records').glob('train-*-of-00002.tfrecord'):
+        path.unlink()
+    task = Task(
+        name='count',
+        outputs=lambda options: [Output('count', 1)],
+        losses=lambda maps, targets, context: {},
+        decode=lambda maps, context: {},
+        planes=(planes.INSTANCE,),
+        needs_labels=has_labels,
+        targets=lambda sample, context: {
+            'count': tf.cast(sample[common.INSTANCE], tf.float32)[::2, ::2], 'label': sample[common.LABEL]
+        },
+    )  # fmt: skip
+    made = options(data, tmp_path, AugmentOptions(), images=1, samples=1)
+    model = dataclasses.replace(made.train.model, task='count')
+    with changes_undone(TASKS):
+        TASKS.add(task)
+        made = dataclasses.replace(made, train=dataclasses.replace(made.train, model=model))
+        return ids, *drawn_content(monkeypatch, made)
+
+
+def test_planes_move_with_the_image_and_targets_are_drawn(tmp_path, monkeypatch):
+    ids, result, content = preview_of_task(tmp_path, monkeypatch, has_labels=True)
+    ((record, _, flip),) = content.rows
+    np.testing.assert_array_equal(record.further['instance'], plane_pictures.instances(record.image, ids))
+    np.testing.assert_array_equal(flip.further['instance'], plane_pictures.instances(flip.image, ids[:, ::-1]))
+    (sample,) = content.samples
+    assert list(sample.further) == ['instance', 'count/count']  # the label is drawn as the mask
+    assert sample.further['count/count'].shape == (9, 17, 3)
+    assert len(result.class_shares) == 3
+
+
+def test_a_task_without_class_ids_has_no_masks(tmp_path, monkeypatch):
+    _, result, content = preview_of_task(tmp_path, monkeypatch, has_labels=False)
+    assert all(cell.ids is None for cell in (*content.rows[0], *content.samples))
+    assert content.columns[0].details == 'unchanged' and not content.legend
+    assert (result.class_shares, result.ignored_share) == ((), 0.0)
+    assert result.report.splitlines()[0] == '1 sample drawn.'
