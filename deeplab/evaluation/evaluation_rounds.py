@@ -16,7 +16,7 @@ import tensorflow as tf
 from absl import logging
 
 from deeplab.datasets.descriptor import DatasetDescriptor
-from deeplab.evaluation import engine_run, runner, scoring
+from deeplab.evaluation import engine_run, runner, scoring, task_results
 from deeplab.files import documents, writing
 from deeplab.inference import network_source
 from deeplab.inference.network import InferenceNetwork
@@ -68,6 +68,7 @@ def evaluate(
     task: Task,
     handle: Callable[[runner.Batch], None] = lambda batch: None,
     keys: Sequence[str] = (),
+    handle_results: task_results.Handler = lambda sample, results: None,
 ) -> Round:
     """Evaluates one checkpoint on a split.
 
@@ -76,6 +77,7 @@ def evaluate(
       task: network, split and metrics.
       handle: called with each batch, in a thread, before its metrics are computed; what it raises ends the round.
       keys: what its batches have, besides what the metrics need, by the names in `common`.
+      handle_results: called with the results of further tasks for each image, in order.
 
     Raises:
       CheckpointError: The checkpoint does not match the network.
@@ -90,6 +92,7 @@ def evaluate(
         task.metrics,
         network.options,
         {} if network.options.is_semantic else network_source.at(checkpoint).calibration(),
+        handle_results,
     )
     reading = runner.reading_of(split, network, task.resize, (*scores.keys, *keys), task.windows)
     weights = Weights(checkpoint, task.use_moving_average)

@@ -1,4 +1,4 @@
-"""Results of each image of a split: pixel counts in memory, predicted ids in a temporary file."""
+"""Results of each image of a split: pixel counts in memory, predictions in a temporary file."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from deeplab.errors import OutputError, reason_of
 _FAST = 1  # level of the compression
 
 
-class IdsFile(contextlib.AbstractContextManager['IdsFile']):
-    """Arrays of class ids in a temporary file without a name, which ends with the process.
+class TemporaryContents(contextlib.AbstractContextManager['TemporaryContents']):
+    """Compressed contents in a temporary file without a name, which ends with the process.
 
     It is in the folder for temporary files (`TMPDIR`). Where that is a file system in memory, as /tmp is on some
-    systems, the compressed arrays take memory.
+    systems, the contents take memory.
     """
 
     def __init__(self) -> None:
@@ -32,34 +32,55 @@ class IdsFile(contextlib.AbstractContextManager['IdsFile']):
         """
         with _explained():
             self._file = tempfile.TemporaryFile()
-        self._places: list[tuple[int, int, tuple[int, ...]]] = []
+        self._places: list[tuple[int, int]] = []
 
     def __exit__(self, *_: object) -> None:
         self._file.close()
 
-    def add(self, ids: np.ndarray) -> None:
-        """Adds an array [h, w] of ids, 0 to 255.
+    def add(self, content: bytes) -> None:
+        """Adds a content.
 
         Raises:
           OutputError: It cannot be written, such as on a full disk.
         """
-        content = zlib.compress(np.ascontiguousarray(ids, np.uint8).tobytes(), _FAST)
+        compressed = zlib.compress(content, _FAST)
         with _explained():
             offset = self._file.seek(0, 2)
-            self._file.write(content)
-        self._places.append((offset, len(content), ids.shape))
+            self._file.write(compressed)
+        self._places.append((offset, len(compressed)))
+
+    def read(self, number: int) -> bytes:
+        """Returns the content that was added as number `number`, from 0."""
+        offset, size = self._places[number]
+        with _explained():  # the last contents are written when the place changes
+            self._file.seek(offset)
+            compressed = self._file.read(size)
+        return zlib.decompress(compressed)
+
+
+class IdsFile(contextlib.AbstractContextManager['IdsFile']):
+    """Arrays of class ids in a temporary file; see `TemporaryContents`."""
+
+    def __init__(self) -> None:
+        """Creates the file; raises as `TemporaryContents` does."""
+        self._contents = TemporaryContents()
+        self._shapes: list[tuple[int, ...]] = []
+
+    def __exit__(self, *_: object) -> None:
+        self._contents.__exit__()
+
+    def add(self, ids: np.ndarray) -> None:
+        """Adds an array [h, w] of ids, 0 to 255; raises as `TemporaryContents.add` does."""
+        self._contents.add(np.ascontiguousarray(ids, np.uint8).tobytes())
+        self._shapes.append(ids.shape)
 
     def read(self, number: int) -> np.ndarray:
         """Returns the array that was added as number `number`, from 0: [h, w] uint8."""
-        offset, size, shape = self._places[number]
-        with _explained():  # the last arrays are written when the place changes
-            self._file.seek(offset)
-            content = self._file.read(size)
-        return np.frombuffer(zlib.decompress(content), np.uint8).reshape(shape)
+        return np.frombuffer(self._contents.read(number), np.uint8).reshape(self._shapes[number])
 
     def shape(self, number: int) -> tuple[int, int]:
         """Returns height and width of an array."""
-        height, width = self._places[number][2]
+        height, width = self._shapes[number]
         return height, width
 
 
@@ -74,7 +95,7 @@ def _explained() -> Iterator[None]:
         except OSError:
             place = ''
         raise OutputError(
-            f'The predicted ids of the images cannot be kept in a temporary file {place}({reason_of(error)}). Free '
+            f'The predictions cannot be kept in a temporary file {place}({reason_of(error)}). Free '
             'some space there, or set the environment variable TMPDIR to another folder'
         ) from error
 

@@ -84,6 +84,7 @@ class Scores:
         parameters: Parameters,
         network: ModelOptions | None = None,
         calibration: Mapping[str, Any] | None = None,
+        handle_results: task_results.Handler = lambda sample, results: None,
     ) -> None:
         """Creates empty accumulators.
 
@@ -92,6 +93,7 @@ class Scores:
           parameters: the further metrics.
           network: the network, for the metrics of its tasks; None for classes of pixels alone.
           calibration: what its tasks have chosen before for its checkpoint; None for nothing.
+          handle_results: called with the results of these tasks for each image, in order.
 
         Raises:
           OptionError: a metric cannot be computed for the data set, or needs classes of pixels, which the network does
@@ -101,7 +103,7 @@ class Scores:
         self._context = context
         self._of_tasks = None
         if network is not None and not network.is_semantic:
-            self._of_tasks = task_results.TaskScores(descriptor, network, calibration)
+            self._of_tasks = task_results.TaskScores(descriptor, network, calibration, handle_results)
         self.has_classes = self._of_tasks is None or self._of_tasks.has_classes
         if parameters and not self.has_classes:
             assert network is not None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -20,12 +20,14 @@ class Sample(NamedTuple):
     Attributes:
       name: name in its record.
       image: [h, w, channels] float32, 0 to 255.
-      truth: [h, w] ids.
+      truth: [h, w] ids; all 0 without class ids.
+      parts: class ids [h, w, 1] and further planes, by the names in `common` and their keys.
     """
 
     name: bytes
     image: np.ndarray
     truth: np.ndarray
+    parts: Mapping[str, np.ndarray]
 
 
 def samples(split: runner.Split, steps: Sequence[input_preprocess.Step], images: Sequence[int]) -> Iterator[Sample]:
@@ -34,11 +36,13 @@ def samples(split: runner.Split, steps: Sequence[input_preprocess.Step], images:
     Raises:
       DataError: An image cannot be decoded.
     """
-    for batch in batches(split, steps, images, with_label=True):
+    for batch in batches(split, steps, images, with_label=split.has_labels):
         sample = {key: value[0] for key, value in batch.items()}
         height, width = int(sample[common.HEIGHT]), int(sample[common.WIDTH])
-        image = sample[common.IMAGE][:height, :width]
-        yield Sample(sample[common.IMAGE_NAME], image, sample[common.LABEL][:height, :width, 0])
+        padded = sample[common.IMAGE].shape[:2]
+        parts = {key: each[:height, :width] if np.shape(each)[:2] == padded else each for key, each in sample.items()}
+        truth = parts.get(common.LABEL, np.zeros((height, width, 1), np.int32))
+        yield Sample(sample[common.IMAGE_NAME], parts[common.IMAGE], truth[..., 0], parts)
 
 
 def batches(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,15 @@ from deeplab.inference.task_decoding import decoded
 from deeplab.options import ModelOptions
 from deeplab.registry import TASKS
 
+Handler = Callable[[Mapping[str, np.ndarray], Mapping[str, Mapping[str, Any]]], None]
+"""Takes the sample of an image without padding, and the result of each task."""
+
+
+def has_classes(options: ModelOptions) -> bool:
+    """Returns whether a network predicts a class for each pixel, of images that have class ids."""
+    outputs = [output.name for output in TASKS.outputs(options)]
+    return common.OUTPUT_TYPE in outputs and task_data.needs_labels(options)
+
 
 class TaskScores:
     """The metrics of the tasks of a network.
@@ -26,26 +35,34 @@ class TaskScores:
     """
 
     def __init__(
-        self, descriptor: DatasetDescriptor, options: ModelOptions, calibration: Mapping[str, Any] | None = None
+        self,
+        descriptor: DatasetDescriptor,
+        options: ModelOptions,
+        calibration: Mapping[str, Any] | None = None,
+        handle: Handler = lambda sample, results: None,
     ) -> None:
         """Creates empty accumulators.
+
+        Args:
+          descriptor: the data set.
+          options: the network.
+          handle: called with each image.
 
         Raises:
           OptionError: the description of the data set lacks what a task requires.
         """
         self._options = options
         self._context = task_data.context_of(descriptor, options, calibration)
+        self._handle = handle
         tasks = TASKS.chosen(options)
         self.accumulators: dict[str, Any] = {
             task.name: task.metric(self._context) for task in tasks if task.metric is not None
         }
         planes = task_data.planes_of(descriptor, options)
         self._lists = {plane.key: plane for plane in planes if plane.is_list}
-        needs_labels = task_data.needs_labels(options)
-        labels = [common.LABEL] if needs_labels else []
+        labels = [common.LABEL] if task_data.needs_labels(options) else []
         self.keys = (*labels, *(plane.key for plane in planes), common.HEIGHT, common.WIDTH)
-        outputs = [output.name for output in TASKS.outputs(options)]
-        self.has_classes = common.OUTPUT_TYPE in outputs and needs_labels
+        self.has_classes = has_classes(options)
 
     def update(self, batch: Mapping[str, np.ndarray], maps: np.ndarray) -> None:
         """Adds a batch: samples of the keys of `common` and of planes, and the maps of all outputs."""
@@ -59,3 +76,4 @@ class TaskScores:
             results = decoded(image_maps[:height, :width], self._options, self._context)
             for name, accumulator in self.accumulators.items():
                 accumulator.update(sample, results[name])
+            self._handle(sample, results)

@@ -14,11 +14,12 @@ import contextlib
 import dataclasses
 import datetime
 import functools
+import itertools
 import json
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from absl import logging
 
@@ -30,7 +31,7 @@ from deeplab.evaluation import split_images
 from deeplab.files import output_files, writing
 from deeplab.inference import network_source
 from deeplab.options import ReportedRun, ReportOptions
-from deeplab.reporting import content, inference, page, pictures, run_files
+from deeplab.reporting import content, inference, page, pictures, run_files, task_content
 from deeplab.reporting.choice import Groups
 from deeplab.system import memory
 from deeplab.training import validation
@@ -76,12 +77,15 @@ def run(options: ReportOptions) -> ReportResult:
     with memory.explained('report'), contextlib.ExitStack() as stack:
         library = page.charts_library()
         runs = _runs(options, stack)
-        data, groups = _content(options, runs)
+        data, shown = _content(options, runs)
         used = len(library) + len(page.as_json(data))
-        shown = _pictures(runs, groups, pictures.share(len(groups), used))
-        _write(options.path, page.render(data, shown, library))
+        most_bytes = pictures.share(len(shown.groups) + sum(len(each.images) for each in shown.tasks), used)
+        drawn = itertools.chain(
+            _pictures(runs, shown.groups, most_bytes), _task_pictures(runs, shown.tasks, most_bytes)
+        )
+        _write(options.path, page.render(data, drawn, library))
         _write(figures_path(options.path), json.dumps(_figures(data)))
-    return _result(options, data, groups)
+    return _result(options, data, shown)
 
 
 def figures_path(path: str) -> str:
@@ -121,6 +125,8 @@ def _runs(options: ReportOptions, stack: contextlib.ExitStack) -> list[content.R
         if task is not None:
             result = inference.run(task)
             stack.enter_context(result.images)
+            if result.tasks is not None:
+                stack.enter_context(result.tasks)
         runs.append(content.Run(name, files, result, notes))
     passes = {i: each.result for i, each in enumerate(runs) if each.result is not None}
     if passes:
@@ -155,10 +161,18 @@ def _prepared(reported: ReportedRun, folder: str, checks_weights: bool) -> tuple
     return task, list(task.notes)
 
 
-def _content(options: ReportOptions, runs: Sequence[content.Run]) -> tuple[dict[str, Any], Groups]:
+class _Shown(NamedTuple):
+    """The images that a page shows: with class ids, and of each further task."""
+
+    groups: Groups
+    tasks: Sequence[task_content.Chosen]
+
+
+def _content(options: ReportOptions, runs: Sequence[content.Run]) -> tuple[dict[str, Any], _Shown]:
     """Returns the data of the page, and the images that it shows."""
     passes = {i: each.result for i, each in enumerate(runs) if each.result is not None}
-    groups = content.chosen(list(passes.values()), options.images) if passes else {}
+    groups = content.chosen(list(passes.values()), options.images)
+    of_tasks = task_content.chosen(list(passes.values()), options.images)
     if passes:
         descriptor = next(iter(passes.values())).task.evaluation.split.descriptor
         class_names = [descriptor.class_name(i) for i in range(descriptor.num_classes)]
@@ -168,7 +182,7 @@ def _content(options: ReportOptions, runs: Sequence[content.Run]) -> tuple[dict[
         class_names = list(next((each.content['class_iou'] for each in evaluations), ()))
         colors, ignore_label = bit_shift_palette(max(len(class_names), 1)), -1
     now = datetime.datetime.now().astimezone().isoformat(' ', 'minutes')
-    data = {
+    data: dict[str, Any] = {
         'title': ' compared with '.join(each.name for each in runs) if len(runs) > 1 else f'Report of {runs[0].name}',
         'made': f'Made by deeplab {deeplab.__version__} on {now}.',
         'command': ' '.join(map(names.shell_quoted, options.command)),
@@ -179,19 +193,41 @@ def _content(options: ReportOptions, runs: Sequence[content.Run]) -> tuple[dict[
         'image_names': next(iter(passes.values())).images.names if passes else [],
         'pictures': content.picture_list(list(runs), groups),
     }
-    return data, groups
+    sections = task_content.sections([each.files for each in runs], passes, of_tasks, len(groups))
+    if sections:
+        data['tasks'] = sections
+        if not any(each['classes'] or each['evaluations'] for each in data['runs']):
+            data['classes'] = []
+    return data, _Shown(groups, of_tasks)
 
 
 def _pictures(runs: Sequence[content.Run], groups: Groups, most_bytes: int) -> Iterator[Mapping[str, Any]]:
-    """Yields the data of each picture, which takes at most `most_bytes`."""
-    reading = next((each.result.reading for each in runs if each.result is not None), None)
+    """Yields the data of each picture with class ids, which takes at most `most_bytes`."""
+    reading = next((each.result.reading for each in runs if each.result is not None and each.result.has_classes), None)
     if not groups or reading is None:
         return
     images = list(groups)
     for image, sample in zip(images, split_images.samples(reading.split, reading.steps, images), strict=True):
         photo = save_annotation.viewable(save_annotation.rounded(sample.image))
-        predicted = [None if each.result is None else each.result.images.predictions.read(image) for each in runs]
+        predicted = [
+            None if each.result is None or not each.result.has_classes else each.result.images.predictions.read(image)
+            for each in runs
+        ]
         yield pictures.encoded(photo, sample.truth, predicted, most_bytes)
+
+
+def _task_pictures(
+    runs: Sequence[content.Run], tasks: Sequence[task_content.Chosen], most_bytes: int
+) -> Iterator[Mapping[str, Any]]:
+    """Yields the data of each picture of further tasks."""
+    passes = {i: each.result for i, each in enumerate(runs) if each.result is not None}
+    for task, images in tasks:
+        if images:
+            first = next(each for each in passes.values() if each.tasks is not None and task in each.tasks.tasks)
+            samples = split_images.samples(first.reading.split, first.reading.steps, images)
+            for image, sample in zip(images, samples, strict=True):
+                run_names = [each.name for each in runs]
+                yield task_content.picture(task, image, sample, run_names, passes, most_bytes)
 
 
 def _write(path: str, text: str) -> None:
@@ -203,11 +239,14 @@ def _write(path: str, text: str) -> None:
             stream.write(text)
 
 
-def _result(options: ReportOptions, data: Mapping[str, Any], groups: Groups) -> ReportResult:
+def _result(options: ReportOptions, data: Mapping[str, Any], shown: _Shown) -> ReportResult:
     """Returns the result, whose report is a line for each run and the path of the page."""
     megabytes = os.path.getsize(options.path) / 1e6
     width = max(len(each['name']) for each in data['runs'])
-    lines = [f'{each["name"]:{width}}  {_shown(each["miou"])}' for each in data['runs']]
+    lines = [
+        f'{each["name"]:{width}}  {", ".join(_main_figures(each["miou"], data.get("tasks", ()), i))}'
+        for i, each in enumerate(data['runs'])
+    ]
     for difference in data['differences']:
         value, low, high = (None if part is None else 100 * part for part in difference['miou'])
         if value is not None:
@@ -215,9 +254,17 @@ def _result(options: ReportOptions, data: Mapping[str, Any], groups: Groups) -> 
             interval = '' if low is None else f' ({low:+.2f} to {high:+.2f})'
             lines.append(f'{name} - {first}: {value:+.2f}{interval} percentage points')
     lines.append(f'All figures: {figures_path(options.path)}')
-    lines.append(f'{options.path} ({names.counted(len(groups), "image")}, {names.byte_size(1e6 * megabytes)})')
+    images = len({*shown.groups, *(image for each in shown.tasks for image in each.images)})
+    lines.append(f'{options.path} ({names.counted(images, "image")}, {names.byte_size(1e6 * megabytes)})')
     miou = tuple(each['miou'][0] if each['miou'] else None for each in data['runs'])
-    return ReportResult(options.path, len(groups), megabytes, miou, '\n'.join(lines))
+    return ReportResult(options.path, images, megabytes, miou, '\n'.join(lines))
+
+
+def _main_figures(miou: Sequence[float | None] | None, tasks: Sequence[Mapping[str, Any]], run: int) -> list[str]:
+    """Returns mean IoU, unless the run has only other figures, and the main figure of each further task."""
+    figures = [(each['headline'], each['figures'][run].get(each['headline'])) for each in tasks if each['figures'][run]]
+    texts = [f'{name} {"-" if value is None else f"{value:.4f}"}' for name, value in figures]
+    return texts if texts and miou is None else [_shown(miou), *texts]
 
 
 def _shown(miou: Sequence[float | None] | None) -> str:

@@ -33,7 +33,7 @@ from deeplab.registry.networks import (
 )
 from deeplab.registry.optimizers import LEARNING_POLICIES, OPTIMIZERS, LearningPolicy, Optimizer, UsualRates
 from deeplab.registry.records import Parameter, Record, Registry
-from deeplab.registry.tasks import TASKS, Branch, Output, ResultFile, Task, TaskContext, Term
+from deeplab.registry.tasks import TASKS, Branch, Comparison, Output, ResultFile, Task, TaskContext, Term
 
 # The registry of each kind of record.
 REGISTRIES: dict[type[Record], Registry] = {  # type: ignore[type-arg]

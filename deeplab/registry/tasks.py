@@ -117,6 +117,18 @@ class ResultFile(NamedTuple):
     content: Callable[[Mapping[str, Any], Any, TaskContext], Any]
 
 
+class Comparison(NamedTuple):
+    """A picture of a result compared with its truth.
+
+    Attributes:
+      picture: [h, w, 3] uint8.
+      legend: its colors by their meaning.
+    """
+
+    picture: Any
+    legend: Mapping[str, Sequence[int]] = {}
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Task(Record):
     """What a network is trained for and predicts, a name in --task.
@@ -145,6 +157,8 @@ class Task(Record):
       headline: name of the figure that tells which checkpoint is best; larger is better, unless it begins with '-'.
       files: kinds of files of a result by name, values of --save.
       overlay: draws the result; takes the result, the image and the context, returns [h, w, 3] uint8.
+      comparison: draws the result compared with its truth, for report; takes the sample as `metric` does, the result,
+        the image and the context.
       check: raises `OptionError` if the network cannot have the task; takes the ModelOptions.
     """
 
@@ -162,6 +176,7 @@ class Task(Record):
     headline: str = ''
     files: Mapping[str, ResultFile] = dataclasses.field(default_factory=dict)
     overlay: Callable[[Mapping[str, Any], Any, TaskContext], Any] | None = None
+    comparison: Callable[[Mapping[str, Any], Mapping[str, Any], Any, TaskContext], Comparison] | None = None
     check: Callable[[Any], None] = lambda options: None
 
     def __post_init__(self) -> None:

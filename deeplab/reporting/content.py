@@ -13,7 +13,7 @@ from deeplab import names
 from deeplab.core.metrics import ConfusionMatrix, Metrics
 from deeplab.evaluation.differences import Interval, paired
 from deeplab.evaluation.image_results import ImageResults
-from deeplab.reporting import choice, evaluation_files, run_files
+from deeplab.reporting import choice, evaluation_files, run_files, task_content
 from deeplab.reporting.inference import Pass, Task
 
 _MOST_EXAMPLES = 3  # images named for each cell of the confusion matrix
@@ -54,7 +54,7 @@ def of_run(run: Run, class_names: Sequence[str]) -> dict[str, Any]:
         'facts': [[label, names.printable(text)] for label, text in run_files.facts(run.files)],
         'repeat': names.printable(run_files.repeat_line(run.files)),
         'points': list(run.files.points),
-        'evaluations': [_evaluation(each, class_names) for each in run.files.curve.evaluations],
+        'evaluations': [_evaluation(each, class_names) for each in run.files.curve.evaluations if has_classes(each)],
         'settings': [],
         'scores': [],
         'examples': {},
@@ -63,6 +63,12 @@ def of_run(run: Run, class_names: Sequence[str]) -> dict[str, Any]:
     if run.result is None:
         return data | _of_newest_file(run.files, class_names)
     return data | _of_pass(run.result)
+
+
+def has_classes(evaluation: evaluation_files.Evaluation) -> bool:
+    """Returns whether a metrics file has an IoU, or no figures of tasks that do without."""
+    content = evaluation.content
+    return content.get('miou') is not None or not task_content.tasks_in([evaluation])
 
 
 def _evaluation(evaluation: evaluation_files.Evaluation, class_names: Sequence[str]) -> dict[str, Any]:
@@ -81,6 +87,8 @@ def _of_newest_file(files: run_files.RunFiles, class_names: Sequence[str]) -> di
     if not files.curve.evaluations:
         return nothing
     newest = files.curve.evaluations[-1]
+    if not has_classes(newest):
+        return nothing
     confusion = newest.content.get('confusion_matrix')
     try:
         matrix = np.asarray(confusion, np.int64)
@@ -102,29 +110,41 @@ def _of_newest_file(files: run_files.RunFiles, class_names: Sequence[str]) -> di
 
 def _of_pass(result: Pass) -> dict[str, Any]:
     """Returns the figures of the images that were predicted."""
-    task, images, evaluated = result.task, result.images, result.round
-    split = task.evaluation.split
+    facts = {
+        'figures': _figures(result),
+        'settings': [[label, names.printable(text)] for label, text in _settings(result.task)],
+    }
+    if not result.has_classes:
+        return {'miou': None, 'classes': [], 'confusion': None} | facts
+    images, evaluated = result.images, result.round
     of_all, interval = evaluated.metrics, evaluated.further['intervals']
     matrix = np.asarray(of_all.confusion_matrix, np.int64)
     low, high = (evaluated.of_classes['intervals'][end] for end in ('low', 'high'))
     ious = [Interval(*parts) for parts in zip(of_all.class_iou, low, high, strict=True)]
     return {
         'miou': [of_all.miou, interval['miou low'], interval['miou high']],
-        'figures': [
-            ['Checkpoint', names.printable(task.source.path)],
-            *([['Step', str(task.step)]] if task.step is not None else []),
-            ['Images', f'{len(images)} ({len(images) / max(evaluated.seconds, 1e-9):.1f} images/s)'],
-            *([['Crop size', '{} x {}'.format(*split.crop_size)]] if task.evaluation.windows is None else []),
-            *_accuracies(of_all),
-            *([['Engine', evaluated.engine.text().removeprefix('Engine: ')]] if evaluated.engine else []),
-        ],
+        'figures': facts['figures'],
         'classes': _class_rows(of_all, ious),
         'confusion': matrix.tolist(),
-        'settings': [[label, names.printable(text)] for label, text in _settings(task)],
+        'settings': facts['settings'],
         'scores': [run_files.number(float(score)) for score in images.scores()],
         'examples': _examples(images, matrix),
         'calibration': _calibration(result),
     }
+
+
+def _figures(result: Pass) -> list[list[str]]:
+    """Returns what was predicted how fast, and the accuracies of classes, as pairs of a label and a text."""
+    task, images, evaluated = result.task, result.images, result.round
+    crop_size = task.evaluation.split.crop_size
+    return [
+        ['Checkpoint', names.printable(task.source.path)],
+        *([['Step', str(task.step)]] if task.step is not None else []),
+        ['Images', f'{len(images)} ({len(images) / max(evaluated.seconds, 1e-9):.1f} images/s)'],
+        *([['Crop size', '{} x {}'.format(*crop_size)]] if task.evaluation.windows is None else []),
+        *(_accuracies(evaluated.metrics) if result.has_classes else []),
+        *([['Engine', evaluated.engine.text().removeprefix('Engine: ')]] if evaluated.engine else []),
+    ]
 
 
 def _settings(task: Task) -> list[tuple[str, str]]:
@@ -183,7 +203,8 @@ def _examples(images: ImageResults, matrix: np.ndarray) -> dict[str, list[list[i
 
 
 def differences(passes: Mapping[int, Pass]) -> list[dict[str, Any]]:
-    """Returns the paired differences of each run from the first; `passes` are by the numbers of the runs."""
+    """Returns the paired differences from the first run, of those with classes; `passes` are by numbers of runs."""
+    passes = {number: each for number, each in passes.items() if each.has_classes}
     if len(passes) < 2:
         return []
     (first_number, first), *others = passes.items()
@@ -207,7 +228,10 @@ def differences(passes: Mapping[int, Pass]) -> list[dict[str, Any]]:
 
 
 def chosen(passes: Sequence[Pass], most: int) -> choice.Groups:
-    """Returns the images that the page shows, with their groups."""
+    """Returns the images of which the page shows class ids, with their groups."""
+    passes = [each for each in passes if each.has_classes]
+    if not passes:
+        return {}
     scores = np.stack([each.images.scores() for each in passes])  # [runs, images]
     if len(passes) > 1:
         return choice.of_several(scores, most)
@@ -225,7 +249,7 @@ def _confusing(images: ImageResults) -> list[int]:
 
 def picture_list(runs: Sequence[Run], groups: choice.Groups) -> list[dict[str, Any]]:
     """Returns number, groups, size and pairs of labels and predictions of each chosen image."""
-    results = [run.result.images if run.result is not None else None for run in runs]
+    results = [run.result.images if run.result is not None and run.result.has_classes else None for run in runs]
     first = next((images for images in results if images is not None), None)
     rows = []
     for image, of_image in groups.items():

@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from deeplab.datasets import example, images
 from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.datasets.segmentation_dataset import DataSource
 from deeplab.errors import CheckpointError, DataError
-from deeplab.evaluation import evaluation_rounds, runner
+from deeplab.evaluation import evaluation_rounds, runner, task_results
 from deeplab.evaluation.image_results import ImageResults
 from deeplab.files import run_manifests
 from deeplab.inference import network_source, opening
@@ -23,6 +23,7 @@ from deeplab.inference.network import InferenceNetwork
 from deeplab.inference.network_source import NetworkSource
 from deeplab.inference.run_weights import WeightsChoice
 from deeplab.options import EngineOptions, EvalOptions
+from deeplab.reporting.task_images import TaskImages
 from deeplab.wording import option
 from deeplab.zoo import cache
 
@@ -55,12 +56,19 @@ class Pass(NamedTuple):
       round: metrics of all images, with calibration and intervals.
       images: results of each image.
       reading: how the images were read.
+      tasks: results of further tasks of each image; None for a network of class ids alone.
     """
 
     task: Task
     round: evaluation_rounds.Round
     images: ImageResults
     reading: runner.Reading
+    tasks: TaskImages | None = None
+
+    @property
+    def has_classes(self) -> bool:
+        """Whether class ids were predicted and compared."""
+        return task_results.has_classes(self.task.evaluation.network.options)
 
 
 def folder_of(path: str) -> str:
@@ -103,7 +111,9 @@ def prepare(path: str, options: EvalOptions, cache_dir: str | None, checks_weigh
         network.check_memory('report')
     if checks_weights:
         source.require_weights(network, uses_averages)
-    metrics = ('calibration', 'intervals') if source.has_probabilities else ('intervals',)
+    metrics: tuple[str, ...] = ('calibration', 'intervals') if source.has_probabilities else ('intervals',)
+    if not options.model.is_semantic:  # whose outputs are not probabilities of labels
+        metrics = ('intervals',) if task_results.has_classes(options.model) else ()
     evaluation = evaluation_rounds.Task(
         network,
         split,
@@ -124,18 +134,27 @@ def run(task: Task) -> Pass:
       UserError: An image cannot be read, or the checkpoint does not match the network.
     """
     evaluation, path = task.evaluation, task.source.path
-    descriptor = evaluation.split.descriptor
+    descriptor, network = evaluation.split.descriptor, evaluation.network.options
+    has_classes = task_results.has_classes(network)
+    tasks = None if network.is_semantic else TaskImages(descriptor, network, task.source.calibration())
     with contextlib.ExitStack() as stack:
         images = stack.enter_context(ImageResults(descriptor.num_classes, descriptor.ignore_label))
+        if tasks is not None:
+            stack.enter_context(tasks)
 
         def handle(batch: runner.Batch) -> None:
-            _require_classes(path, batch[runner.PREDICTION], descriptor)
-            _add(images, batch)
+            if has_classes:
+                _require_classes(path, batch[runner.PREDICTION], descriptor)
+            _add(images, batch, None if has_classes else descriptor.ignore_label)
 
-        evaluated = evaluation_rounds.evaluate(path, evaluation, handle, _OF_IMAGES)
+        def handle_results(sample: Mapping[str, np.ndarray], results: Mapping[str, Mapping[str, Any]]) -> None:
+            if tasks is not None:
+                tasks.add(sample, results)
+
+        evaluated = evaluation_rounds.evaluate(path, evaluation, handle, _OF_IMAGES, handle_results)
         stack.pop_all()
     reading = runner.reading_of(evaluation.split, evaluation.network, evaluation.resize, (), evaluation.windows)
-    return Pass(task, evaluated, images, reading)
+    return Pass(task, evaluated, images, reading, tasks)
 
 
 def _require_classes(path: str, labels: np.ndarray, descriptor: DatasetDescriptor) -> None:
@@ -147,12 +166,15 @@ def _require_classes(path: str, labels: np.ndarray, descriptor: DatasetDescripto
         )
 
 
-def _add(images: ImageResults, batch: runner.Batch) -> None:
-    """Adds a batch to the results of the images, without its padding."""
+def _add(images: ImageResults, batch: runner.Batch, missing: int | None) -> None:
+    """Adds a batch to the results of the images, without its padding; `missing` is the label of all without classes."""
     for i, name in enumerate(batch[common.IMAGE_NAME]):
         height, width = int(batch[common.HEIGHT][i]), int(batch[common.WIDTH][i])
-        labels = batch[common.LABEL][i, :height, :width, 0]
-        images.add(names.shown(name), labels, batch[runner.PREDICTION][i, :height, :width])
+        predictions = batch[runner.PREDICTION][i, :height, :width]
+        labels = (
+            np.full_like(predictions, missing) if missing is not None else batch[common.LABEL][i, :height, :width, 0]
+        )
+        images.add(names.shown(name), labels, predictions)
 
 
 def require_same_records(tasks: Sequence[Task]) -> None:

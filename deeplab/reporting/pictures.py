@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -34,16 +34,11 @@ def encoded(
       row by row in zlib's format.
     """
     height, width = truth.shape
-    side = min(LONGEST_SIDE, max(height, width))
-    while True:
-        factor = side / max(height, width)
-        size = (max(round(width * factor), 1), max(round(height * factor), 1))
-        picture = _photo(photo, size)
-        masks = [None if ids is None else _ids(ids, size) for ids in (truth, *predictions)]
-        used = sum(len(part) for part in (picture, *masks) if part is not None)
-        if used <= most_bytes or side <= _SHORTEST_SIDE:
-            break
-        side = max(int(side * min(0.9, (most_bytes / used) ** 0.5)), _SHORTEST_SIDE)
+
+    def encode(size: tuple[int, int]) -> list[str | None]:
+        return [_photo(photo, size), *(None if ids is None else _ids(ids, size) for ids in (truth, *predictions))]
+
+    size, (picture, *masks) = _within(most_bytes, (width, height), encode)
     return {
         'width': size[0],
         'height': size[1],
@@ -53,6 +48,38 @@ def encoded(
         'truth': masks[0],
         'predictions': masks[1:],
     }
+
+
+def several_encoded(drawn: Mapping[str, np.ndarray], most_bytes: int) -> dict[str, Any]:
+    """Encodes pictures of one size, made smaller until they take at most `most_bytes` in base64.
+
+    Args:
+      drawn: [h, w, 3] uint8, by their captions.
+      most_bytes: limit, which the smallest size may exceed.
+
+    Returns:
+      Width and height, and `pictures`: a list of captions and of WebP in base64.
+    """
+    if not drawn:
+        return {'width': 0, 'height': 0, 'pictures': []}
+    height, width, _ = next(iter(drawn.values())).shape
+    size, contents = _within(most_bytes, (width, height), lambda size: [_photo(each, size) for each in drawn.values()])
+    return {'width': size[0], 'height': size[1], 'pictures': [list(pair) for pair in zip(drawn, contents, strict=True)]}
+
+
+def _within(
+    most_bytes: int, full: tuple[int, int], encode: Callable[[tuple[int, int]], list[str | None]]
+) -> tuple[tuple[int, int], list[str | None]]:
+    """Encodes parts of a picture in the largest size that takes at most `most_bytes`; `full` is width and height."""
+    side = min(LONGEST_SIDE, max(full))
+    while True:
+        factor = side / max(full)
+        size = (max(round(full[0] * factor), 1), max(round(full[1] * factor), 1))
+        parts = encode(size)
+        used = sum(len(part) for part in parts if part is not None)
+        if used <= most_bytes or side <= _SHORTEST_SIDE:
+            return size, parts
+        side = max(int(side * min(0.9, (most_bytes / used) ** 0.5)), _SHORTEST_SIDE)
 
 
 def _photo(pixels: np.ndarray, size: tuple[int, int]) -> str:

@@ -16,11 +16,12 @@ from deeplab import common
 from deeplab.core import panoptic_merge, panoptic_targets, segment_overlaps
 from deeplab.core.instance_precision import InstancePrecision
 from deeplab.core.lazy import channels_first, scale_losses, tf
-from deeplab.core.panoptic_quality import PanopticQuality
-from deeplab.core.segment_overlaps import PanopticClasses
+from deeplab.core.panoptic_quality import PanopticQuality, matches
+from deeplab.core.segment_overlaps import PanopticClasses, Segmentation
 from deeplab.datasets import planes
 from deeplab.options import ModelOptions
-from deeplab.registry import LOSSES, Branch, Output, Parameter, Task, TaskContext, Term, register
+from deeplab.pictures import instance_matches
+from deeplab.registry import LOSSES, Branch, Comparison, Output, Parameter, Task, TaskContext, Term, register
 
 CENTER, OFFSET = 'center', 'offset'
 # Parts of checkpoints: the scopes must not change.
@@ -135,21 +136,48 @@ def merge_rule(context: TaskContext) -> panoptic_merge.MergeRule:
     )
 
 
+def segmentations(
+    sample: Mapping[str, Any], result: Mapping[str, Any], context: TaskContext
+) -> tuple[Segmentation, Segmentation]:
+    """Returns the true and the predicted segments of an image; see `PanopticMetric.update` for the arguments."""
+    assert context.things is not None
+    classes = PanopticClasses(context.num_classes, context.things, context.ignore_label)
+    truth = classes.truth(sample[common.LABEL][..., 0], sample[common.INSTANCE][..., 0])
+    return truth, classes.prediction(result['class_ids'], result['instance_ids'])
+
+
+def comparison(
+    sample: Mapping[str, Any], result: Mapping[str, Any], image: np.ndarray, context: TaskContext
+) -> Comparison:
+    """Draws which instances match, without stuff; see `panoptic_quality.matches`."""
+    truth, predicted = segmentations(sample, result, context)
+    pairs = matches(segment_overlaps.overlaps(truth, predicted))
+    return instance_matches.drawn(
+        image,
+        instance_matches.Outlines(predicted.index, _of_things(pairs.prediction, predicted, context)),
+        instance_matches.Outlines(predicted.index, _of_things(pairs.wrong, predicted, context)),
+        instance_matches.Outlines(truth.index, _of_things(pairs.missed, truth, context)),
+    )
+
+
+def _of_things(segments: np.ndarray, segmentation: Segmentation, context: TaskContext) -> np.ndarray:
+    """Returns those of some segments, by number, that are instances."""
+    return segments[np.isin(segmentation.categories[segments], context.things or ())]
+
+
 class PanopticMetric:
     """Panoptic quality, and the average precision of instances, over images; see `registry.metrics.Accumulator`."""
 
     def __init__(self, context: TaskContext) -> None:
         """Begins without an image."""
         assert context.things is not None
-        self._classes = PanopticClasses(context.num_classes, context.things, context.ignore_label)
+        self._context = context
         self.quality = PanopticQuality(context.num_classes, context.things)
         self.precision = InstancePrecision(context.num_classes, context.things)
 
     def update(self, sample: Mapping[str, Any], result: Mapping[str, Any]) -> None:
         """Adds an image: its class ids and instance ids [h, w, 1], and the result of `decode`."""
-        truth = self._classes.truth(sample[common.LABEL][..., 0], sample[common.INSTANCE][..., 0])
-        predicted = self._classes.prediction(result['class_ids'], result['instance_ids'])
-        overlaps = segment_overlaps.overlaps(truth, predicted)
+        overlaps = segment_overlaps.overlaps(*segmentations(sample, result, self._context))
         self.quality.update(overlaps)
         self.precision.update(overlaps, {(each.class_id, each.instance_id): each.score for each in result['instances']})
 
@@ -207,6 +235,7 @@ register(
         losses=losses,
         decode=decode,
         metric=PanopticMetric,
+        comparison=comparison,
         headline='pq',
         parameters=tuple(_parameters()),
         source='arXiv:1911.10194',

@@ -145,3 +145,22 @@ def test_a_run_manifest_of_other_types_is_no_error(tmp_path):
     run = {'command': ['a'], 'machine': ['x'], 'git': 'y', 'versions': 3, 'records': [], 'started': {'a': 1}}
     (tmp_path / 'run.json').write_text(json.dumps({'runs': [run]}))
     assert dict(run_files.facts(run_files.read(str(tmp_path)))) == {'Started': "{'a': 1}"}
+
+
+def test_only_pages_of_tasks_have_their_script():
+    assert 'drawTask(' not in rendered()
+    assert 'drawTask(' in page.render(CONTENT | {'tasks': []}, [], '')
+
+
+def test_pictures_of_one_size_are_encoded_within_a_limit():
+    drawn = {name: np.random.RandomState(0).randint(0, 256, (90, 120, 3), np.uint8) for name in ('one', 'two')}
+    made = pictures.several_encoded(drawn, 10**6)
+    assert [caption for caption, _ in made['pictures']] == ['one', 'two'] and (made['width'], made['height']) == (
+        120,
+        90,
+    )
+    with Image.open(io.BytesIO(base64.b64decode(made['pictures'][0][1]))) as shown:
+        assert shown.size == (120, 90)
+    small = pictures.several_encoded(drawn, 9000)
+    assert small['width'] < 120 and sum(len(content) for _, content in small['pictures']) <= 9000
+    assert pictures.several_encoded({}, 10)['pictures'] == []

@@ -145,3 +145,16 @@ def test_mean_of_images_divides_by_the_losses_above_zero():
     assert float(panoptic.mean_of_images(values)) == pytest.approx((3.0 + 1.0) / 2)
     assert float(panoptic.mean_of_images(values, 0.25)) == pytest.approx((4.0 + 1.0) / 2)
     assert float(panoptic.mean_of_images(tf.zeros([2, 3]))) == 0.0
+
+
+def test_matches_are_outlined_without_stuff():
+    class_ids, instance_ids = scene()
+    truth = {common.LABEL: class_ids[..., np.newaxis], common.INSTANCE: instance_ids[..., np.newaxis]}
+    image = np.zeros((40, 48, 3), np.uint8)
+    predicted = {'class_ids': class_ids.astype(np.uint8), 'instance_ids': np.where(instance_ids == 3, 0, instance_ids)}
+    predicted['instance_ids'][36:40, 2:10], predicted['class_ids'][36:40, 2:10] = 9, 2
+    made = panoptic.comparison(truth, predicted, image, CONTEXT)
+    hit, wrong, missed = (tuple(color) for color in made.legend.values())
+    colors = {tuple(color) for color in made.picture.reshape(-1, 3).tolist()}
+    assert colors == {(0, 0, 0), hit, wrong, missed}
+    assert [tuple(made.picture[place]) for place in ((4, 10), (36, 5), (22, 35))] == [hit, wrong, missed]

@@ -1,0 +1,157 @@
+"""Data of the sections of a report page about tasks other than `semantic`, and their pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from PIL import Image
+
+from deeplab.evaluation.split_images import Sample
+from deeplab.pictures import plane_pictures
+from deeplab.registry import TASKS
+from deeplab.reporting import evaluation_files, pictures, run_files
+from deeplab.reporting.inference import Pass
+from deeplab.reporting.run_files import RunFiles
+from deeplab.reporting.task_images import Legend, headline
+from deeplab.utils import save_annotation
+
+Figures = dict[str, float | None]
+
+
+class Chosen(NamedTuple):
+    """A task, and the images of which the page shows its results."""
+
+    task: str
+    images: Sequence[int]
+
+
+def chosen(passes: Sequence[Pass], most: int) -> list[Chosen]:
+    """Returns the images that are shown of each task: those with the worst main figure in any run, the worst first.
+
+    Args:
+      passes: the runs that were predicted.
+      most: largest number of images of a task.
+    """
+    tasks = dict.fromkeys(name for each in passes if each.tasks is not None for name in each.tasks.scores)
+    rows = []
+    for name in tasks:
+        of_task = [each.tasks for each in passes if each.tasks is not None and name in each.tasks.scores]
+        worst = np.min([each.ranks(name) for each in of_task], axis=0)  # [images]
+        order = np.argsort(worst, kind='stable')
+        images = order[np.isfinite(worst[order])][:most] if of_task[0].has_pictures(name) else []
+        rows.append(Chosen(name, [int(image) for image in images]))
+    return rows
+
+
+def sections(
+    files: Sequence[RunFiles], passes: Mapping[int, Pass], images: Sequence[Chosen], first_picture: int
+) -> list[dict[str, Any]]:
+    """Returns the data of the section of each task.
+
+    Args:
+      files: the files of each run.
+      passes: those that were predicted, by the numbers of the runs.
+      images: the images that are shown.
+      first_picture: number of the first picture of the first task on the page.
+    """
+    of_files = [name for each in files for name in tasks_in(each.curve.evaluations)]
+    rows, number = [], first_picture
+    for name in dict.fromkeys([each.task for each in images] + of_files):
+        task = TASKS.get(name)
+        shown = next((each.images for each in images if each.task == name), [])
+        figures = [_figures(name, files[i], passes.get(i)) for i in range(len(files))]
+        scores = [_scores(name, passes.get(i)) for i in range(len(files))]
+        rows.append(
+            {
+                'name': name,
+                'summary': task.summary,
+                'headline': headline(task),
+                'figures': [each[0] for each in figures],
+                'classes': [each[1] for each in figures],
+                'curve': [_curve(name, headline(task), each) for each in files],
+                'scores': scores,
+                'pictures': [
+                    {
+                        'image': image,
+                        'picture': number + place,
+                        'scores': [each[image] if each else None for each in scores],
+                    }
+                    for place, image in enumerate(shown)
+                ],
+            }
+        )
+        number += len(shown)
+    return rows
+
+
+def tasks_in(evaluations: Sequence[evaluation_files.Evaluation]) -> list[str]:
+    """Returns the tasks of which metrics files have figures."""
+    named = dict.fromkeys(name for each in evaluations for name in _metrics(each))
+    return [name for name in named if name in TASKS.names() and TASKS.get(name).metric is not None]
+
+
+def _metrics(evaluation: evaluation_files.Evaluation) -> Mapping[str, Any]:
+    """Returns the figures of the further metrics of a metrics file, by the name of the metric."""
+    metrics = evaluation.content.get('metrics')
+    return metrics if isinstance(metrics, Mapping) else {}
+
+
+def _figures(name: str, files: RunFiles, result: Pass | None) -> tuple[Figures, dict[str, list[float | None]]]:
+    """Returns the figures of a task and its figures of each class: of the pass, or of the newest metrics file."""
+    if result is not None:
+        of_classes = result.round.of_classes.get(name, {})
+        return dict(result.round.further.get(name, {})), {key: list(values) for key, values in of_classes.items()}
+    if not files.curve.evaluations:
+        return {}, {}
+    figures = _metrics(files.curve.evaluations[-1]).get(name)
+    return {key: run_files.number(value) for key, value in figures.items()} if isinstance(figures, Mapping) else {}, {}
+
+
+def _scores(name: str, result: Pass | None) -> list[float | None]:
+    """Returns the main figure of each image; empty if the run does not have it."""
+    return [] if result is None or result.tasks is None else result.tasks.scores.get(name, [])
+
+
+def _curve(name: str, figure: str, files: RunFiles) -> list[dict[str, Any]]:
+    """Returns the main figure of a task over the steps of a training."""
+    rows = []
+    for each in files.curve.evaluations:
+        figures = _metrics(each).get(name)
+        value = run_files.number(figures.get(figure)) if isinstance(figures, Mapping) else None
+        if value is not None:
+            rows.append({'step': each.step, 'value': value})
+    return rows
+
+
+def picture(
+    name: str, image: int, sample: Sample, run_names: Sequence[str], passes: Mapping[int, Pass], most_bytes: int
+) -> dict[str, Any]:
+    """Returns the pictures of a task of one image: its truth, then the result of each run.
+
+    Args:
+      name: name of the task.
+      image: number of the image.
+      sample: the image and its truth.
+      run_names: the names of the runs.
+      passes: those that were predicted, by the numbers of the runs.
+      most_bytes: limit of all its pictures.
+    """
+    visible = save_annotation.viewable(save_annotation.rounded(sample.image))  # [h, w] or [h, w, 3]
+    pixels = np.asarray(Image.fromarray(visible).convert('RGB'))
+    drawn: plane_pictures.Pictures = {}
+    legend: Legend = {}
+    for number, each in passes.items():
+        if each.tasks is None or name not in each.tasks.tasks:
+            continue
+        drawn = drawn or each.tasks.of_truth(name, sample.parts, pixels)
+        if (
+            each.images.predictions.shape(image) == pixels.shape[:2]
+        ):  # not resized in another way than for the first run
+            of_run = f'{run_names[number]}: ' if len(run_names) > 1 else ''
+            of_result, legend = each.tasks.of_result(name, image, sample.parts, pixels)
+            drawn |= {f'{of_run}{caption}': values for caption, values in of_result.items()}
+    return pictures.several_encoded(drawn, most_bytes) | {
+        'legend': [[meaning, list(color)] for meaning, color in legend.items()]
+    }
