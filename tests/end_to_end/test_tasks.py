@@ -112,7 +112,9 @@ def test_training_with_averages_and_validation(run_of, task):
     assert figures['moving_average'] and figures['metrics'][record.name][record.headline.removeprefix('-')] is not None
     assert (figures['miou'] is None) == (task in ('depth', 'edges', 'multilabel'))
     chooses = task in ('edges', 'multilabel')
-    assert (logdir / f'model.ckpt-{STEPS}{checkpoints.CALIBRATION}').exists() == chooses
+    for folder in (logdir, logdir / 'best'):
+        assert (folder / f'model.ckpt-{STEPS}{checkpoints.CALIBRATION}').exists() == chooses
+        assert (folder / f'model.ckpt-{STEPS}.index').exists()
 
 
 @pytest.mark.parametrize('task', TASK_NAMES)
