@@ -348,14 +348,23 @@ def _class_table(head: str, rows: Sequence[str], columns: Mapping[str, Sequence[
     """Yields a table of classes that begins with `head` and `rows`, and a line below it."""
     title_line = head + ''.join(f'  {title:>7}' for title in columns)
     yield title_line
-    for row, *values in zip(rows, *columns.values(), strict=True):
-        yield row + ''.join(f'  {_shown(value):>{len(title)}}' for title, value in zip(columns, values, strict=True))
+    cells = [[f'  {text:>{len(title)}}' for text in _shown_column(values)] for title, values in columns.items()]
+    for row, *texts in zip(rows, *cells, strict=True):
+        yield row + ''.join(texts)
     yield '-' * len(title_line)
 
 
 def _title(metric: str, name: str) -> str:
     """Returns the title of a column: the metric and its figure, unless the metric's name ends with it."""
     return metric if metric.endswith(f'_{name}') else f'{metric} {name}'
+
+
+def _shown_column(figures: Sequence[float | None]) -> list[str]:
+    """Formats the figures of a column; those of a column of counts, some above 1, without decimals."""
+    numbers = [figure for figure in figures if figure is not None]
+    if any(number > 1 for number in numbers) and all(number == int(number) for number in numbers):
+        return ['      -' if figure is None else f'{figure:7.0f}' for figure in figures]
+    return [_shown(figure) for figure in figures]
 
 
 def _shown(figure: float | None) -> str:

@@ -461,3 +461,24 @@ def test_the_file_can_be_called_from_its_own_folder():
     done = subprocess.run([sys.executable, file.name, '--help'], cwd=file.parent, capture_output=True, text=True)
     assert done.returncode == 0
     assert '--eval_crop_size' in done.stdout
+
+
+def test_a_task_has_a_table_of_its_own():
+    result = evaluation_rounds.Round(
+        metrics=ConfusionMatrix(3, 255).result(),
+        checkpoint='model.ckpt-1',
+        global_step=1,
+        images=1,
+        seconds=1.0,
+        further={'panoptic': {'pq': 0.5}},
+        of_classes={'panoptic': {'pq': (None, 0.5, 0.25), 'fn': (0.0, 12.0, 3.0)}},
+    )
+    toy = descriptor.DatasetDescriptor('toy', 3)
+    both = eval_program.report(result, toy).splitlines()
+    alone = eval_program.report(dataclasses.replace(result, has_classes=False), toy).splitlines()
+    assert both[0].split() == ['class', 'pixels', 'IoU', 'accuracy', 'precision', 'Dice']
+    assert [line.split() for line in both[5:9]] == [
+        ['panoptic', 'pq', 'fn'], ['0', '-', '0'], ['1', '0.5000', '12'], ['2', '0.2500', '3']
+    ]  # fmt: skip
+    assert both[5:10] == alone[:5]
+    assert alone[5].split() == ['panoptic', 'pq', '0.5000'] and 'mean IoU' not in '\n'.join(alone)
