@@ -115,7 +115,7 @@ def contours(image: np.ndarray, ids: np.ndarray, colors: np.ndarray) -> np.ndarr
     Returns:
       [h, w, 3] uint8.
     """
-    width = max(1, round(max(ids.shape) / _SIDE_PER_WIDTH))
+    width = line_width(ids.shape)
     line = widened(borders(ids), width - 1)
     shown = in_rgb(image)
     shown[widened(line, (width + 1) // 2)] = 255
@@ -131,6 +131,11 @@ def borders(ids: np.ndarray) -> np.ndarray:
     border[:, 1:] |= ids[:, 1:] != ids[:, :-1]
     border[:, :-1] |= ids[:, 1:] != ids[:, :-1]
     return border
+
+
+def line_width(size: Sequence[int]) -> int:
+    """Returns the width of lines, on each side of a border, that suits the height and width of a picture."""
+    return max(1, round(max(size) / _SIDE_PER_WIDTH))
 
 
 def widened(lines: np.ndarray, pixels: int) -> np.ndarray:
