@@ -88,7 +88,8 @@ def _run(options: EvalOptions) -> EvalResult:
     if options.windows is not None:  # images keep their sizes unless a crop size is given
         crop_size = None if options.fits_crop_size else options.model.crop_size
     options = dataclasses.replace(options, model=dataclasses.replace(options.model, crop_size=crop_size))
-    runner.warn_of_flips(options.prediction)
+    if options.model.is_semantic:
+        runner.warn_of_flips(options.prediction)
     labels: list[str] = []
     if split.has_labels:
         labels = label_checks.ignored_class(split.descriptor)

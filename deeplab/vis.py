@@ -19,22 +19,25 @@ import dataclasses
 import os
 import time
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from absl import logging
 
 from deeplab import common, names
+from deeplab.datasets import task_data
 from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.datasets.segmentation_dataset import DataSource
 from deeplab.errors import OptionError
 from deeplab.evaluation import engine_run, runner, submission, waiting
-from deeplab.evaluation.further_pictures import Extra, FurtherPictures, Shown
+from deeplab.evaluation.further_pictures import Extra, FurtherPictures, Shown, TaskFiles
 from deeplab.files import folder_lock, output_files, writing, written_files
-from deeplab.inference import network_source, opening
+from deeplab.inference import network_source, opening, task_calibration, task_decoding, task_files
 from deeplab.inference.network import InferenceNetwork, memory_size
 from deeplab.inference.opening import Weights
 from deeplab.inference.run_weights import WeightsChoice
-from deeplab.options import EngineOptions, ResizeOptions, VisOptions
+from deeplab.inference.task_decoding import TaskDecoder
+from deeplab.options import VIS_SAVED, EngineOptions, ResizeOptions, VisOptions
 from deeplab.system import memory, overlap, processors
 from deeplab.utils import get_dataset_colormap, save_annotation
 from deeplab.wording import option
@@ -86,6 +89,9 @@ def _run(options: VisOptions) -> VisResult:
     """Does the work of `run`, in a locked folder."""
     opening.check(options.engine)  # before the records, which may take long
     options = network_source.at(options.checkpoint_dir).applied(options)
+    usual = () if options.model.is_semantic else ('overlay',)
+    kinds = task_files.kinds(options.save, usual, VIS_SAVED, options.model, 'VisOptions.save')
+    options = dataclasses.replace(options, save=kinds)
     split = runner.open_split(
         DataSource(options.dataset).split(),
         options.model if options.windows is None else dataclasses.replace(options.model, crop_size=None),
@@ -97,8 +103,9 @@ def _run(options: VisOptions) -> VisResult:
     if options.submission is not None:
         corrupt = split.check_result.corrupt
         submission.check(options.submission, split.descriptor, options.dataset.split, split.image_names(), corrupt)
-    colormap = choose_colormap(options.colormap_type, split.descriptor)
-    runner.warn_of_flips(options.prediction)
+    presentation = _presentation(options, split.descriptor)
+    if options.model.is_semantic:
+        runner.warn_of_flips(options.prediction)
     pictures_dir = output_files.make_folder(os.path.join(options.vis_logdir, PICTURES))
     raw_dir = None
     if options.also_save_raw_predictions:
@@ -116,20 +123,39 @@ def _run(options: VisOptions) -> VisResult:
     for checkpoint in waiting.rounds(options.checkpoint_dir, options.wait):
         options = dataclasses.replace(options, use_moving_average=choice.takes_averages(checkpoint))
         written = written_files.WrittenFiles(options.vis_logdir, 'vis')
-        extras = _extras(options, split, pictures_dir, colormap)
-        pictures = Pictures(pictures_dir, raw_dir, colormap, split.descriptor, options.resize, written, extras)
+        presentation = presentation.of_checkpoint(checkpoint)
+        extras = _extras(options, split, pictures_dir, presentation)
+        pictures = Pictures(pictures_dir, raw_dir, presentation, options.resize, written, extras)
         rounds.append(_visualize(checkpoint, network, split, pictures, options))
     report = '\n'.join([_report(rounds[-1], pictures_dir, raw_dir), *(e.report() for e in extras)]) if rounds else ''
     archive = next((extra.path for extra in extras if isinstance(extra, submission.Submission)), None)
     return VisResult(tuple(rounds), pictures_dir, raw_dir, archive, report)
 
 
-def _extras(options: VisOptions, split: runner.Split, pictures_dir: str, colormap: np.ndarray) -> list[Extra]:
+def _presentation(options: VisOptions, descriptor: DatasetDescriptor) -> Presentation:
+    """Returns how the predictions of the network are shown.
+
+    Raises:
+      OptionError: The color map has too few colors, or the data set lacks what a task of the network requires.
+    """
+    colormap = choose_colormap(options.colormap_type, descriptor)
+    if options.model.is_semantic:
+        return Presentation(descriptor, colormap)
+    context = task_data.context_of(descriptor, options.model)
+    palette = colormap[: descriptor.num_classes]
+    return Presentation(descriptor, colormap, TaskDecoder(options.model, context._replace(palette=palette)))
+
+
+def _extras(options: VisOptions, split: runner.Split, pictures_dir: str, presentation: Presentation) -> list[Extra]:
     """Returns what writes the further files of a round."""
     extras: list[Extra] = []
-    if options.save:
+    kinds = [kind for kind in options.save if kind in VIS_SAVED]
+    of_tasks = [kind for kind in options.save if kind not in VIS_SAVED]
+    if kinds:
         alpha = options.overlay_alpha
-        extras.append(FurtherPictures(pictures_dir, options.save, split.descriptor, colormap, alpha))
+        extras.append(FurtherPictures(pictures_dir, kinds, split.descriptor, presentation.colormap, alpha))
+    if of_tasks and presentation.decoder is not None:
+        extras.append(TaskFiles(options.vis_logdir, of_tasks, presentation.decoder))
     if options.submission is not None:
         sizes = split.check_result.sizes
         extras.append(submission.Submission(options.submission, options.vis_logdir, split.descriptor, sizes))
@@ -203,6 +229,27 @@ def nearest(values: np.ndarray, height: int, width: int) -> np.ndarray:
     return resized
 
 
+class Presentation(NamedTuple):
+    """How the predictions of a network are shown.
+
+    Attributes:
+      descriptor: the data set; raw predictions have its `eval_ids`.
+      colormap: [n, 3] uint8, colors of the classes.
+      decoder: what decodes the maps of the network; None for a network of classes alone.
+    """
+
+    descriptor: DatasetDescriptor
+    colormap: np.ndarray
+    decoder: TaskDecoder | None = None
+
+    def of_checkpoint(self, checkpoint: str) -> Presentation:
+        """Returns the presentation with what the tasks have chosen for a checkpoint."""
+        if self.decoder is None:
+            return self
+        context = self.decoder.context._replace(calibration=task_calibration.load(checkpoint))
+        return self._replace(decoder=dataclasses.replace(self.decoder, context=context))
+
+
 class Pictures:
     """Writes the files of one image; safe to use from several threads for different images."""
 
@@ -210,8 +257,7 @@ class Pictures:
         self,
         pictures_dir: str,
         raw_dir: str | None,
-        colormap: np.ndarray,
-        descriptor: DatasetDescriptor,
+        presentation: Presentation,
         resize: ResizeOptions,
         written: written_files.WrittenFiles,
         extras: Sequence[Extra] = (),
@@ -221,15 +267,16 @@ class Pictures:
         Args:
           pictures_dir: folder for images and colored predictions.
           raw_dir: folder for class ids; None for none.
-          colormap: [n, 3] uint8.
-          descriptor: of the data set; raw predictions have its `eval_ids`.
+          presentation: how predictions are shown.
           resize: how the images were resized.
           written: the list of files that vis wrote; files of earlier runs are removed before the first file is written.
           extras: what writes further files of each image.
         """
         self._written, self._extras = written, extras
-        self._pictures_dir, self._raw_dir, self._colormap = pictures_dir, raw_dir, colormap
-        self._eval_ids = None if descriptor.eval_ids is None else np.array(descriptor.eval_ids, np.uint8)
+        self._pictures_dir, self._raw_dir, self._colormap = pictures_dir, raw_dir, presentation.colormap
+        self._decoder = presentation.decoder
+        eval_ids = presentation.descriptor.eval_ids
+        self._eval_ids = None if eval_ids is None else np.array(eval_ids, np.uint8)
         self._undoes_resize = undoes_resize(resize)
         image = common.ORIGINAL_IMAGE if self._undoes_resize else common.IMAGE
         self._image_key = image
@@ -244,7 +291,7 @@ class Pictures:
           number: its index in the split, from 0.
           name: name of the raw prediction's file, without extension.
           sample: arrays by `keys` and `runner.PREDICTION`, and for some extras by `truth_key` and
-            `runner.CONFIDENCE`, without a batch dimension.
+            `runner.CONFIDENCE` or `runner.MAPS`, without a batch dimension.
 
         Raises:
           DataError: A file cannot be written, or one of an earlier run cannot be removed.
@@ -252,8 +299,15 @@ class Pictures:
         height, width = int(sample[common.HEIGHT]), int(sample[common.WIDTH])
         labels = sample[runner.PREDICTION][:height, :width]
         confidence = sample[runner.CONFIDENCE][:height, :width] if runner.CONFIDENCE in sample else None
+        maps = None
+        if self._decoder is not None:
+            maps = sample[runner.MAPS][:height, :width]
+            if task_decoding.has_classes(self._decoder.options):
+                confidence = maps[..., : self._decoder.options.num_classes].max(axis=2)
         if self._undoes_resize:
             height, width = int(sample[common.ORIGINAL_HEIGHT]), int(sample[common.ORIGINAL_WIDTH])
+            if self._decoder is not None and maps is not None:
+                maps = task_decoding.resized(maps, self._decoder.options, (height, width))
             labels = nearest(labels, height, width)
             confidence = None if confidence is None else nearest(confidence, height, width)
         truth = sample[self.truth_key][:height, :width, 0] if self.truth_key in sample else None
@@ -268,7 +322,8 @@ class Pictures:
         if self._raw_dir is not None:
             ids = labels if self._eval_ids is None else self._eval_ids[labels]
             paths.append(save_annotation.save_annotation(ids, self._raw_dir, name, add_colormap=False))
-        shown = Shown(number, bytes(sample[common.IMAGE_NAME]), name, image, labels, truth, confidence)
+        tasks = None if self._decoder is None or maps is None else self._decoder(maps)
+        shown = Shown(number, bytes(sample[common.IMAGE_NAME]), name, image, labels, truth, confidence, tasks)
         for extra in self._extras:
             paths += extra.write(shown)
         for path in paths:

@@ -219,8 +219,13 @@ def predict_options(values: Values) -> options.PredictOptions:
     """Returns the options of predict."""
     predictor = filled(options.PredictorOptions, values, execution=_engine_options(values))
     return filled(
-        options.PredictOptions, values, predictor=predictor, network=given_network(values), save=_saved(values)
+        options.PredictOptions, values, predictor=predictor, network=given_network(values), save=_predicted(values)
     )
+
+
+def _predicted(values: Values) -> tuple[str, ...] | None:
+    """Returns the kinds of files that predict writes; None for the usual ones."""
+    return _saved(values) if values['save'] is not None else None
 
 
 def spread_against(words: Sequence[str]) -> list[str]:

@@ -150,6 +150,19 @@ class DatasetDescriptor(Dataset):
         """Returns the name of a class, or its number if the data set has no names."""
         return self.class_names[class_id] if self.class_names is not None else str(class_id)
 
+    @property
+    def classes(self) -> Classes:
+        """What is said about the classes."""
+        return Classes(
+            tuple(map(self.class_name, range(self.num_classes))),
+            self.palette,
+            self.image_bits,
+            None if self.things is None else tuple(self.things),
+            self.ignore_label,
+            None if self.eval_ids is None else tuple(self.eval_ids),
+            self.depth_scale,
+        )
+
     def _checked_palette(self) -> np.ndarray:
         """Returns `palette` as a read-only array."""
         if self.palette is None:
@@ -321,25 +334,61 @@ def _palette_of(name: str, path: str) -> np.ndarray:
 
 @dataclasses.dataclass(frozen=True)
 class Classes:
-    """Names and colors of the classes of a network.
+    """What programs without a data set know about the classes of a network.
 
     Attributes:
       names: name of each class.
       colors: [n, 3] uint8, colors of at least all classes.
       image_bits: bits of the images that the network was trained on, 8 or 16.
+      things: ids of the classes that have instances; None if unknown.
+      ignore_label: id of pixels without a class.
+      eval_ids: id of each class in the data set's own evaluation; None for the class ids.
+      depth_scale: unit of depth in PNG files of 16 bits; None if unknown.
     """
 
     names: tuple[str, ...]
     colors: np.ndarray
     image_bits: int = 8
+    things: tuple[int, ...] | None = None
+    ignore_label: int = 255
+    eval_ids: tuple[int, ...] | None = None
+    depth_scale: float | None = None
 
     @classmethod
     def numbered(cls, count: int) -> Classes:
         """Returns classes without names."""
         return cls(tuple(str(number) for number in range(count)), bit_shift_palette(count))
 
+    def as_json(self) -> dict[str, Any]:
+        """Returns the classes as JSON values, for files that travel with a network."""
+        colors = zip(self.names, self.colors.tolist(), strict=False)
+        return {
+            'colors': {name: '#{:02x}{:02x}{:02x}'.format(*color) for name, color in colors},
+            **self.facts(),
+        }
 
-def classes_of(dataset: str | None, count: int | None, is_required: bool = False) -> Classes:
+    def facts(self) -> dict[str, Any]:
+        """Returns all but names and colors, as JSON values."""
+        return {name: getattr(self, name) for name in _FACTS}
+
+    @classmethod
+    def of_json(cls, content: Any, count: int) -> Classes | None:
+        """Returns `count` classes of `as_json` in a file of any origin; None if they are none, or invalid."""
+        try:
+            facts = {name: content.get(name, getattr(cls, name)) for name in _FACTS}
+            colors = [list(bytes.fromhex(color.removeprefix('#'))) for color in content['colors'].values()]
+            described = DatasetDescriptor('', count, class_names=list(content['colors']), palette=colors, **facts)
+        except (TypeError, ValueError, KeyError, AttributeError, OptionError):
+            return None
+        return described.classes
+
+
+_FACTS = ('image_bits', 'things', 'ignore_label', 'eval_ids', 'depth_scale')  # fields that are in both classes above
+
+
+def classes_of(
+    dataset: str | None, count: int | None, is_required: bool = False, otherwise: Classes | None = None
+) -> Classes:
     """Returns the names and colors of `count` classes in a data set; numbers and default colors without one.
 
     Args:
@@ -347,9 +396,10 @@ def classes_of(dataset: str | None, count: int | None, is_required: bool = False
       count: number of classes; None if the network does not show it. The data set's number is then used, or else
         `MOST_CLASSES`.
       is_required: whether to raise an `OptionError` if the data set cannot be used, instead of logging a warning.
+      otherwise: the classes to return if there is no data set, or it cannot be used; None for numbers.
     """
     if dataset is None:
-        return Classes.numbered(count or MOST_CLASSES)
+        return otherwise or Classes.numbered(count or MOST_CLASSES)
     try:
         data_set = load(dataset)
         if data_set.num_classes != (count or data_set.num_classes):
@@ -360,9 +410,11 @@ def classes_of(dataset: str | None, count: int | None, is_required: bool = False
     except UserError as error:
         if is_required:
             raise
+        if otherwise is not None:
+            return otherwise
         logging.warning('The names of the classes are unknown: %s', error)
         return Classes.numbered(count or MOST_CLASSES)
-    return Classes(tuple(map(data_set.class_name, range(data_set.num_classes))), data_set.palette, data_set.image_bits)
+    return data_set.classes
 
 
 def name_in_run(run: Mapping[str, Any]) -> str | None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from deeplab.datasets import planes
-from deeplab.datasets.descriptor import DatasetDescriptor
+from deeplab.datasets.descriptor import Classes, DatasetDescriptor
 from deeplab.datasets.planes import Plane
 from deeplab.errors import OptionError
 from deeplab.options import ModelOptions
@@ -27,24 +27,44 @@ def context_of(
     Raises:
       OptionError: the description of the data set lacks what a task requires.
     """
+    return context_of_classes(descriptor.classes, options, descriptor.name, calibration)
+
+
+def context_of_classes(
+    classes: Classes, options: ModelOptions, dataset: str | None, calibration: Mapping[str, Any] | None = None
+) -> TaskContext:
+    """Returns what the functions of the tasks know of classes.
+
+    Args:
+      classes: the classes.
+      options: the network.
+      dataset: name of the data set that describes them, for messages; None if there is none.
+      calibration: see `context_of`.
+
+    Raises:
+      OptionError: the description lacks what a task requires.
+    """
     tasks = TASKS.chosen(options)
+    count = options.num_classes
     context = TaskContext(
-        num_classes=descriptor.num_classes,
-        ignore_label=descriptor.ignore_label,
-        class_names=tuple(descriptor.class_name(i) for i in range(descriptor.num_classes)),
-        things=None if descriptor.things is None else tuple(descriptor.things),
-        palette=descriptor.palette[: descriptor.num_classes],
-        depth_scale=descriptor.depth_scale,
+        num_classes=count,
+        ignore_label=classes.ignore_label,
+        class_names=classes.names[:count],
+        things=classes.things,
+        palette=classes.colors[:count],
+        depth_scale=classes.depth_scale,
+        eval_ids=classes.eval_ids,
         settings={parameter.name: getattr(options, parameter.name) for task in tasks for parameter in task.parameters},
         calibration=calibration or {},
     )
     for task in tasks:
         for name in task.requires:
             if getattr(context, name) is None:
-                raise OptionError(
-                    f"{option('ModelOptions.task', options.task)} needs '{name}', which the description of the data "
-                    f"set '{descriptor.name}' does not have. Add it there ({option('DatasetOptions.name')})."
-                )
+                where = f"which the description of the data set '{dataset}' does not have. Add it there."
+                if dataset is None:
+                    of_training = option('PredictorOptions.dataset')
+                    where = f'which is not stored with the network. Set {of_training} to the data set of its training.'
+                raise OptionError(f"{option('ModelOptions.task', options.task)} needs '{name}', {where}")
     return context
 
 

@@ -1,8 +1,9 @@
-"""Further pictures of vis: overlays, contours, confidences, error maps and legends."""
+"""Further files of vis: overlays, contours, confidences, error maps, legends, and the files of tasks."""
 
 from __future__ import annotations
 
 import os
+import re
 import threading
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
@@ -10,7 +11,11 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from deeplab.datasets.descriptor import DatasetDescriptor
+from deeplab.files import output_files, writing
+from deeplab.inference.task_decoding import TaskDecoder, TaskPrediction
+from deeplab.inference.task_files import RunDocuments
 from deeplab.pictures import drawing, legend
+from deeplab.registry import TASKS
 from deeplab.utils import save_annotation
 
 LEGEND = 'legend'
@@ -27,6 +32,7 @@ class Shown(NamedTuple):
       ids: [h, w] predicted class ids.
       truth: [h, w] true class ids, or the ignore label; None if they were not read.
       confidence: [h, w] float32, probabilities of the predicted classes; None if they were not computed.
+      tasks: what the tasks of the network predict; None for a network of classes alone.
     """
 
     number: int
@@ -36,6 +42,7 @@ class Shown(NamedTuple):
     ids: np.ndarray
     truth: np.ndarray | None
     confidence: np.ndarray | None
+    tasks: TaskPrediction | None = None
 
 
 class Extra(Protocol):
@@ -108,6 +115,9 @@ class FurtherPictures:
     def _pixels_of(self, kind: str, shown: Shown) -> np.ndarray:
         """Returns the picture of a kind, [h, w] or [h, w, 3] uint8."""
         if kind == 'overlay':
+            of_task = None if shown.tasks is None else shown.tasks.overlay(shown.image, self._alpha)
+            if of_task is not None:
+                return of_task
             return drawing.overlay(shown.image, shown.ids, self._colors, self._alpha)
         if kind == 'contours':
             return drawing.contours(shown.image, shown.ids, self._colors)
@@ -130,3 +140,53 @@ class FurtherPictures:
         return [
             legend.Entry(self._descriptor.class_name(i), self._colors[i], f'{pixels[i] / total:.1%}') for i in classes
         ]
+
+
+class TaskFiles:
+    """Writes KIND/NAME.png, or with another ending, for each image and kind of file of a task, and KIND.json."""
+
+    def __init__(self, folder: str, kinds: Sequence[str], decoder: TaskDecoder) -> None:
+        """Creates the folders; writes nothing yet.
+
+        Args:
+          folder: existing folder for the folders of the kinds.
+          kinds: kinds of files of the network's tasks.
+          decoder: what decodes the maps of the network.
+        """
+        self._folder, self._kinds = folder, tuple(dict.fromkeys(kinds))
+        files = TASKS.files(decoder.options)
+        self._suffixes = {kind: files[kind][1].suffix for kind in self._kinds}
+        self._documents = RunDocuments(folder, self._kinds, decoder)
+        for kind, suffix in self._suffixes.items():
+            path = output_files.make_folder(os.path.join(folder, kind))
+            writing.remove_leftovers(path, rf'.+{re.escape(suffix)}')
+
+    def write(self, shown: Shown) -> list[str]:
+        """Writes the files of an image; returns their paths.
+
+        Raises:
+          DataError: A file cannot be written.
+        """
+        assert shown.tasks is not None
+        paths = []
+        for kind, suffix in self._suffixes.items():
+            name = shown.name + suffix
+            path = os.path.join(self._folder, kind, name)
+            with writing.explained(path), writing.atomic_write(path, 'wb') as stream:
+                stream.write(shown.tasks.file(kind, shown.image))
+            self._documents.add(kind, name, shown.tasks.entry(kind, name))
+            paths.append(path)
+        return paths
+
+    def finish(self) -> list[str]:
+        """Writes the files about all images; returns their paths.
+
+        Raises:
+          DataError: A file cannot be written.
+        """
+        return self._documents.write()
+
+    def report(self) -> str:
+        """Returns one line about the files, for the user."""
+        paths = [os.path.join(self._folder, kind, f'NAME{suffix}') for kind, suffix in self._suffixes.items()]
+        return f'Files of the task: {", ".join([*paths, *self._documents.paths.values()])}'

@@ -190,8 +190,7 @@ class CheckpointExports:
             'name': model.task,
             'channels': task_decoding.channels_of(model),
             'settings': settings,
-            'things': list(described.things) if described is not None and described.things is not None else None,
-            'ignore_label': 255 if described is None else described.ignore_label,
+            **(descriptor.Classes.numbered(0) if described is None else described.classes).facts(),
             'calibration': self._calibration,
         }
 

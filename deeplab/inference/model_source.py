@@ -34,11 +34,19 @@ _PRESET_KINDS = (ModelOptions, AsppOptions, DecoderOptions, ResizeOptions)  # wh
 
 
 class CheckpointNetwork(NamedTuple):
-    """The path of a checkpoint, its network for images of any size, and the classes of the network."""
+    """A checkpoint and its network.
+
+    Attributes:
+      checkpoint: path of the checkpoint.
+      options: the network, for images of any size.
+      classes: classes of the network.
+      dataset: data set that describes them; None if there is none.
+    """
 
     checkpoint: str
     options: ModelOptions
     classes: Classes
+    dataset: str | None
 
 
 class NetworkDescription(NamedTuple):
@@ -48,11 +56,13 @@ class NetworkDescription(NamedTuple):
       options: the network.
       dataset: data set that it was trained on; None if unknown.
       resize: how images are resized.
+      classes: its classes, for a data set that is not known here; None if they are not stored.
     """
 
     options: ModelOptions
     dataset: str | None
     resize: ResizeOptions = ResizeOptions()
+    classes: Classes | None = None
 
 
 def find(
@@ -74,8 +84,9 @@ def find(
     description = description or _identified(checkpoint, changes)
     options = changed(description.options, changes)
     options = dataclasses.replace(options, crop_size=None)
-    classes = classes_of(dataset or description.dataset, options.num_classes, bool(dataset))
-    return CheckpointNetwork(checkpoint, options, classes)
+    described = dataset or description.dataset
+    classes = classes_of(described, options.num_classes, bool(dataset), description.classes)
+    return CheckpointNetwork(checkpoint, options, classes, described)
 
 
 def changed(options: ModelOptions, changes: Changes) -> ModelOptions:
@@ -158,7 +169,8 @@ def of_run(path: str) -> NetworkDescription | None:
         )
     logging.info('The network is the one that %s describes.', file)
     resize = _of_json(ResizeOptions, stored.get('resize') or {})
-    return NetworkDescription(options, trusted_name_in_run(file, run), resize)
+    classes = Classes.of_json(run.get(run_manifests.CLASSES), options.num_classes)
+    return NetworkDescription(options, trusted_name_in_run(file, run), resize, classes)
 
 
 def _of_json(kind: type[T], values: Mapping[str, Any]) -> T:

@@ -1,4 +1,4 @@
-"""The files that `deeplab predict` writes: KIND/NAME.png below the output folder, and predictions.json."""
+"""The files that `deeplab predict` writes: KIND/NAME.png below the output folder, and files about all images."""
 
 from __future__ import annotations
 
@@ -13,28 +13,45 @@ from deeplab.errors import DataError, OptionError
 from deeplab.files import output_files, writing, written_files
 from deeplab.inference.inputs import Failure, InputFile
 from deeplab.inference.prediction import Prediction, overlay_suffix
+from deeplab.inference.task_decoding import TaskDecoder
+from deeplab.inference.task_files import RunDocuments
 from deeplab.options import PredictOptions
+from deeplab.registry import TASKS
 from deeplab.wording import option
 
 SUMMARY = 'predictions.json'
 FORMAT = 1
 _FIELD = 'PredictOptions.output_dir'
-_OWN_NAMES = r'.+\.(png|jpg|npy)'
 _SUFFIXES = {'mask': '.png', 'color': '.png', 'confidence': '.png', 'probabilities': '.npy'}
 
 
 class OutputFolder:
-    """Writes the results of images; several threads may use it at a time."""
+    """Writes the results of images; several threads may use it at a time.
 
-    def __init__(self, options: PredictOptions) -> None:
+    Attributes:
+      kinds: kinds of files that are written for each image.
+      documents: files about all images.
+    """
+
+    def __init__(self, options: PredictOptions, kinds: Sequence[str], decoder: TaskDecoder | None = None) -> None:
         """Checks the folder of the options; creates and writes nothing yet.
+
+        Args:
+          options: the folder, and how files are written.
+          kinds: kinds of files that are written for each image.
+          decoder: what decodes the maps of the network; None for a network of classes alone.
 
         Raises:
           OptionError: The folder cannot be created, or is not writable.
         """
         output_files.require_folder(options.output_dir, _FIELD)
         self._options, self._folder = options, options.output_dir
-        self._kinds = tuple(dict.fromkeys(options.save))
+        self.kinds = tuple(dict.fromkeys(kinds))
+        of_tasks = {} if decoder is None else TASKS.files(decoder.options)
+        self._suffixes = {**_SUFFIXES, **{kind: file.suffix for kind, (_, file) in of_tasks.items()}}
+        endings = {suffix.removeprefix('.') for suffix in (*self._suffixes.values(), '.jpg')}
+        self._own_names = rf'.+\.({"|".join(sorted(endings))})'
+        self.documents = RunDocuments(self._folder, self.kinds, decoder)
         self._written = written_files.WrittenFiles(self._folder, 'predict')
         self._lock = threading.Lock()
         self._entries: dict[str, dict[str, Any]] = {}
@@ -42,9 +59,9 @@ class OutputFolder:
 
     def check(self, items: Sequence[InputFile]) -> None:
         """Raises `OptionError` if a result would replace a file that predict has not written."""
-        planned = [os.path.join(self._folder, SUMMARY)]
-        for kind in self._kinds:
-            suffixes = ('.jpg', '.png') if kind == 'overlay' else (_SUFFIXES[kind],)
+        planned = [os.path.join(self._folder, SUMMARY), *self.documents.paths.values()]
+        for kind in self.kinds:
+            suffixes = ('.jpg', '.png') if kind == 'overlay' else (self._suffixes[kind],)
             names = [item.name for item in items if not item.is_video]
             planned += [self._path(kind, name, suffix) for name in names for suffix in suffixes]
         in_the_way = [path for path in planned if self._is_foreign(path)]
@@ -56,17 +73,17 @@ class OutputFolder:
             )
 
     def begin(self) -> None:
-        """Removes the summary of an earlier run, whose results are about to be replaced.
+        """Removes the files about all images of an earlier run, whose results are about to be replaced.
 
         Raises:
-          DataError: It cannot be removed.
+          DataError: One cannot be removed.
         """
-        path = os.path.join(self._folder, SUMMARY)
-        try:
-            with contextlib.suppress(FileNotFoundError):
-                os.remove(path)
-        except OSError as error:
-            raise DataError(f"Cannot remove '{path}' of an earlier run: {error.strerror}.") from None
+        for path in (os.path.join(self._folder, SUMMARY), *self.documents.paths.values()):
+            try:
+                with contextlib.suppress(FileNotFoundError):
+                    os.remove(path)
+            except OSError as error:
+                raise DataError(f"Cannot remove '{path}' of an earlier run: {error.strerror}.") from None
 
     def write(self, item: InputFile, number: int | None, prediction: Prediction) -> None:
         """Writes the results of an image, or of a frame of a video.
@@ -82,15 +99,16 @@ class OutputFolder:
         height, width = prediction.labels.shape
         name = item.name if number is None else f'{item.name}/{number:06d}'
         paths = {}
-        for kind in self._kinds:
+        for kind in self.kinds:
             legend = self._options.overlay_legend if kind == 'overlay' else None
-            suffix = _SUFFIXES.get(kind) or overlay_suffix(height, 2 * width if legend else width)
+            suffix = self._suffixes.get(kind) or overlay_suffix(height, 2 * width if legend else width)
             path = self._path(kind, name, suffix)
             if self._is_foreign(path):
                 raise DataError(f"'{path}' exists, and predict has not written it")
             self._prepare(os.path.dirname(path))
             prediction.save(path, kind, self._options.overlay_alpha, legend)
             self._written.add(path)
+            self.documents.add(kind, name + suffix, prediction.entry(kind, name + suffix))
             paths[kind] = os.path.relpath(path, self._folder).replace(os.sep, '/')
         facts = {'files': paths, 'height': height, 'width': width, 'shares': prediction.shares}
         with self._lock:
@@ -105,7 +123,7 @@ class OutputFolder:
         with self._lock:
             if folder not in self._prepared:
                 output_files.make_folder(folder)
-                writing.remove_leftovers(folder, _OWN_NAMES)
+                writing.remove_leftovers(folder, self._own_names)
                 self._prepared.add(folder)
 
     def finish(self, items: Iterable[InputFile], failures: Sequence[Failure], facts: dict[str, Any]) -> str:
@@ -125,6 +143,8 @@ class OutputFolder:
                 entry['frames'] = [{'frame': i, **entry['frames'][i]} for i in sorted(entry['frames'])]
         failed = [failure._asdict() for failure in failures]
         content = {'format': FORMAT, **facts, 'images': entries, 'failed': failed}
+        for path in self.documents.write():
+            self._written.add(path)
         path = os.path.join(output_files.make_folder(self._folder), SUMMARY)
         with writing.explained(path), writing.atomic_write(path) as stream:
             json.dump(content, stream, indent=1)

@@ -1,10 +1,11 @@
-"""The prediction for one image: class ids, probabilities, pictures of them, and their files."""
+"""The prediction for one image: class ids, probabilities, results of tasks, pictures of them, and their files."""
 
 from __future__ import annotations
 
 import io
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 from PIL import Image
@@ -12,9 +13,12 @@ from PIL import Image
 from deeplab.datasets.descriptor import Classes
 from deeplab.errors import OptionError
 from deeplab.files import writing
+from deeplab.inference import task_files
+from deeplab.inference.task_decoding import TaskPrediction, has_classes
 from deeplab.options import LEGENDS, SAVED
 from deeplab.pictures import drawing
 from deeplab.pictures import legend as legends
+from deeplab.registry import TASKS
 
 # Label of pixels with a class that is not kept.
 NO_CLASS = 255
@@ -26,9 +30,14 @@ _LOSSY = ('.jpg', '.jpeg')
 class Prediction:
     """What a network predicts for one image.
 
+    What a result in `results` has is an attribute, too, such as `prediction.instance_ids` of the task `panoptic`; of
+    several results with such a name, the first one's.
+
     Attributes:
       image: the image, upright, [h, w, channels], 0 to 255.
-      labels: class of each pixel, [h, w] uint8; `NO_CLASS` for a class that is not kept.
+      labels: class of each pixel, [h, w] uint8, the largest channel of the output of classes; `NO_CLASS` for a class
+        that is not kept.
+      results: results of the tasks of the network by name; empty for a network of classes alone. They have all classes.
       class_names: one name for each class; numbers as text if the names are unknown.
       colors: color of each class, [classes, 3] uint8.
     """
@@ -41,6 +50,7 @@ class Prediction:
         is_kept: np.ndarray,
         scores: tuple[np.ndarray | None, np.ndarray | None],
         compute: Callable[[], np.ndarray],
+        tasks: TaskPrediction | None = None,
     ) -> None:
         """Creates the prediction.
 
@@ -52,8 +62,11 @@ class Prediction:
           scores: confidence [h, w] float32 (float16 of a large image) and probabilities [h, w, classes] float32; None
             for what was not computed.
           compute: computes the probabilities.
+          tasks: what the tasks of the network predict; None for a network of classes alone.
         """
         self.image = image
+        self._tasks = tasks
+        self.results: Mapping[str, Mapping[str, Any]] = {} if tasks is None else tasks.results
         self.class_names = classes.names
         self.colors = classes.colors[: len(classes.names)]
         self._is_kept = is_kept
@@ -63,6 +76,14 @@ class Prediction:
         self.labels = labels
         self._confidence, self._probabilities = scores
         self._compute = compute
+
+    def __getattr__(self, name: str) -> Any:
+        """Returns a value of a result."""
+        if not name.startswith('_') and name != 'results':  # while an object is copied, it has no attributes yet
+            for result in self.results.values():
+                if name in result:
+                    return result[name]
+        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
     @property
     def probabilities(self) -> np.ndarray:
@@ -81,11 +102,16 @@ class Prediction:
 
     @property
     def shares(self) -> dict[str, float]:
-        """Share of the pixels of each class that occurs and is kept, 0 to 1, by its name, the largest first."""
+        """Share of the pixels of each class that occurs and is kept, 0 to 1, by its name, the largest first.
+
+        Empty if the network predicts no class for each pixel.
+        """
         return {self._name(number): share for number, share in self._shares()}
 
     def _shares(self) -> list[tuple[int, float]]:
         """Returns id and share of each class that occurs and is kept, the largest share first."""
+        if self._tasks is not None and not has_classes(self._tasks.options):
+            return []
         counts = np.zeros(256, np.int64)
         for rows in drawing.bands(*self.labels.shape):
             counts += np.bincount(self.labels[rows].ravel(), minlength=256)
@@ -109,7 +135,7 @@ class Prediction:
         return colors
 
     def overlay(self, alpha: float = 0.5) -> np.ndarray:
-        """Returns the colors of the classes over the image, [h, w, 3] uint8.
+        """Returns the colors of the classes, or the picture of the network's task, over the image, [h, w, 3] uint8.
 
         Args:
           alpha: opacity of the colors, 0 to 1. Pixels whose class is not kept show the image.
@@ -117,7 +143,16 @@ class Prediction:
         Raises:
           OptionError: `alpha` is not in this range.
         """
-        return drawing.overlay(self.image, self.labels, self._table(), self._opacity(alpha))
+        drawn = self._task_overlay(alpha)
+        return drawing.overlay(self.image, self.labels, self._table(), self._opacity(alpha)) if drawn is None else drawn
+
+    def _task_overlay(self, alpha: float) -> np.ndarray | None:
+        """Returns the picture of a task over the image; None if the task is `semantic`, or has none."""
+        is_shown = self._opacity(alpha)[self.labels] > 0 if not self._is_kept.all() else None
+        drawn = None if self._tasks is None else self._tasks.overlay(self.image, alpha)
+        if drawn is not None and is_shown is not None:
+            drawn = np.where(is_shown[..., np.newaxis], drawn, drawing.in_rgb(self.image))
+        return drawn
 
     def _opacity(self, alpha: float) -> np.ndarray:
         """Returns the opacity of the color of each id, [256]; 0 for classes that are not kept."""
@@ -133,7 +168,8 @@ class Prediction:
         Args:
           path: path of the file: .png; .jpg or .png for an overlay; .npy for probabilities.
           kind: 'mask' (class ids, gray), 'color' (class ids with the colors as palette), 'overlay', 'confidence'
-            (gray, 255 for 1.0) or 'probabilities' ([h, w, classes] float32).
+            (gray, 255 for 1.0), 'probabilities' ([h, w, classes] float32), or a kind of the network's tasks, such as
+            'instances' of `panoptic`.
           alpha: see `overlay`.
           legend: classes in a legend beside an overlay: 'present' (those in the image, with their shares) or 'all';
             None for no legend.
@@ -143,19 +179,41 @@ class Prediction:
           DataError: The file cannot be written.
         """
         suffix = os.path.splitext(os.fspath(path))[1].lower()
-        allowed = {'overlay': ('.png', *_LOSSY), 'probabilities': ('.npy',)}.get(kind, ('.png',))
-        if kind not in SAVED or suffix not in allowed:
-            raise OptionError(
-                f"'{os.fspath(path)}' cannot hold {kind!r}: kinds are {', '.join(SAVED)}, and files are .png, for an "
-                'overlay .png or .jpg, for probabilities .npy'
-            )
+        self._require_kind(kind, path, suffix)
         if legend is not None and (kind != 'overlay' or legend not in LEGENDS):
             raise OptionError(f"legend={legend!r} is not allowed: it is 'present' or 'all', and for overlays only.")
         with writing.explained(path), writing.atomic_write(path, 'wb') as stream:
             if kind == 'probabilities':
                 np.lib.format.write_array(stream, self.probabilities, allow_pickle=False)
-            else:
+            elif kind in SAVED:
                 stream.write(_encoded(self._picture(kind, alpha, legend), 'JPEG' if suffix in _LOSSY else 'PNG'))
+            else:
+                assert self._tasks is not None  # which has this kind
+                stream.write(self._tasks.file(kind, self.image))
+
+    def _require_kind(self, kind: str, path: str | os.PathLike[str], suffix: str) -> None:
+        """Raises `OptionError` unless the prediction has a kind of file, and files with `suffix` can hold it."""
+        options = None if self._tasks is None else self._tasks.options
+        of_tasks = {} if options is None else TASKS.files(options)
+        kinds = (*task_files.own_kinds(SAVED, options), *of_tasks)
+        allowed = {'overlay': ('.png', *_LOSSY), 'probabilities': ('.npy',)}.get(kind, ('.png',))
+        if kind in of_tasks:
+            allowed = (of_tasks[kind][1].suffix,)
+        if kind not in kinds or suffix not in allowed:
+            further = ''.join(f', for {name} {file.suffix}' for name, (_, file) in of_tasks.items())
+            raise OptionError(
+                f"'{os.fspath(path)}' cannot hold {kind!r}: kinds are {', '.join(kinds)}, and files are "
+                f'.png, for an overlay .png or .jpg, for probabilities .npy{further}'
+            )
+
+    def entry(self, kind: str, path: str) -> Mapping[str, Any] | None:
+        """Returns what a file about several images says of this one; None for kinds without such a file.
+
+        Args:
+          kind: kind of file, such as 'panoptic'.
+          path: path of the image's file in the folder of the kind.
+        """
+        return None if self._tasks is None or kind in SAVED else self._tasks.entry(kind, path)
 
     def _picture(self, kind: str, alpha: float, legend: str | None) -> Image.Image:
         """Returns the picture of a kind."""
@@ -163,6 +221,9 @@ class Prediction:
         if kind == 'overlay':
             mixed = legends.beside((width, height), self._entries(legend))
             opacity = self._opacity(alpha)
+            if (drawn := self._task_overlay(alpha)) is not None:
+                mixed.paste(Image.fromarray(drawn))
+                return mixed
             for rows, part in drawing.overlay_parts(self.image, self.labels, self._table(), opacity):
                 mixed.paste(Image.fromarray(part), (0, rows.start))
             return mixed

@@ -23,17 +23,21 @@ from PIL import Image
 
 from deeplab import common, input_preprocess
 from deeplab.core import sessions, shapes
+from deeplab.datasets import task_data
 from deeplab.datasets.descriptor import Classes, classes_of
 from deeplab.errors import DataError, OptionError
-from deeplab.inference import any_size, image_files, model_source, opening
+from deeplab.inference import any_size, image_files, model_source, opening, task_calibration, task_decoding, task_files
 from deeplab.inference.any_size import Scores
 from deeplab.inference.network import InferenceNetwork
 from deeplab.inference.network_source import unused_fields
 from deeplab.inference.prediction import Prediction
 from deeplab.inference.run_weights import WeightsChoice
 from deeplab.inference.runners import CheckpointRunner, ExportRunner, Runner
+from deeplab.inference.task_decoding import TaskDecoder
 from deeplab.inference.thread_bound import ThreadBound
 from deeplab.options import (
+    SAVED,
+    USUAL_SAVED,
     EngineOptions,
     FetchOptions,
     ModelOptions,
@@ -43,6 +47,7 @@ from deeplab.options import (
     WindowOptions,
 )
 from deeplab.options.parameters import parameters_of
+from deeplab.registry import TASKS
 from deeplab.system import overlap
 from deeplab.wording import did_you_mean, option
 from deeplab.zoo import cache, fetching
@@ -73,6 +78,7 @@ class Predictor:
       source: path of the checkpoint or export.
       class_names: names of the classes; numbers as text if they are unknown.
       colors: [classes, 3] uint8.
+      decoder: what decodes the results of the network's tasks; None for a network of classes alone.
     """
 
     def __init__(
@@ -82,9 +88,11 @@ class Predictor:
         classes: Classes,
         options: PredictorOptions,
         resize: ResizeOptions | None = None,
+        decoder: TaskDecoder | None = None,
     ) -> None:
         """Creates the predictor; use `from_checkpoint`, `from_export` or `from_preset`."""
         self.source = source
+        self.decoder = decoder
         self._options, self._runner = options, runner
         self._classes = classes
         self.class_names, self.colors = classes.names, classes.colors[: len(classes.names)]
@@ -166,13 +174,18 @@ class Predictor:
         choice = WeightsChoice(options.use_moving_average, 'PredictorOptions.use_moving_average')
         resize = options.resize or (description.resize if description is not None else None)
         model = dataclasses.replace(network.options, crop_size=options.crop_size)
-        runner = CheckpointRunner(
-            InferenceNetwork(model, options.prediction),
-            opening.Weights(network.checkpoint, choice.takes_averages(network.checkpoint)),
-            options.execution,
-            [os.path.join(cache.folder(), 'engines')],
-        )
-        return cls(network.checkpoint, runner, network.classes, options, resize)
+        predicted = InferenceNetwork(model, options.prediction)
+        weights = opening.Weights(network.checkpoint, choice.takes_averages(network.checkpoint))
+        if description is not None and description.options.task != model.task:
+            # Before what the task needs of the data set is asked for.
+            predicted.require_weights(weights.checkpoint, weights.use_moving_average)
+        decoder = None
+        if not model.is_semantic:
+            calibration = task_calibration.load(network.checkpoint)
+            context = task_data.context_of_classes(network.classes, model, network.dataset, calibration)
+            decoder = TaskDecoder(model, context)
+        runner = CheckpointRunner(predicted, weights, options.execution, [os.path.join(cache.folder(), 'engines')])
+        return cls(network.checkpoint, runner, network.classes, options, resize, decoder)
 
     @classmethod
     def of_preset(
@@ -190,7 +203,9 @@ class Predictor:
     def of_export(cls, path: str, options: PredictorOptions, changes: model_source.Changes) -> Predictor:
         """As `from_export`, with options objects."""
         fixed = ('crop_size', 'use_moving_average')
-        unused = [*changes, *(f'PredictorOptions.{name}' for name in fixed if getattr(options, name))]
+        decoding = {name: value for name, value in changes.items() if name.partition('.')[2] in TASKS.parameters()}
+        unused = [name for name in changes if name not in decoding]
+        unused += [f'PredictorOptions.{name}' for name in fixed if getattr(options, name)]
         unused += unused_fields(options.prediction, options.execution, options.resize or ResizeOptions())
         if unused:
             raise OptionError(
@@ -199,12 +214,15 @@ class Predictor:
             )
         runner = ExportRunner(path, options.execution.threads)
         try:
-            stored = _classes_in(runner.exported.metadata) if options.dataset is None else None
+            metadata = runner.exported.metadata
+            stored = _classes_in(metadata) if options.dataset is None else None
             classes = stored or classes_of(options.dataset, runner.exported.num_classes, True)
+            decoder = _decoder_of_export(metadata, classes, options.dataset, decoding)
         except BaseException:
             runner.close()
             raise
-        return cls(path, runner, dataclasses.replace(classes, image_bits=runner.exported.bits), options)
+        classes = dataclasses.replace(classes, image_bits=runner.exported.bits)
+        return cls(path, runner, classes, options, decoder=decoder)
 
     def __call__(self, images: Source | Iterable[Source]) -> Prediction | list[Prediction]:
         """Predicts one image, or several.
@@ -285,18 +303,27 @@ class Predictor:
         _require_one_shape(images)
         if len(images) == 0:
             return []
-        wants = (with_confidence, self._options.probabilities)
-        return [
-            Prediction(
-                image,
-                scores.labels,
-                self._classes,
-                self._is_kept,
-                (scores.confidence, scores.probabilities),
-                functools.partial(self._probabilities, image),
-            )
-            for image, scores in zip(images, self._scores(images, *wants), strict=True)
-        ]
+        wants = (with_confidence, self._options.probabilities or self.decoder is not None)
+        predictions = []
+        for image, scores in zip(images, self._scores(images, *wants), strict=True):
+            tasks, probabilities = None, scores.probabilities
+            if self.decoder is not None:
+                assert probabilities is not None
+                tasks = self.decoder(probabilities)
+                probabilities = self._of_classes(probabilities) if self._options.probabilities else None
+            kept = (scores.confidence, probabilities)
+            compute = functools.partial(self._probabilities, image)
+            predictions.append(Prediction(image, scores.labels, self._classes, self._is_kept, kept, compute, tasks))
+        return predictions
+
+    def kinds_of_files(self, given: Sequence[str] | None = None) -> tuple[str, ...]:
+        """Returns the kinds of files that `Prediction.save` writes: `given`, or the usual ones for None.
+
+        Raises:
+          OptionError: Predictions of the network have no files of a given kind.
+        """
+        options = None if self.decoder is None else self.decoder.options
+        return task_files.kinds(given, USUAL_SAVED, SAVED, options, 'PredictOptions.save')
 
     def close(self) -> None:
         """Releases the network. Predictions keep what they have, but compute no probabilities any more."""
@@ -326,7 +353,16 @@ class Predictor:
         """Computes the probabilities of an image, [h, w, classes]."""
         (scores,) = self._scores([image], False, True)
         assert scores.probabilities is not None
-        return scores.probabilities
+        return self._of_classes(scores.probabilities)
+
+    def _of_classes(self, maps: np.ndarray) -> np.ndarray:
+        """Returns the probabilities of the classes among the maps of all outputs; all maps of a network without them.
+
+        The rest of the maps is not kept in memory.
+        """
+        if self.decoder is None or not task_decoding.has_classes(self.decoder.options):
+            return maps
+        return maps[..., : self._runner.num_classes].copy()
 
     def _scores(self, images: Sequence[np.ndarray], confidence: bool, probabilities: bool) -> list[Scores]:
         """Predicts images of one size."""
@@ -338,9 +374,12 @@ class Predictor:
         result = []
         for prediction in self._any_size.predict(resized, False, confidence or probabilities):
             labels, scores = self._resizer.labels(prediction.labels, size), None
-            if prediction.probabilities is not None:
+            if prediction.probabilities is not None and self.decoder is not None:
+                scores = task_decoding.resized(prediction.probabilities, self.decoder.options, size)
+            elif prediction.probabilities is not None:
                 scores = self._resizer.scores(prediction.probabilities, size)  # [h, w, classes]
-            most = scores.max(axis=2) if confidence and scores is not None else None
+            of_classes = None if scores is None else scores[..., : self._runner.num_classes]
+            most = of_classes.max(axis=2) if confidence and of_classes is not None else None
             result.append(Scores(labels, most, scores if probabilities else None))
         return result
 
@@ -423,8 +462,36 @@ def _classes_in(metadata: Mapping[str, Any]) -> Classes | None:
     names, colors = metadata.get('class_names'), metadata.get('colors')
     if not names or not colors or len(names) != len(colors):
         return None
-    bits = int(metadata.get('image_bits', 8))
-    return Classes(tuple(map(str, names)), np.array(colors, np.uint8), bits)
+    described = Classes(tuple(map(str, names)), np.array(colors, np.uint8), int(metadata.get('image_bits', 8)))
+    stored = {name: value for name, value in metadata.get('task', {}).items() if name in described.facts()}
+    facts: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in stored.items()}
+    return dataclasses.replace(described, **facts)
+
+
+def _decoder_of_export(
+    metadata: Mapping[str, Any], classes: Classes, dataset: str | None, changes: model_source.Changes
+) -> TaskDecoder | None:
+    """Returns what decodes the results of an export's tasks; None for a network of classes alone.
+
+    Args:
+      metadata: metadata of the export.
+      classes: its classes.
+      dataset: data set that describes them; None for the metadata.
+      changes: values of decoding parameters that take precedence.
+
+    Raises:
+      OptionError: A task is unknown here, or does not know enough of the classes.
+    """
+    described = metadata.get('task')
+    if not described:
+        if changes:
+            raise OptionError(f'{option(next(iter(changes)))} has no effect: the export has no further tasks. Omit it.')
+        return None
+    outputs = {common.OUTPUT_TYPE: len(classes.names)}
+    settings = {name: value for name, value in described['settings'].items() if name in TASKS.parameters()}
+    options = model_source.changed(ModelOptions(outputs, task=described['name'], settings=settings), changes)
+    context = task_data.context_of_classes(classes, options, dataset, described.get('calibration'))
+    return TaskDecoder(options, context)
 
 
 def _kept(wanted: Sequence[str], names: Sequence[str]) -> np.ndarray:

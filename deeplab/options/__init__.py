@@ -43,7 +43,7 @@ from deeplab.options.machines import CloneOptions, ServerOptions
 from deeplab.options.network import AsppOptions, DecoderOptions, ModelOptions, NasOptions
 from deeplab.options.optimization import LearningRateOptions, OptimizerOptions
 from deeplab.options.panoptic import CocoFormatOptions
-from deeplab.options.prediction import LEGENDS, SAVED, PredictOptions, PredictorOptions
+from deeplab.options.prediction import LEGENDS, SAVED, USUAL_SAVED, PredictOptions, PredictorOptions
 from deeplab.options.reports import ReportedRun, ReportOptions
 from deeplab.options.tools import (
     CheckpointOptions,

@@ -12,6 +12,7 @@ from deeplab.options.network import ModelOptions
 from deeplab.options.parameters import OptionsWithSettings, Settings, require_applicable
 from deeplab.registry import CONFUSION_MATRIX, ENGINES, METRICS, PRECISIONS
 from deeplab.registry.records import check_allowed
+from deeplab.registry.tasks import TASKS
 from deeplab.wording import did_you_mean, option
 
 ALL_METRICS = 'all'  # instead of names of metrics
@@ -256,9 +257,13 @@ class VisOptions(Options):
     engine: EngineOptions = EngineOptions()
     save: tuple[str, ...] = declared(
         (),
-        'Comma-separated kinds of further pictures of each image: overlay (colors over the image), contours '
-        '(outlines of the segments on the image), confidence (probability of the class, gray), errors (wrong pixels; '
-        'needs masks), legend (names and colors of the classes, in all images and in each). Not set: none.',
+        lambda: (
+            'Comma-separated kinds of further pictures of each image: overlay (colors over the image), contours '
+            '(outlines of the segments on the image), confidence (probability of the class, gray), errors (wrong '
+            'pixels; needs masks), legend (names and colors of the classes, in all images and in each); of networks '
+            f'of other tasks: {", ".join(TASKS.all_files())} (see docs/predict.md). Not set: none, or overlay and all '
+            'kinds of these tasks.'
+        ),
     )
     overlay_alpha: float = declared(0.5, OVERLAY_ALPHA, range='[0, 1]')
     submission: str | None = declared(
@@ -273,7 +278,7 @@ class VisOptions(Options):
         super().__post_init__()
         _check_engine('VisOptions.master', self.master, self.engine, self.windows)
         for kind in self.save:
-            check_allowed(kind, 'VisOptions.save', kind, choices=VIS_SAVED)
+            check_allowed(kind, 'VisOptions.save', kind, choices=(*VIS_SAVED, *TASKS.all_files()))
         has_one_bound = (self.resize.min_value is None) != (self.resize.max_value is None)
         self._require(
             self.submission is None or not has_one_bound,

@@ -19,6 +19,7 @@ from deeplab.options.inference import (
 )
 from deeplab.options.tools import FetchOptions
 from deeplab.registry.records import check_allowed
+from deeplab.registry.tasks import TASKS
 from deeplab.wording import option
 
 _CHECKPOINT_DIR, _EXPORT_PATH = 'PredictOptions.checkpoint_dir', 'PredictOptions.export_path'
@@ -26,6 +27,7 @@ _PRESET = 'PredictOptions.preset'
 
 LEGENDS = ('present', 'all')
 SAVED = ('mask', 'color', 'overlay', 'confidence', 'probabilities')
+USUAL_SAVED = ('mask', 'overlay')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -99,11 +101,14 @@ class PredictOptions(Options):
         is_path=True,
     )
     preset: str | None = declared(None, 'Name of a published checkpoint. Not set: none.', flag=None)
-    save: tuple[str, ...] = declared(
-        ('mask', 'overlay'),
-        'Comma-separated kinds of files to write: mask (class ids, gray PNG), color (class ids with a palette), '
-        'overlay (colors over the image, JPEG), confidence (probability of the class, gray PNG), probabilities '
-        '([height, width, classes], NPY).',
+    save: tuple[str, ...] | None = declared(
+        None,
+        lambda: (
+            'Comma-separated kinds of files to write: mask (class ids, gray PNG), color (class ids with a palette), '
+            'overlay (colors over the image, JPEG), confidence (probability of the class, gray PNG), probabilities '
+            f'([height, width, classes], NPY); of networks of other tasks: {", ".join(TASKS.all_files())} (see '
+            'docs/predict.md). Not set: mask, overlay, and all kinds of these tasks.'
+        ),
     )
     overlay_alpha: float = declared(0.5, OVERLAY_ALPHA, range='[0, 1]')
     overlay_legend: str | None = declared(
@@ -119,9 +124,10 @@ class PredictOptions(Options):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._require(bool(self.save), 'save', f'name some of {", ".join(SAVED)}')
-        for kind in self.save:
-            check_allowed(kind, 'PredictOptions.save', kind, choices=SAVED)
+        kinds = (*SAVED, *TASKS.all_files())
+        self._require(self.save is None or bool(self.save), 'save', f'name some of {", ".join(kinds)}')
+        for kind in self.save or ():
+            check_allowed(kind, 'PredictOptions.save', kind, choices=kinds)
         for field, value in ((_CHECKPOINT_DIR, self.checkpoint_dir), (_PRESET, self.preset)):
             if value is not None and self.export_path is not None:
                 raise OptionError(f'Give either {option(field)} or {option(_EXPORT_PATH)}, not both.')

@@ -84,13 +84,14 @@ def instances(image: np.ndarray, ids: np.ndarray) -> np.ndarray:
     return shown
 
 
-def masks(image: np.ndarray, values: np.ndarray, palette: drawing.Palette) -> np.ndarray:
+def masks(image: np.ndarray, values: np.ndarray, palette: drawing.Palette, opacity: float = _OPACITY) -> np.ndarray:
     """Draws masks that may overlap: the mean of the colors of the classes of a pixel, and stripes where none is known.
 
     Args:
       image: [h, w, channels], 0 to 255.
       values: [h, w, classes] bool or integers, 1 in the mask of a class, 255 where it is ignored.
       palette: a color for each class.
+      opacity: opacity of the colors, 0 to 1.
 
     Returns:
       [h, w, 3] uint8.
@@ -98,7 +99,7 @@ def masks(image: np.ndarray, values: np.ndarray, palette: drawing.Palette) -> np
     is_in = (values == 1).astype(np.float32)  # [h, w, classes]
     count = is_in.sum(axis=2, keepdims=True)  # [h, w, 1]
     colors = is_in @ np.asarray(palette, np.float32)[: values.shape[2]] / np.maximum(count, 1)  # [h, w, 3]
-    share = np.where(count > 0, np.float32(_OPACITY), 0)
+    share = np.where(count > 0, np.float32(opacity), 0)
     shown = _bytes_of(drawing.in_rgb(image) * (1 - share) + colors * share)
     is_ignored = (values > 1).all(axis=2)
     shown[is_ignored] = drawing.stripes(*is_ignored.shape)[is_ignored]

@@ -18,7 +18,7 @@ from deeplab.files import folder_lock
 from deeplab.inference import inputs, output_folder, pipeline, videos
 from deeplab.inference.inputs import Failure
 from deeplab.inference.predictor import Predictor
-from deeplab.options import PredictOptions
+from deeplab.options import SAVED, USUAL_SAVED, PredictOptions
 from deeplab.system import memory
 
 _MOST_SHOWN = 20  # failures in the report; the summary has all
@@ -62,15 +62,17 @@ def run(options: PredictOptions) -> PredictResult:
         )
     if any(item.is_video for item in items):
         videos.require()
-    folder = output_folder.OutputFolder(options)
-    folder.check(items)
+    # Before the network is opened, which may take long, kinds of its tasks are not known.
+    plain = [kind for kind in options.save or USUAL_SAVED if kind in SAVED]
+    output_folder.OutputFolder(options, plain).check(items)
     locked = folder_lock.held(options.output_dir, 'predict', 'PredictOptions.output_dir')
     with locked, _predictor(options) as predictor:
         logging.info("Predicting %s with '%s'.", names.counted(len(items), 'file'), predictor.source)
+        kinds = predictor.kinds_of_files(options.save)
+        folder = output_folder.OutputFolder(options, kinds, predictor.decoder)
+        folder.check(items)
         folder.begin()
-        done = pipeline.run(
-            predictor, items, folder.write, options.predictor.batch_size, 'confidence' in options.save
-        )  # fmt: skip
+        done = pipeline.run(predictor, items, folder.write, options.predictor.batch_size, 'confidence' in kinds)
         failures = (*missing, *done.failures)
         facts = {
             'network': predictor.source,
@@ -79,14 +81,14 @@ def run(options: PredictOptions) -> PredictResult:
             'images_per_second': round(done.images / done.seconds, 3),
         }
         summary = folder.finish(items, failures, facts)
-    report = _report(options, done, failures, summary)
+    report = _report(folder, options.output_dir, done, failures, summary)
     return PredictResult(done.images, failures, summary, report)
 
 
 def _predictor(options: PredictOptions) -> Predictor:
     """Opens the network."""
     predictor = options.predictor
-    if 'probabilities' in options.save:
+    if 'probabilities' in (options.save or ()):
         predictor = dataclasses.replace(predictor, probabilities=True)
     if options.export_path is not None:
         return Predictor.of_export(options.export_path, predictor, options.network)
@@ -97,13 +99,18 @@ def _predictor(options: PredictOptions) -> Predictor:
 
 
 def _report(
-    options: PredictOptions, done: pipeline.PredictionSummary, failures: Sequence[Failure], summary: str
+    folder: output_folder.OutputFolder,
+    output_dir: str,
+    done: pipeline.PredictionSummary,
+    failures: Sequence[Failure],
+    summary: str,
 ) -> str:
     """Returns what was written, then the files that could not be predicted."""
     rate = done.images / done.seconds
     lines = [
         f'{names.counted(done.images, "image")} in {names.duration(done.seconds)} ({rate:.1f} images/s).',
-        f'{", ".join(options.save)}: {options.output_dir}; shares of the classes: {summary}',
+        f'{", ".join(folder.kinds)}: {output_dir}; shares of the classes: {summary}',
+        *(f'{kind} of all images: {path}' for kind, path in folder.documents.paths.items()),
     ]
     if failures:
         lines.append(f'{names.counted(len(failures), "input")} could not be predicted:')

@@ -81,6 +81,8 @@ class TaskContext(NamedTuple):
         `Task.metric`.
       palette: colors of the classes, [n, 3] uint8; None for no colors.
       depth_scale: unit of depth in 16-bit files; None if the data set does not say.
+      eval_ids: id of each class in the data set's own evaluation; None for the class ids.
+      overlay_alpha: opacity of the colors of overlays, 0 to 1.
       loss: the `LossOptions` of a training; None elsewhere.
       global_step: steps of a training, a scalar integer tensor; None elsewhere.
     """
@@ -93,6 +95,8 @@ class TaskContext(NamedTuple):
     calibration: Mapping[str, Any] = {}
     palette: Any = None
     depth_scale: float | None = None
+    eval_ids: tuple[int, ...] | None = None
+    overlay_alpha: float = 0.5
     loss: Any = None
     global_step: Any = None
 
@@ -111,10 +115,15 @@ class ResultFile(NamedTuple):
       suffix: ending of the file, such as '.png'.
       content: takes the result and the image, [h, w, channels] of 0 to 255, and the `TaskContext`, and returns an array
         for an image file ([h, w] bool, uint8 or uint16, [h, w, 3] uint8) or for '.npy', or text for any other file.
+      entry: returns what a JSON file about all images of a run, KIND.json, says about one; takes the result, the path
+        of its file in the folder of the kind, and the context. None for no such file.
+      document: makes the content of the JSON file of the entries of all images, in the order of their paths.
     """
 
     suffix: str
     content: Callable[[Mapping[str, Any], Any, TaskContext], Any]
+    entry: Callable[[Mapping[str, Any], str, TaskContext], Mapping[str, Any]] | None = None
+    document: Callable[[Sequence[Mapping[str, Any]], TaskContext], Any] = lambda entries, context: list(entries)
 
 
 class Comparison(NamedTuple):
@@ -217,6 +226,14 @@ class Tasks(Registry[Task]):
                     f"{option(_FIELD, options.task)} is not allowed: two of its tasks have an output '{name}'."
                 )
         return tuple(sorted(outputs, key=lambda output: output.name != common.OUTPUT_TYPE))
+
+    def files(self, options: Any) -> dict[str, tuple[str, ResultFile]]:
+        """Returns the kinds of files of the tasks of some ModelOptions: name of the task, and how it is written."""
+        return {kind: (task.name, file) for task in self.chosen(options) for kind, file in task.files.items()}
+
+    def all_files(self) -> tuple[str, ...]:
+        """Returns the kinds of files of all tasks, each once."""
+        return tuple(dict.fromkeys(kind for task in self.records() for kind in task.files))
 
     def channels(self, options: Any) -> int:
         """Returns the number of channels of all outputs together."""

@@ -95,7 +95,7 @@ def stacked(result: Mapping[str, Any], image: np.ndarray, context: TaskContext) 
 
 def overlay(result: Mapping[str, Any], image: np.ndarray, context: TaskContext) -> np.ndarray:
     """Returns the image, covered by the mean color of the classes of each pixel: [h, w, 3] uint8."""
-    return plane_pictures.masks(image, result['masks'], context.palette)
+    return plane_pictures.masks(image, result['masks'], context.palette, context.overlay_alpha)
 
 
 register(

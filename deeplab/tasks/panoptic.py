@@ -18,10 +18,21 @@ from deeplab.core.instance_precision import InstancePrecision
 from deeplab.core.lazy import channels_first, scale_losses, tf
 from deeplab.core.panoptic_quality import PanopticQuality, matches
 from deeplab.core.segment_overlaps import PanopticClasses, Segmentation
-from deeplab.datasets import planes
+from deeplab.datasets import coco_segments, planes
 from deeplab.options import ModelOptions
-from deeplab.pictures import instance_matches
-from deeplab.registry import LOSSES, Branch, Comparison, Output, Parameter, Task, TaskContext, Term, register
+from deeplab.pictures import instance_matches, instance_overlay
+from deeplab.registry import (
+    LOSSES,
+    Branch,
+    Comparison,
+    Output,
+    Parameter,
+    ResultFile,
+    Task,
+    TaskContext,
+    Term,
+    register,
+)
 
 CENTER, OFFSET = 'center', 'offset'
 # Parts of checkpoints: the scopes must not change.
@@ -125,6 +136,38 @@ def decode(maps: Mapping[str, np.ndarray], context: TaskContext) -> dict[str, An
         probabilities.argmax(axis=2), maps[CENTER][..., 0], maps[OFFSET], merge_rule(context), probabilities
     )
     return merged._asdict()
+
+
+def overlay(result: Mapping[str, Any], image: np.ndarray, context: TaskContext) -> np.ndarray:
+    """Returns the image with the classes and instances of a result in colors, [h, w, 3] uint8."""
+    is_shown = np.arange(256) != context.ignore_label
+    return instance_overlay.drawn(
+        image, result['class_ids'], result['instance_ids'], context.palette, context.overlay_alpha, is_shown
+    )
+
+
+def _segment_ids(result: Mapping[str, Any], context: TaskContext) -> np.ndarray:
+    return coco_segments.segment_ids(result['class_ids'], result['instance_ids'], context.ignore_label)
+
+
+def coco_entry(result: Mapping[str, Any], path: str, context: TaskContext) -> Mapping[str, Any]:
+    """Returns the entry of an image in the JSON file of COCO's panoptic format."""
+    scores = {(each.class_id, each.instance_id): each.score for each in result['instances']}
+    return coco_segments.annotation(_segment_ids(result, context), path, context.eval_ids, scores)
+
+
+FILES = {
+    'class_ids': ResultFile('.png', lambda result, image, context: result['class_ids']),
+    'instances': ResultFile('.png', lambda result, image, context: result['instance_ids']),
+    'panoptic': ResultFile(
+        '.png',
+        lambda result, image, context: coco_segments.as_colors(_segment_ids(result, context)),
+        coco_entry,
+        lambda entries, context: coco_segments.document(
+            entries, context.class_names, context.things or (), context.eval_ids
+        ),
+    ),
+}
 
 
 def merge_rule(context: TaskContext) -> panoptic_merge.MergeRule:
@@ -237,6 +280,8 @@ register(
         metric=PanopticMetric,
         comparison=comparison,
         headline='pq',
+        files=FILES,
+        overlay=overlay,
         parameters=tuple(_parameters()),
         source='arXiv:1911.10194',
     )

@@ -23,6 +23,7 @@ from typing import Any
 from absl import logging
 
 import deeplab
+from deeplab.datasets.descriptor import Classes
 from deeplab.datasets.record_index import Records
 from deeplab.errors import OptionError
 from deeplab.files import run_manifests, writing
@@ -74,11 +75,13 @@ def describe(
     first_step: int,
     validated: tuple[Records, int] | None = None,
     initial_checkpoint: str | None = None,
+    classes: Classes | None = None,
 ) -> Run:
     """Describes a run, before its first step.
 
     `images` is the number of valid records. `validated` are the records of the validation split, and the number of
-    valid ones. `initial_checkpoint` is the path of the checkpoint that a new run restores.
+    valid ones. `initial_checkpoint` is the path of the checkpoint that a new run restores. `classes` are what programs
+    know of the classes that run without the data set.
     """
     validation_records = None
     if validated is not None:
@@ -98,6 +101,7 @@ def describe(
         'git': git_revision(pathlib.Path(deeplab.__file__).parent),
         'records': {**index.facts(), 'split': options.dataset.split, 'images': images},
         VALIDATION_RECORDS: validation_records,
+        run_manifests.CLASSES: None if classes is None else classes.as_json(),
         INITIAL_CHECKPOINT: None if initial_checkpoint is None else checkpoint(initial_checkpoint),
         'machine': {
             'cores': processors.available_cores(),

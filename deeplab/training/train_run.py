@@ -190,7 +190,9 @@ def _run_manifest(
     validated = (validator.split.reader.index, validator.split.num_images) if validator else None
     initial = options.initial_checkpoint if not first_step else None
     initial = checkpoints.check_path(initial) if initial else None
-    run_now = run_manifest.describe(options, data.reader.index, len(data.records), first_step, validated, initial)
+    run_now = run_manifest.describe(
+        options, data.reader.index, len(data.records), first_step, validated, initial, data.descriptor.classes
+    )
     changes = resume_changes.warning(run_manifests.runs_in(options.train_logdir), run_now, options)
     if changes:
         logging.warning('%s', changes)

@@ -27,6 +27,7 @@ from deeplab.inference import export_metadata, exports, network_source, opening,
 from deeplab.inference.any_size import AnySize
 from deeplab.inference.network import InferenceNetwork
 from deeplab.inference.opening import Weights
+from deeplab.inference.predictor import Predictor
 from deeplab.inference.runners import CheckpointRunner, ExportRunner
 from deeplab.inference.runtimes import tflite
 from deeplab.options import (
@@ -197,6 +198,12 @@ def test_a_plain_export_has_metadata_and_evaluates_as_the_checkpoint(checkpoint,
     export_model.run(options)
     with exports.opened(str(tmp_path / 'g.pb')) as exported:
         assert exported.metadata['task']['things'] == [5, 6]
+    with Predictor.from_export(tmp_path / 'g.pb', stuff_area=5) as predictor:
+        context = predictor.decoder.context
+        assert (context.things, context.settings['stuff_area'], len(context.palette)) == ((5, 6), 5, 8)
+        assert predictor(IMAGE[0]).instance_ids.shape == (65, 65)
+    with pytest.raises(OptionError, match='output_stride cannot be changed'):
+        Predictor.from_export(tmp_path / 'g.pb', output_stride=8)
     folder = checkpoint.rpartition('/')[0]
     data = DatasetOptions('val', f'{folder}/records', f'{folder}/street/street.json')
     wait = WaitOptions(interval_secs=0, max_rounds=1, timeout_secs=0)

@@ -10,9 +10,11 @@ import pytest
 from PIL import Image
 
 from deeplab import cli
+from deeplab.datasets.descriptor import Classes, bit_shift_palette
 from deeplab.inference import videos
+from deeplab.options import USUAL_SAVED, DatasetOptions
 from deeplab.programs import predict
-from tests.helpers import predictor_setup
+from tests.helpers import panoptic_setup, predictor_setup
 from tests.inference.test_predictor import write_export
 
 PAGE = (pathlib.Path(__file__).parents[2] / 'docs' / 'predict.md').read_text(encoding='utf-8')
@@ -30,6 +32,8 @@ def prepared(tmp_path_factory, tiny_network):
     folder = tmp_path_factory.mktemp('examples')
     predictor_setup.write_training(folder / 'logs' / 'train')
     shutil.copytree(folder / 'logs' / 'train', folder / 'logs' / 'train' / 'best')
+    classes = Classes(('road', 'car', 'person'), bit_shift_palette(3), things=panoptic_setup.THINGS)
+    panoptic_setup.write_training(folder / 'logs' / 'panoptic', DatasetOptions('val', '', 'gone.py'), classes)
     write_export(folder / 'frozen_inference_graph.pb')
     (folder / 'photos').mkdir()
     for i, name in enumerate(('photo.jpg', 'photos/a.jpg', 'photos/b.png', 'panorama.png')):
@@ -45,6 +49,7 @@ def prepared(tmp_path_factory, tiny_network):
 )
 def test_python(prepared, monkeypatch, capsys, number):
     monkeypatch.chdir(prepared)
+    panoptic_setup.use_small_network(monkeypatch)
     exec(compile(PYTHON[number], 'docs/predict.md', 'exec'), {})
     written = re.findall(r"save\('(.*?)'", PYTHON[number])
     assert all(os.path.getsize(name) for name in written) and (written or capsys.readouterr().out)
@@ -62,7 +67,7 @@ def test_command(prepared, monkeypatch, command):
         monkeypatch.setattr(predict, '_predictor', lambda _: contextlib.nullcontext(shared))
     result = predict.run(options)
     assert result.status == 0 and result.images > 0
-    for kind in options.save:
+    for kind in options.save or USUAL_SAVED:
         paths = [path for path in pathlib.Path(options.output_dir, kind).rglob('*') if path.is_file()]
         assert len(paths) == result.images
     assert os.path.exists(os.path.join(options.output_dir, 'predictions.json'))

@@ -178,7 +178,7 @@ def test_the_command_line():
     assert (found.export_path, found.predictor.windows.window) == ('x.pb', (65, 97))
     assert found.predictor.classes == ('sky', '3')
     assert found.predictor.prediction.scales == (0.5,) and found.predictor.resize.min_value == 9
-    assert words('--checkpoint_dir=logs').save == ('mask', 'overlay')
+    assert words('--checkpoint_dir=logs').save is None
     assert words('--checkpoint_dir=logs', '--save=mask', '--overlay_alpha=0.3').save == ('mask', 'overlay')
     found = words('--checkpoint_dir=logs', '--save=color', '--overlay_legend=present')
     assert (found.save, found.overlay_legend) == (('color', 'overlay'), 'present')
@@ -193,7 +193,7 @@ def test_the_command_line():
         ((), '--checkpoint_dir.*--export_path.*--preset'),
         (('--checkpoint_dir=a', '--export_path=b'), '--checkpoint_dir.*--export_path'),
         (('--preset=mobilenetv2_coco_voc_trainaug', '--export_path=b'), '--preset.*--export_path'),
-        (('--checkpoint_dir=a', '--save=masks'), '--save=masks.*overlay'),
+        (('--checkpoint_dir=a', '--save=masked'), '--save=masked.*overlay'),
         (('--checkpoint_dir=a', '--save='), '--save.*mask'),
         (('--checkpoint_dir=a', '--overlay_alpha=2'), '--overlay_alpha=2.*0 to 1'),
         (('--checkpoint_dir=a', '--overlay_legend=some'), '--overlay_legend=some.*present, all'),

@@ -77,4 +77,4 @@ def test_the_file_is_what_records_have():
 def test_colors_of_overlapping_classes_are_mixed():
     masks = np.array([[[1, 1], [1, 0], [0, 0]]], bool)
     picture = TASK.overlay({'masks': masks}, np.full((1, 3, 3), 50, np.uint8), CONTEXT)
-    assert picture[0].tolist() == [[80, 50, 20], [140, 20, 20], [50, 50, 50]]
+    assert picture[0].tolist() == [[75, 50, 25], [125, 25, 25], [50, 50, 50]]

@@ -70,7 +70,9 @@ def _writing(descriptor: DatasetDescriptor, size: tuple[int, int], folder: str) 
     for path in (pictures_dir, raw_dir):
         os.makedirs(path, exist_ok=True)
     written = written_files.WrittenFiles(folder, 'vis')
-    pictures = vis.Pictures(pictures_dir, raw_dir, descriptor.palette, descriptor, ResizeOptions(), written)
+    pictures = vis.Pictures(
+        pictures_dir, raw_dir, vis.Presentation(descriptor, descriptor.palette), ResizeOptions(), written
+    )
     started = time.perf_counter()
     with (writer := vis.Writer(pictures.write)):
         for count in itertools.count(1):

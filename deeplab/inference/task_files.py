@@ -1,0 +1,110 @@
+"""Kinds of files that the predictions of a network have, and the files about all images of a run."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from deeplab.errors import OptionError
+from deeplab.files import writing
+from deeplab.inference.task_decoding import TaskDecoder, has_classes
+from deeplab.options import ModelOptions
+from deeplab.registry import TASKS
+from deeplab.wording import option
+
+_OVERLAY, _MAPS = 'overlay', 'probabilities'  # kinds that networks without classes may have, too
+
+
+def own_kinds(own: Sequence[str], options: ModelOptions | None) -> tuple[str, ...]:
+    """Returns the kinds of files of a program that a network has; without those of its tasks.
+
+    Args:
+      own: all kinds of the program.
+      options: the network; None for a network of classes alone.
+    """
+    if options is None or has_classes(options):
+        return tuple(own)
+    is_drawn = any(task.overlay is not None for task in TASKS.chosen(options))
+    return tuple(kind for kind in own if kind == _MAPS or (kind == _OVERLAY and is_drawn))
+
+
+def kinds(
+    given: Sequence[str] | None, usual: Sequence[str], own: Sequence[str], options: ModelOptions | None, field: str
+) -> tuple[str, ...]:
+    """Returns the kinds of files to write, each once.
+
+    Args:
+      given: kinds that the user names; None, or empty, for the usual ones and all kinds of the network's tasks.
+      usual: the usual kinds of a network; a network without classes has some of them.
+      own: all kinds of the program.
+      options: the network; None for a network of classes alone.
+      field: option of the kinds, as 'Class.field'.
+
+    Raises:
+      OptionError: the network has no files of a kind.
+    """
+    of_tasks = () if options is None else tuple(TASKS.files(options))
+    plain = own_kinds(own, options)
+    if not given:
+        return tuple(dict.fromkeys((*(kind for kind in usual if kind in plain), *of_tasks)))
+    for kind in given:
+        if kind not in (*plain, *of_tasks):
+            task = option('ModelOptions.task', 'semantic' if options is None else options.task)
+            raise OptionError(
+                f'{option(field, kind)} is not allowed: a network of {task} has no such files. It has '
+                f'{", ".join((*plain, *of_tasks))}.'
+            )
+    return tuple(dict.fromkeys(given))
+
+
+class RunDocuments:
+    """The files KIND.json about all images of a run (`registry.ResultFile.entry`); several threads may add entries.
+
+    Attributes:
+      paths: path of each by its kind.
+    """
+
+    def __init__(self, folder: str, kinds: Sequence[str], decoder: TaskDecoder | None) -> None:
+        """Creates them; writes nothing yet.
+
+        Args:
+          folder: folder of the files, which has a folder for each kind.
+          kinds: kinds of files that are written.
+          decoder: what decodes the maps of the network; None for a network of classes alone.
+        """
+        files = {} if decoder is None else TASKS.files(decoder.options)
+        self._decoder = decoder
+        self._files = {kind: files[kind][1] for kind in kinds if kind in files and files[kind][1].entry is not None}
+        self.paths = {kind: os.path.join(folder, f'{kind}.json') for kind in self._files}
+        self._entries: dict[str, dict[str, Mapping[str, Any]]] = {kind: {} for kind in self._files}
+        self._lock = threading.Lock()
+
+    def add(self, kind: str, path: str, entry: Mapping[str, Any] | None) -> None:
+        """Adds what a document says of an image.
+
+        Args:
+          kind: kind of file.
+          path: path of the image's file in the folder of the kind.
+          entry: the entry; None for kinds without a document.
+        """
+        if entry is not None:
+            with self._lock:
+                self._entries[kind][path] = entry
+
+    def write(self) -> list[str]:
+        """Writes the documents; returns their paths.
+
+        Raises:
+          DataError: One cannot be written.
+        """
+        for kind, path in self.paths.items():
+            assert self._decoder is not None  # otherwise there are no kinds
+            entries = [self._entries[kind][name] for name in sorted(self._entries[kind])]
+            content = self._files[kind].document(entries, self._decoder.context)
+            with writing.explained(path), writing.atomic_write(path) as stream:
+                json.dump(content, stream)
+                stream.write('\n')
+        return list(self.paths.values())
