@@ -275,6 +275,13 @@ def test_the_command_lines_of_the_page(east, folder, monkeypatch):
     figures = json.loads((folder / 'eval' / 'metrics-2.json').read_text())
     assert figures['metrics']['text'].keys() == {'precision', 'recall', 'f_score'}
     assert figures['images'] == 3
+    predict, visualize = (words for words in commands() if words[1] in ('predict', 'vis'))
+    assert cli.main([word if word != 'photos' else 'val' for word in predict[1:]] + ['--text_threshold=0.1']) == 0
+    assert {path.parent.name for path in (folder / 'predicted').rglob('img_1.*')} == {'boxes', 'overlay'}
+    lines = (folder / 'predicted' / 'boxes' / 'img_1.txt').read_text().splitlines()
+    assert all(len(line.split(',')) == 9 for line in lines)
+    assert cli.main(visualize[1:]) == 0
+    assert len(list((folder / 'vis').rglob('*.txt'))) == 3
 
 
 @pytest.mark.slow
