@@ -13,6 +13,7 @@ from deeplab.options.inference import PredictionOptions
 from deeplab.options.network import ModelOptions
 from deeplab.options.rules import require_seed
 from deeplab.options.training import RestoreOptions
+from deeplab.registry.tasks import SEMANTIC
 from deeplab.wording import option
 
 
@@ -208,6 +209,12 @@ class DemoOptions(Options):
         range='(0, inf)',
     )
     seed: int = declared(0, 'Seed of all random choices. Two runs with the same seed give the same result.')
+    task: str = declared(
+        SEMANTIC,
+        'What the network of the demo predicts: classes, or classes and instances (panoptic). --task=NAME is the same.',
+        choices=(SEMANTIC, 'panoptic'),
+        flag='network_task',
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -71,6 +71,12 @@ def write_dataset(
         (root / DESCRIPTION).write_text(json.dumps(description(splits, with_instances), indent=2) + '\n', 'utf-8')
 
 
+def pixels(path: pathlib.Path) -> np.ndarray:
+    """Returns the pixels of an image file, or the ids of a mask."""
+    with Image.open(path) as picture:
+        return np.asarray(picture)
+
+
 def _mask_palette() -> list[int]:
     """Returns the palette of masks, 256 RGB triples in a row; unused ids are black, ignored pixels as in VOC."""
     colors = np.zeros((256, 3), np.uint8)

@@ -1,7 +1,8 @@
 """The demo: records, training, evaluation and visualization on drawn street scenes, with a result image.
 
-The demo runs four programs with the command lines that it reports at its end. The caller passes the function that runs
-a program (`run_program`), so that this module does not depend on the command line.
+Its network predicts classes, or, with --task=panoptic, classes and instances of crowded scenes. The demo runs four
+programs with the command lines that it reports at its end. The caller passes the function that runs a program
+(`run_program`), so that this module does not depend on the command line.
 """
 
 from __future__ import annotations
@@ -20,14 +21,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from absl import logging
-from PIL import Image
 
 from deeplab import names
 from deeplab.errors import DataError, OptionError
 from deeplab.files import documents, folder_lock, output_files, writing
 from deeplab.options import DemoOptions
 from deeplab.pictures import drawing
-from deeplab.programs.demo import dataset, scenes, sheet
+from deeplab.programs.demo import dataset, instances, scenes, sheet
+from deeplab.registry.tasks import SEMANTIC
 from deeplab.wording import option
 
 # Runs a program in this process: (its name, its flags as on a command line) -> its result.
@@ -36,6 +37,13 @@ RunProgram = Callable[[str, Sequence[str]], Any]
 SETTINGS_FILE = 'demo.json'
 _WORKDIR = 'DemoOptions.workdir'
 SHEET_FILE = 'sheet.png'
+RAW_PREDICTIONS = 'raw_segmentation_results'  # folder of class ids that vis writes
+_BACKBONE = (
+    '--model_variant=mobilenet_v2',
+    '--depth_multiplier=0.5',
+    '--output_stride=16',
+    '--aspp_convs_filters=64',
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,14 +67,7 @@ class Settings:
     width: int = 176
     steps: int = 800
     rows: int = 6
-    network: tuple[str, ...] = (
-        '--model_variant=mobilenet_v2',
-        '--depth_multiplier=0.5',
-        '--output_stride=16',
-        '--aspp_convs_filters=64',
-        '--decoder_output_stride=4',
-        '--decoder_filters=64',
-    )
+    network: tuple[str, ...] = (*_BACKBONE, '--decoder_output_stride=4', '--decoder_filters=64')
     training: tuple[str, ...] = (
         '--train_batch_size=6',
         '--optimizer=adam',
@@ -79,9 +80,33 @@ class Settings:
     )
 
     @property
+    def is_panoptic(self) -> bool:
+        """Whether the network predicts instances; the scenes are then crowded."""
+        return '--task=panoptic' in self.network
+
+    @property
     def crop(self) -> str:
         """The scenes' size, rounded up to a multiple of 16 plus 1, as suits an output stride of 16."""
         return f'{-(-self.height // 16) * 16 + 1},{-(-self.width // 16) * 16 + 1}'
+
+
+_SEMANTIC = Settings()
+# The median of the instances has 264 pixels, and offsets are short: peaks are narrow, areas small, and offsets have a
+# larger weight than in large images. In a short training, each pixel counts in the loss of the classes.
+_PANOPTIC = dataclasses.replace(
+    _SEMANTIC,
+    network=(
+        '--task=panoptic',
+        *_BACKBONE,
+        '--center_sigma=4',
+        '--small_instance_area=400',
+        '--semantic_top_k_percent=1.0',
+        '--offset_loss_weight=0.1',
+        '--center_threshold=0.3',
+        '--stuff_area=64',
+    ),
+)
+SETTINGS = {SEMANTIC: _SEMANTIC, 'panoptic': _PANOPTIC}  # by task
 
 
 class Paths(NamedTuple):
@@ -93,6 +118,14 @@ class Paths(NamedTuple):
     eval: pathlib.Path
     vis: pathlib.Path
     sheet: pathlib.Path
+
+
+class _Figures(NamedTuple):
+    """Figures of the validation scenes, as in `DemoReport`."""
+
+    miou: float
+    pq: float | None = None
+    baseline_pq: float | None = None
 
 
 class Command(NamedTuple):
@@ -116,6 +149,8 @@ class DemoReport:
       sheet: path of the result image; None if the demo was stopped before.
       commands: the commands that were run, in order.
       status: exit status for the command line.
+      pq: panoptic quality on the validation scenes; None without instances, or if the demo was stopped before.
+      baseline_pq: the same without predicted instances, see `instances.components_quality`.
     """
 
     report: str
@@ -123,29 +158,32 @@ class DemoReport:
     sheet: str | None
     commands: tuple[Command, ...]
     status: int = 0
+    pq: float | None = None
+    baseline_pq: float | None = None
 
 
 def run(options: DemoOptions, run_program: RunProgram, settings: Settings | None = None) -> DemoReport:
     """Runs the demo, or resumes one that was stopped in the same folder.
 
     Args:
-      options: folder, steps and seed.
+      options: folder, steps, seed and task.
       run_program: runs 'build_voc2012_data', 'train', 'eval' or 'vis' with flags, in this process.
-      settings: data set and training; None for the defaults.
+      settings: data set and training; None for the settings of the task.
 
     Raises:
-      OptionError: the folder has other files, or a demo with another seed or number of steps.
+      OptionError: the folder has other files, or a demo with another seed, task or number of steps.
       UserError: errors of the programs.
     """
     started = time.monotonic()
-    settings = settings or Settings()
+    settings = settings or SETTINGS[options.task]
     if options.steps is not None:
         settings = dataclasses.replace(settings, steps=options.steps)
     workdir = pathlib.Path(options.workdir).expanduser().resolve()
     with folder_lock.held(str(workdir), 'demo', _WORKDIR):
         paths = paths_in(workdir)
         with output_files.writing_to(str(workdir), _WORKDIR):
-            _claim(workdir, {'seed': options.seed, **dataclasses.asdict(settings)}, options)
+            task = {'task': options.task} if settings.is_panoptic else {}
+            _claim(workdir, {'seed': options.seed, **dataclasses.asdict(settings), **task}, options)
             _draw(paths.scenes, settings, options.seed)
         commands = commands_for(paths, settings, options.seed)
         for number, command in enumerate(commands, start=1):
@@ -154,13 +192,18 @@ def run(options: DemoOptions, run_program: RunProgram, settings: Settings | None
             if status := getattr(result, 'status', 0):
                 words = [*launcher(), 'demo', f'--workdir={workdir}', f'--seed={options.seed}']
                 words += [] if options.steps is None else [f'--steps={options.steps}']
+                words += [f'--task={options.task}'] if settings.is_panoptic else []
                 report = f'The demo was stopped. The same command resumes it: {shlex.join(words)}'
                 return DemoReport(report, None, None, commands[:number], status)
         metrics = _metrics(paths, settings)
         with output_files.writing_to(str(workdir), _WORKDIR):
             _write_sheet(paths, settings, options.seed, metrics)
-    report = _report(paths, settings, commands, metrics['miou'], time.monotonic() - started)
-    return DemoReport(report, metrics['miou'], str(paths.sheet), commands)
+    figures = _Figures(metrics['miou'])
+    if settings.is_panoptic:
+        baseline = instances.components_quality(paths.scenes, paths.vis / RAW_PREDICTIONS)
+        figures = figures._replace(pq=metrics['metrics']['panoptic']['pq'], baseline_pq=baseline)
+    report = _report(paths, settings, commands, figures, time.monotonic() - started)
+    return DemoReport(report, sheet=str(paths.sheet), commands=commands, **figures._asdict())
 
 
 def paths_in(workdir: pathlib.Path) -> Paths:
@@ -171,14 +214,6 @@ def paths_in(workdir: pathlib.Path) -> Paths:
 def commands_for(paths: Paths, settings: Settings, seed: int) -> tuple[Command, ...]:
     """Returns the four commands: build the records, train, evaluate, visualize."""
     data = (f'--dataset={paths.scenes / dataset.DESCRIPTION}', f'--dataset_dir={paths.records}')
-    build = (
-        f'--image_folder={paths.scenes / dataset.IMAGES}',
-        f'--semantic_segmentation_folder={paths.scenes / dataset.MASKS}',
-        f'--list_folder={paths.scenes / dataset.LISTS}',
-        '--image_format=jpg',
-        f'--num_classes={len(scenes.CLASS_NAMES)}',
-        f'--output_dir={paths.records}',
-    )
     train = (
         f'--train_logdir={paths.train}',
         '--train_split=train',
@@ -203,11 +238,27 @@ def commands_for(paths: Paths, settings: Settings, seed: int) -> tuple[Command, 
         '--max_number_of_iterations=1',
     )
     return (
-        Command('build_voc2012_data', build),
+        _build_command(paths, settings),
         Command('train', (*data, *settings.network, *train)),
         Command('eval', (*data, *settings.network, *evaluation)),
         Command('vis', (*data, *settings.network, *vis)),
     )
+
+
+def _build_command(paths: Paths, settings: Settings) -> Command:
+    """Returns the command that builds the records."""
+    images = f'--image_folder={paths.scenes / dataset.IMAGES}'
+    masks = paths.scenes / dataset.MASKS
+    more = (
+        f'--list_folder={paths.scenes / dataset.LISTS}',
+        *(() if settings.is_panoptic else ('--image_format=jpg',)),
+        f'--num_classes={len(scenes.CLASS_NAMES)}',
+        f'--output_dir={paths.records}',
+    )
+    if not settings.is_panoptic:
+        return Command('build_voc2012_data', (images, f'--semantic_segmentation_folder={masks}', *more))
+    instance_masks = f'--instance_folder={paths.scenes / dataset.INSTANCES}'
+    return Command('build_folder_data', (images, f'--mask_folder={masks}', instance_masks, *more))
 
 
 def launcher() -> list[str]:
@@ -251,11 +302,11 @@ def _require_same(note: pathlib.Path, wanted: dict[str, Any]) -> None:
         noted = documents.load(note)
     except documents.DocumentError as error:
         raise OptionError(f'{note} {error}. {fix}') from None
-    noted = noted if isinstance(noted, dict) else {}
-    wanted = json.loads(json.dumps(wanted))  # tuples become lists, as in the file
+    noted = {'task': SEMANTIC, **(noted if isinstance(noted, dict) else {})}
+    wanted = {'task': SEMANTIC, **json.loads(json.dumps(wanted))}  # tuples become lists, as in the file
     differing = [key for key in wanted if noted.get(key) != wanted[key]]
     if differing:
-        shown = [f'{key} {noted.get(key)} (not {wanted[key]})' for key in differing if key in ('seed', 'steps')]
+        shown = [f'{key} {noted.get(key)} (not {wanted[key]})' for key in differing if key in ('seed', 'steps', 'task')]
         what = ' and '.join(shown) or 'other settings, from another version of deeplab'
         raise OptionError(f'{note.parent} has a demo with {what}. {fix}')
 
@@ -267,7 +318,7 @@ def _draw(folder: pathlib.Path, settings: Settings, seed: int) -> None:
         logging.info('Using the %d scenes in %s.', sum(splits.values()), folder)
         return
     logging.info('Drawing %d scenes into %s', sum(splits.values()), folder)
-    dataset.write_dataset(folder, seed, splits, (settings.height, settings.width))
+    dataset.write_dataset(folder, seed, splits, (settings.height, settings.width), settings.is_panoptic)
 
 
 def _metrics(paths: Paths, settings: Settings) -> dict[str, Any]:
@@ -285,36 +336,47 @@ def _write_sheet(paths: Paths, settings: Settings, seed: int, metrics: dict[str,
     """Draws some validation scenes, evenly distributed, on one image."""
     stems = (paths.scenes / dataset.LISTS / 'val.txt').read_text('utf-8').split()
     chosen = sorted(set(np.linspace(0, len(stems) - 1, settings.rows).astype(int).tolist()))
-    rows = [
-        sheet.Row(
-            _pixels(paths.scenes / dataset.IMAGES / f'{stem}.jpg'),
-            _pixels(paths.scenes / dataset.MASKS / f'{stem}.png'),
-            _pixels(paths.vis / 'raw_segmentation_results' / f'{stem}.png'),
-        )
-        for stem in (stems[number] for number in chosen)
-    ]
-    ious = [metrics['class_iou'][name] for name in scenes.CLASS_NAMES]
-    title = f'deeplab demo: mIoU {metrics["miou"]:.3f} on {len(stems)} scenes after {settings.steps} steps, seed {seed}'
-    drawing.write(paths.sheet, sheet.compose(rows, sheet.Legend(scenes.CLASS_NAMES, scenes.PALETTE, ious), title))
+    shown = [stems[number] for number in chosen]
+    if settings.is_panoptic:
+        rows = instances.rows(paths.scenes, paths.vis, shown)
+        title, name = f'PQ {metrics["metrics"]["panoptic"]["pq"]:.3f}', 'PQ'
+        figures = metrics['class_metrics']['panoptic']['pq']
+    else:
+        rows = [_row(paths, stem) for stem in shown]
+        title, name, figures = f'mIoU {metrics["miou"]:.3f}', 'IoU', metrics['class_iou']
+    title = f'deeplab demo: {title} on {len(stems)} scenes after {settings.steps} steps, seed {seed}'
+    of_classes = [figures[name] for name in scenes.CLASS_NAMES]
+    legend = sheet.Legend(scenes.CLASS_NAMES, scenes.PALETTE, of_classes, name)
+    drawing.write(paths.sheet, sheet.compose(rows, legend, title))
 
 
-def _pixels(path: pathlib.Path) -> np.ndarray:
-    with Image.open(path) as picture:
-        return np.asarray(picture)
+def _row(paths: Paths, stem: str) -> sheet.Row:
+    """Returns a row of the result image: a scene, its true and its predicted classes."""
+    files = (
+        paths.scenes / dataset.IMAGES / f'{stem}.jpg',
+        paths.scenes / dataset.MASKS / f'{stem}.png',
+        paths.vis / RAW_PREDICTIONS / f'{stem}.png',
+    )
+    return sheet.Row(*map(dataset.pixels, files))
 
 
-def _report(paths: Paths, settings: Settings, commands: Sequence[Command], miou: float, seconds: float) -> str:
-    """Returns the paths of the files, and the command lines."""
+def _report(paths: Paths, settings: Settings, commands: Sequence[Command], figures: _Figures, seconds: float) -> str:
+    """Returns the figures, the paths of the files, and the command lines."""
+    of_classes = 'IoU' if figures.pq is None else 'IoU and PQ'
     places = (
         ('sheet', str(paths.sheet), 'image, ground truth and prediction side by side: look at this first'),
         ('scenes', str(paths.scenes), 'images and masks, in the layout of PASCAL VOC'),
         ('records', str(paths.records), 'TFRecord shards'),
         ('checkpoints', str(paths.train), 'with event files for TensorBoard'),
-        ('metrics', str(paths.eval / f'metrics-{settings.steps}.json'), 'IoU of every class'),
+        ('metrics', str(paths.eval / f'metrics-{settings.steps}.json'), f'{of_classes} of every class'),
         ('predictions', str(paths.vis / 'segmentation_results'), 'colored'),
     )
-    validation = f'mIoU {miou:.3f} on {settings.val_scenes} validation scenes'
-    lines = [f'The demo took {names.duration(seconds)}: {validation}.', '']
+    quality = '' if figures.pq is None else f'PQ {figures.pq:.3f} and '
+    validation = f'{quality}mIoU {figures.miou:.3f} on {settings.val_scenes} validation scenes'
+    lines = [f'The demo took {names.duration(seconds)}: {validation}.']
+    if figures.baseline_pq is not None:
+        lines += [f'PQ of the predicted classes alone, whose connected components count: {figures.baseline_pq:.3f}.']
+    lines += ['']
     lines += [f'  {line}' for line in names.aligned(places, left=(0, 1, 2))]
     lines += ['', 'The four command lines that it ran, to copy:']
     for command in commands:

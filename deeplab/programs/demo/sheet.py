@@ -20,7 +20,10 @@ ROW_OF_LEGEND = 34
 
 
 class Row(NamedTuple):
-    """One example: image [h, w, 3] uint8; ground truth and prediction [h, w] class ids, 255 for ignored pixels."""
+    """One example: image [h, w, 3] uint8; ground truth and prediction as class ids, or as pictures.
+
+    Class ids are [h, w], 255 for ignored pixels; pictures are [h, w, 3] uint8.
+    """
 
     image: np.ndarray
     truth: np.ndarray
@@ -28,11 +31,12 @@ class Row(NamedTuple):
 
 
 class Legend(NamedTuple):
-    """Class names, their colors (RGB triples) and their IoU (None for a class that does not occur)."""
+    """Class names, their colors (RGB triples), a figure of each (None for a class that does not occur), its name."""
 
     names: Sequence[str]
     palette: Sequence[Sequence[int]]
-    ious: Sequence[float | None]
+    figures: Sequence[float | None]
+    figure: str = 'IoU'
 
 
 def compose(rows: Sequence[Row], legend: Legend, title: str) -> Image.Image:
@@ -46,7 +50,7 @@ def compose(rows: Sequence[Row], legend: Legend, title: str) -> Image.Image:
     Returns:
       An RGB image.
     """
-    height, width = rows[0].truth.shape
+    height, width = rows[0].truth.shape[:2]
     size = (PICTURE_WIDTH, round(PICTURE_WIDTH * height / width))
     legend_height = ROW_OF_LEGEND * (len(legend.names) + 3)
     body = max(len(rows) * (size[1] + GAP), legend_height)
@@ -66,15 +70,16 @@ def compose(rows: Sequence[Row], legend: Legend, title: str) -> Image.Image:
 
 def _pictures(row: Row, palette: Sequence[Sequence[int]], size: tuple[int, int]) -> list[Image.Image]:
     photo = Image.fromarray(row.image).resize(size, Image.Resampling.BICUBIC)
-    masks = [Image.fromarray(drawing.colored(ids, palette)) for ids in (row.truth, row.prediction)]
-    return [photo, *(mask.resize(size, Image.Resampling.NEAREST) for mask in masks)]
+    masks = [drawing.colored(mask, palette) if mask.ndim == 2 else mask for mask in (row.truth, row.prediction)]
+    return [photo, *(Image.fromarray(mask).resize(size, Image.Resampling.NEAREST) for mask in masks)]
 
 
 def _draw_legend(pencil: ImageDraw.ImageDraw, corner: tuple[int, int], legend: Legend) -> None:
     left, top = corner
-    pencil.text((left + LEGEND_WIDTH, top - 24), 'IoU on val', drawing.FADED, font=drawing.font(15), anchor='ra')
+    heading = f'{legend.figure} on val'
+    pencil.text((left + LEGEND_WIDTH, top - 24), heading, drawing.FADED, font=drawing.font(15), anchor='ra')
     lines = [
-        *zip(legend.names, legend.palette, map(_shown, legend.ious), strict=True),
+        *zip(legend.names, legend.palette, map(_shown, legend.figures), strict=True),
         ('ignored', drawing.IGNORED_COLOR, ''),
     ]
     for number, (name, color, figure) in enumerate(lines):
@@ -85,11 +90,11 @@ def _draw_legend(pencil: ImageDraw.ImageDraw, corner: tuple[int, int], legend: L
         pencil.text((left + LEGEND_WIDTH, middle), figure, drawing.INK, font=drawing.font(17), anchor='rm')
     bottom = top + len(lines) * ROW_OF_LEGEND
     pencil.line((left, bottom + 4, left + LEGEND_WIDTH, bottom + 4), fill=drawing.FADED)
-    ious = [iou for iou in legend.ious if iou is not None]
-    mean = _shown(float(np.mean(ious)) if ious else None)
+    figures = [figure for figure in legend.figures if figure is not None]
+    mean = _shown(float(np.mean(figures)) if figures else None)
     pencil.text((left + 42, bottom + 24), 'mean', drawing.INK, font=drawing.font(17), anchor='lm')
     pencil.text((left + LEGEND_WIDTH, bottom + 24), mean, drawing.INK, font=drawing.font(17), anchor='rm')
 
 
-def _shown(iou: float | None) -> str:
-    return '-' if iou is None else f'{iou:.3f}'
+def _shown(figure: float | None) -> str:
+    return '-' if figure is None else f'{figure:.3f}'

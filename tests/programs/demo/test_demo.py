@@ -12,7 +12,7 @@ from PIL import Image
 from deeplab import cli
 from deeplab.errors import DataError, OptionError
 from deeplab.options import DemoOptions
-from deeplab.programs.demo import dataset, demo, scenes
+from deeplab.programs.demo import dataset, demo, instances, scenes
 
 SMALL = demo.Settings(
     train_scenes=8,
@@ -24,6 +24,11 @@ SMALL = demo.Settings(
     training=('--train_batch_size=2', '--optimizer=adam', '--batch_norm_decay=0.9'),
 )
 TINY = dataclasses.replace(SMALL, train_scenes=2, val_scenes=2, height=32, width=48)
+# The decoders of the task belong to its outputs.
+PANOPTIC = dataclasses.replace(
+    SMALL, network=('--task=panoptic', '--model_variant=toy', '--aspp_convs_filters=8', '--center_sigma=3')
+)
+TINY_PANOPTIC = dataclasses.replace(PANOPTIC, train_scenes=2, val_scenes=2, height=32, width=48)
 
 
 class FakePrograms:
@@ -39,13 +44,18 @@ class FakePrograms:
         if name == 'eval':
             folder = demo.pathlib.Path(options['eval_logdir'])
             folder.mkdir(exist_ok=True)
-            figures = {'miou': 0.5, 'class_iou': dict.fromkeys(scenes.CLASS_NAMES, 0.5)}
+            of_classes = dict.fromkeys(scenes.CLASS_NAMES, 0.5)
+            figures = {'miou': 0.5, 'class_iou': of_classes}
+            if '--task=panoptic' in flags:
+                figures |= {'metrics': {'panoptic': {'pq': 0.25}}, 'class_metrics': {'panoptic': {'pq': of_classes}}}
             (folder / 'metrics-4.json').write_text(json.dumps(figures))
         if name == 'vis':
-            folder = demo.pathlib.Path(options['vis_logdir']) / 'raw_segmentation_results'
-            folder.mkdir(parents=True, exist_ok=True)
-            for number in range(2):
-                Image.fromarray(np.zeros((32, 48), np.uint8)).save(folder / f'val_{number:04d}.png')
+            kinds = instances.KINDS if '--task=panoptic' in flags else ()
+            for kind in ('raw_segmentation_results', *kinds):
+                folder = demo.pathlib.Path(options['vis_logdir']) / kind
+                folder.mkdir(parents=True, exist_ok=True)
+                for number in range(2):
+                    Image.fromarray(np.zeros((32, 48), np.uint8)).save(folder / f'val_{number:04d}.png')
         return type('Result', (), {'status': self.statuses.get(name, 0)})()
 
 
@@ -68,6 +78,21 @@ def test_the_demo_runs_the_whole_job(tmp_path, toy_network):
     with Image.open(result.sheet) as sheet:
         assert sheet.width > 1000
     assert f'mIoU {result.miou:.3f} on 3 validation scenes' in result.report
+
+
+@pytest.mark.slow
+def test_the_panoptic_demo_runs_the_whole_job(tmp_path, toy_network):
+    result = demo.run(options(tmp_path, task='panoptic'), cli.run_program, PANOPTIC)
+    work = tmp_path / 'work'
+    figures = json.loads((work / 'eval/metrics-4.json').read_text())
+    assert result.miou == figures['miou'] and result.pq == figures['metrics']['panoptic']['pq']
+    assert 0 <= result.baseline_pq <= 1
+    assert result.report.split('\n')[0].endswith(
+        f'PQ {result.pq:.3f} and mIoU {result.miou:.3f} on 3 validation scenes.'
+    )
+    assert f': {result.baseline_pq:.3f}.' in result.report.split('\n')[1]
+    with Image.open(result.sheet) as sheet:
+        assert sheet.width > 1000
 
 
 @pytest.mark.slow
@@ -112,6 +137,40 @@ def test_the_demos_own_settings_parse(tmp_path):
         assert model.crop_size[0] >= demo.Settings().height and model.crop_size[1] >= demo.Settings().width
         assert all(side % model.output_stride == 1 for side in model.crop_size)
         assert model.decoder == train.model.decoder and model.aspp == train.model.aspp
+
+
+def test_the_panoptic_demos_own_settings_parse(tmp_path):
+    settings = demo.SETTINGS['panoptic']
+    paths = demo.paths_in(tmp_path)
+    paths.scenes.mkdir()
+    description = dataset.description({'train': 1, 'val': 1}, with_instances=True)
+    (paths.scenes / dataset.DESCRIPTION).write_text(json.dumps(description))
+    parsed = [cli.options_of(c.program, c.flags) for c in demo.commands_for(paths, settings, seed=7)]
+    build, train, evaluation, vis = parsed
+    assert build.instance_folder == str(paths.scenes / dataset.INSTANCES)
+    assert {train.model.task, evaluation.model.task, vis.model.task} == {'panoptic'}
+    assert train.model.settings == evaluation.model.settings == vis.model.settings
+
+
+def test_the_task_chooses_the_settings(tmp_path, monkeypatch):
+    monkeypatch.setitem(demo.SETTINGS, 'panoptic', TINY_PANOPTIC)
+    programs = FakePrograms()
+    result = demo.run(options(tmp_path, task='panoptic'), programs)
+    assert programs.calls == ['build_folder_data', 'train', 'eval', 'vis']
+    assert result.pq == 0.25 and 0 <= result.baseline_pq < 0.5  # all pixels have one class
+    assert (tmp_path / 'work/voc' / dataset.INSTANCES / 'val_0001.png').exists()
+    with pytest.raises(OptionError, match=r'has a demo with task panoptic \(not semantic\)'):
+        demo.run(options(tmp_path), FakePrograms(), TINY)
+
+
+def test_a_stop_of_the_panoptic_demo_names_its_task(tmp_path):
+    result = demo.run(options(tmp_path, task='panoptic'), FakePrograms({'train': 143}), TINY_PANOPTIC)
+    assert result.report.endswith('--seed=0 --steps=4 --task=panoptic')
+
+
+def test_the_semantic_demo_notes_no_task(tmp_path):
+    demo.run(options(tmp_path), FakePrograms(), TINY)
+    assert 'task' not in json.loads((tmp_path / 'work' / demo.SETTINGS_FILE).read_text())
 
 
 def test_the_report_names_files_that_exist(tmp_path):
