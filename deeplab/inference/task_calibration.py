@@ -52,4 +52,4 @@ def save(checkpoint: str, calibration: Mapping[str, Any]) -> None:
     except OSError as error:  # the evaluation of a checkpoint in a folder of others goes on
         logging.warning("'%s' cannot be written (%s): predictions use the defaults.", path, error.strerror)
     else:
-        logging.info('What %s has chosen for predictions is in %s.', ' and '.join(calibration), path)
+        logging.info('The thresholds of %s for predictions are in %s.', ' and '.join(calibration), path)
