@@ -24,7 +24,10 @@ MASKS: Literal['masks'] = 'masks'
 FLOATS: Literal['floats'] = 'floats'
 BYTES: Literal['bytes'] = 'bytes'
 # What to do about records without a plane.
-FIX = 'Build the records again with the plane (builders add instances with --instances), or choose another task'
+FIX = (
+    'Build the records again with the plane, or choose another task. Builders add instances with --instances; '
+    'build_folder_data also takes --instance_folder, --depth_folder and --multilabel_folder'
+)
 _LISTS = (FLOATS, BYTES)
 _NO_TEXT = b'\xff'  # never in UTF-8
 _BITS = 24  # place of the byte of a PNG with the bits of a sample
