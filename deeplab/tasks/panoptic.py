@@ -19,6 +19,7 @@ from deeplab.core.lazy import channels_first, scale_losses, tf
 from deeplab.core.panoptic_quality import PanopticQuality, matches
 from deeplab.core.segment_overlaps import PanopticClasses, Segmentation
 from deeplab.datasets import coco_segments, planes
+from deeplab.errors import OptionError
 from deeplab.options import ModelOptions
 from deeplab.pictures import instance_matches, instance_overlay
 from deeplab.registry import (
@@ -33,6 +34,7 @@ from deeplab.registry import (
     Term,
     register,
 )
+from deeplab.wording import option
 
 CENTER, OFFSET = 'center', 'offset'
 # Parts of checkpoints: the scopes must not change.
@@ -50,6 +52,15 @@ def outputs(options: ModelOptions) -> list[Output]:
         Output(CENTER, 1, branch=INSTANCE_BRANCH, filters=32),
         Output(OFFSET, 2, branch=INSTANCE_BRANCH, filters=32, axes=('y', 'x'), mirrored=lambda x: x * [1.0, -1.0]),
     ]
+
+
+def check(options: ModelOptions) -> None:
+    """Raises `OptionError` if the square in which a center is the maximum has no middle."""
+    if options.nms_kernel % 2 == 0:
+        raise OptionError(
+            f'{option("ModelOptions.nms_kernel", options.nms_kernel)} is not allowed: it must be odd, such as '
+            f'{options.nms_kernel + 1}.'
+        )
 
 
 def targets(sample: Mapping[str, tf.Tensor], context: TaskContext) -> dict[str, tf.Tensor]:
@@ -258,7 +269,7 @@ def _parameters() -> Sequence[Parameter]:
             'nms_kernel', 7, 'Side of the square in which a center is the maximum of the heatmap, in pixels; odd.',
             range='[1, inf)',
         ),
-        Parameter('most_centers', 200, 'Largest number of centers in an image.', range='[1, 65535]'),
+        Parameter('most_centers', 200, 'Largest number of centers in an image.', range='[2, 65535]'),
         Parameter(
             'stuff_area', 2048, 'Classes without instances that have fewer pixels in an image are void.',
             range='[0, inf)',
@@ -272,6 +283,7 @@ register(
         summary='Classes, and the instances of things (Panoptic-DeepLab).',
         outputs=outputs,
         scopes=(SEMANTIC_BRANCH.scope, INSTANCE_BRANCH.scope),
+        check=check,
         planes=(planes.INSTANCE,),
         requires=('things',),
         targets=targets,

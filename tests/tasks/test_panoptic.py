@@ -76,6 +76,11 @@ def test_a_backbone_without_low_level_features_is_refused():
             model.check_options(dataclasses.replace(OPTIONS, model_variant='skipless', depth_multiplier=1.0))
 
 
+def test_an_even_kernel_is_refused():
+    with pytest.raises(OptionError, match='nms_kernel=8 .*odd, such as 9'):
+        TASKS.chosen(OPTIONS.changed(nms_kernel=8))
+
+
 def perfect_maps():
     made = panoptic.targets(sample(), CONTEXT)
     one_hot = np.eye(3, dtype=np.float32)[scene()[0]]
