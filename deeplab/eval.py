@@ -361,7 +361,7 @@ def _title(metric: str, name: str) -> str:
 
 
 def _shown_column(figures: Sequence[float | None]) -> list[str]:
-    """Formats the figures of a column; those of a column of counts, some above 1, without decimals."""
+    """Formats the figures of a column; counts, of which some are above 1, have no decimals."""
     numbers = [figure for figure in figures if figure is not None]
     if any(number > 1 for number in numbers) and all(number == int(number) for number in numbers):
         return ['      -' if figure is None else f'{figure:7.0f}' for figure in figures]

@@ -433,20 +433,9 @@ def predict_labels_multi_scale(
     Returns:
       As `predict_labels`.
     """
-    size = shapes.spatial_size(_with_static_size(images, options))
-    probabilities: dict[str, list[tf.Tensor]] = {output: [] for output in options.outputs_to_num_classes}
-    for scale in eval_scales:
-        for flipped in (False, True) if add_flipped_images else (False,):
-            seen = tf.reverse(images, axis=[2]) if flipped else images
-            scales = multi_scale_logits(seen, options, (scale,), Mode(native_dilation=native_dilation))
-            for output, by_scale in scales.items():
-                logits = by_scale[common.MERGED_LOGITS]
-                logits = tf.reverse(logits, axis=[2]) if flipped else logits
-                logits = shapes.resize_bilinear(logits, size)  # [n, h, w, classes]
-                probabilities[output].append(tf.nn.softmax(logits))
+    maps = predict_maps(images, options, eval_scales, add_flipped_images, native_dilation=native_dilation)
     predictions = {}
-    for output, values in probabilities.items():
-        average = summation.in_order(values) / float(len(values))  # [n, h, w, classes]
+    for output, average in maps.items():  # [n, h, w, classes]
         predictions[output] = tf.argmax(average, axis=3, output_type=tf.int32)  # [n, h, w]
         predictions[output + common.PROBABILITY_SUFFIX] = average
         predictions[output + common.CONFIDENCE_SUFFIX] = tf.reduce_max(average, axis=3)  # [n, h, w]

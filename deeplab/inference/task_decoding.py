@@ -37,7 +37,7 @@ def differences(maps: np.ndarray, expected: np.ndarray, channels: Mapping[str, i
 
     Returns:
       For each output the largest absolute difference, and this relative to the largest value of `expected` if it is
-      larger than 1, as that of offsets in pixels is.
+      larger than 1, such as the largest offset in pixels.
     """
     compared = {}
     end = 0

@@ -19,7 +19,7 @@ _OVERLAY, _MAPS = 'overlay', 'probabilities'  # kinds that networks without clas
 
 
 def own_kinds(own: Sequence[str], options: ModelOptions | None) -> tuple[str, ...]:
-    """Returns the kinds of files of a program that a network has; without those of its tasks.
+    """Returns the kinds of files of a program that a network has, without the kinds of its tasks.
 
     Args:
       own: all kinds of the program.

@@ -215,7 +215,7 @@ def comparison(
 
 
 def _of_things(segments: np.ndarray, segmentation: Segmentation, context: TaskContext) -> np.ndarray:
-    """Returns those of some segments, by number, that are instances."""
+    """Returns the numbers, out of `segments`, whose segments are instances of things."""
     return segments[np.isin(segmentation.categories[segments], context.things or ())]
 
 

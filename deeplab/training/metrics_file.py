@@ -1,6 +1,6 @@
 """TRAIN_LOGDIR/metrics.jsonl: training metrics for plots, one JSON object per line.
 
-Lines of steps are as frequent as log lines; those of tasks also have the terms of the loss without their weights, such
+Lines of steps are as frequent as log lines; with tasks, they also have the unweighted terms of the loss, such
 as `losses/panoptic/center`. Each validation adds a line with `miou`, the figures of tasks, such as
 `panoptic/pq`, and its settings, such as `eval_split` and `eval_crop_size`, as figures of different settings cannot be
 compared. Each step occurs once: a run

@@ -12,7 +12,7 @@ from tests.helpers import panoptic_maps
 
 
 def segments(rows, categories, crowds=()):
-    """Returns a segmentation; `categories` are those of segments 1, 2, ..."""
+    """Returns a segmentation; `categories` has the category of segment 1, 2, ..."""
     is_crowd = [number in crowds for number in range(len(categories) + 1)]
     return segment_overlaps.Segmentation(
         index=np.array(rows),

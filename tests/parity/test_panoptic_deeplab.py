@@ -1,4 +1,4 @@
-"""Targets and merge of Panoptic-DeepLab compared with those of deeplab2 (goldens: panoptic_deeplab)."""
+"""Targets and merge of Panoptic-DeepLab compared with the figures of deeplab2 (goldens: panoptic_deeplab)."""
 
 import numpy as np
 import tensorflow as tf
