@@ -49,7 +49,8 @@ def prepared(tmp_path_factory, tiny_network):
 )
 def test_python(prepared, monkeypatch, capsys, number):
     monkeypatch.chdir(prepared)
-    panoptic_setup.use_small_network(monkeypatch)
+    if 'panoptic' in PYTHON[number]:
+        panoptic_setup.use_small_network(monkeypatch)
     exec(compile(PYTHON[number], 'docs/predict.md', 'exec'), {})
     written = re.findall(r"save\('(.*?)'", PYTHON[number])
     assert all(os.path.getsize(name) for name in written) and (written or capsys.readouterr().out)
