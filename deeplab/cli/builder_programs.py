@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
-from typing import Any
 
 from deeplab import options
 from deeplab.cli.links import of
@@ -12,19 +10,13 @@ from deeplab.cli.program import Program
 from deeplab.cli.to_options import folder_options, plain_options
 from deeplab.cli.words import Group
 
+_PACKAGE = 'deeplab.datasets'
 _FORMATS = of(options.BuilderOptions, 'image_format', 'label_format')
-_RECORDS = Group('Records', (of(options.BuilderOptions, without=['image_format', 'label_format', 'output_dir']),))
-
-
-def _program(name: str, example: str, groups: tuple[Group, ...], to_options: Callable[..., Any]) -> Program:
-    """Returns the record of the program in deeplab/datasets/NAME.py."""
-    return Program(
-        name=name,
-        module=f'deeplab.datasets.{name}',
-        example=example,
-        groups=groups,
-        to_options=to_options,
-    )
+_RECORDS = Group('Records', of(options.BuilderOptions, without=['image_format', 'label_format', 'output_dir']))
+_SHARED = [field.name for field in dataclasses.fields(options.BuilderOptions) if field.name != 'output_dir']
+# Fields of BuildFolderOptions by the heading of their flags; all others are about files.
+_SPLITS = ('list_folder', 'val_fraction', 'group_pattern')
+_CLASSES = ('class_names', 'colors', 'dataset', 'unlabeled', 'label_map', 'things')
 
 
 def _builder(kind: type, name: str, example: str, has_formats: bool = False) -> Program:
@@ -37,12 +29,11 @@ def _builder(kind: type, name: str, example: str, has_formats: bool = False) -> 
       has_formats: whether its files have one format that users choose, and any classes; otherwise the classes are known
         and the files may have any format.
     """
-    shared = [field.name for field in dataclasses.fields(options.BuilderOptions) if field.name != 'output_dir']
-    files, records = of(kind, without=shared), of(options.BuilderOptions, 'num_shards', 'num_workers')
-    groups = Group('Files', (files,)), Group('Records', (records,))
+    files = of(kind, without=_SHARED)
+    groups = Group('Files', files), Group('Records', of(options.BuilderOptions, 'num_shards', 'num_workers'))
     if has_formats:
-        groups = Group('Files', (files, _FORMATS)), _RECORDS
-    return _program(name, example, groups, plain_options(kind))
+        groups = Group('Files', files, _FORMATS), _RECORDS
+    return Program(name, example, groups, plain_options(kind), package=_PACKAGE)
 
 
 # In the order of the help.
@@ -77,52 +68,23 @@ BUILDERS = (
         '--mapillary_root=mapillary --output_dir=mapillary/tfrecord',
     ),
     _builder(options.BuildCamvidOptions, 'build_camvid_data', '--camvid_root=CamVid --output_dir=CamVid/tfrecord'),
-    _program(
+    Program(
         'build_folder_data',
         '--image_folder=images --mask_folder=masks --output_dir=tfrecord',
         (
-            Group(
-                'Files',
-                (
-                    of(
-                        options.BuildFolderOptions,
-                        'image_folder',
-                        'mask_folder',
-                        'mask_suffix',
-                        'allow_unmatched',
-                        'annotations',
-                        'instances',
-                        'instance_folder',
-                        'depth_folder',
-                        'depth_scale',
-                        'multilabel_folder',
-                        'output_dir',
-                    ),
-                ),
-            ),
-            Group('Splits', (of(options.BuildFolderOptions, 'list_folder', 'val_fraction', 'group_pattern'),)),
-            Group(
-                'Classes',
-                (
-                    of(
-                        options.BuildFolderOptions,
-                        'class_names',
-                        'colors',
-                        'dataset',
-                        'unlabeled',
-                        'label_map',
-                        'things',
-                    ),
-                ),
-            ),
+            Group('Files', of(options.BuildFolderOptions, without=[*_SHARED, *_SPLITS, *_CLASSES])),
+            Group('Splits', of(options.BuildFolderOptions, *_SPLITS)),
+            Group('Classes', of(options.BuildFolderOptions, *_CLASSES)),
             _RECORDS,
         ),
         folder_options,
+        package=_PACKAGE,
     ),
-    _program(
+    Program(
         'remove_gt_colormap',
         '--original_gt_folder=SegmentationClass --output_dir=SegmentationClassRaw',
-        (Group('Files', (of(options.RemoveColormapOptions),)),),
+        (Group('Files', of(options.RemoveColormapOptions)),),
         plain_options(options.RemoveColormapOptions),
+        package=_PACKAGE,
     ),
 )

@@ -38,7 +38,7 @@ _LOG_FLAGS = (
         'messages.',
     ),
 )
-LOG = Group('Log', _LOG_FLAGS)
+LOG = Group('Log', *_LOG_FLAGS)
 _LEVELS = {
     'debug': standard_logging.DEBUG,
     'info': standard_logging.INFO,

@@ -10,10 +10,9 @@ from absl import flags  # noqa: TID251 (flags are allowed in this package)
 
 from deeplab import common, names, wording
 from deeplab.cli import early, logs, plugin_flags, recipes
-from deeplab.cli.data_flags import RESIZE_FLAGS
-from deeplab.cli.network_flags import HEAD, NETWORK
 from deeplab.cli.program import Program, find_program, names_in_messages, owners_of, with_flags
 from deeplab.cli.repeat import seen_from_here
+from deeplab.cli.shared_flags import HEAD, NETWORK, RESIZE_FLAGS
 from deeplab.cli.values import Values
 from deeplab.cli.words import UsageError, check_value, read_words, with_network_task, without_undefined
 from deeplab.datasets import description_file, descriptor
@@ -47,7 +46,7 @@ def parse_flags(program: Program, words: Sequence[str]) -> Values:
     wording.add_flag_names(flag_names)  # flags of plugins included
     values = Values(read_words(words, program.name, known, owners_of, program.positional), known, flag_names)
     logs.level_of(values['stderrthreshold'])
-    is_dataset_given = 'dataset' in values and values.given('dataset')
+    is_dataset_given = values.given('dataset')
     if 'preset' in values and values['preset']:
         given = {flag: values[flag] for flag in program.flags if values.given(flag)}
         for flag, texts in catalog.settings(catalog.get(values['preset']), program.name, given).items():

@@ -21,7 +21,7 @@ PLUGINS = Flag(
     'Comma-separated Python files or modules to import first: what they register, such as a loss or a backbone, is '
     'known by name to all flags. Not set: none.',
 )
-EVERY_PROGRAM = (Group('Plugins', (PLUGINS,)), LOG)
+EVERY_PROGRAM = (Group('Plugins', PLUGINS), LOG)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,7 +30,6 @@ class Program:
 
     Attributes:
       name: its name, as in `deeplab NAME`.
-      module: module of its `run(options)`; imported when the program runs.
       example: flags of an example.
       groups: its flags, without the flags that every program has.
       to_options: creates its options from the values of its flags.
@@ -41,12 +40,12 @@ class Program:
       prepare: changes the words of the command line before they are parsed.
       positional: name of the flag whose value may be given as a positional argument, as FILE in `deeplab checkpoint
         FILE`, or values if the flag is a 'repeated string'; empty for none.
+      package: package of its module.
       common: names of the flags that --help shows beside the required ones, separated by spaces; empty for all but
         the flags of every program. --helpfull shows all.
     """
 
     name: str
-    module: str
     example: str
     groups: tuple[Group, ...]
     to_options: Callable[[Values], Any]
@@ -54,9 +53,15 @@ class Program:
     aliases: tuple[str, ...] = ()
     runs_others: bool = False
     positional: str = ''
+    package: str = 'deeplab.programs'
     common: str = ''
     begin: Callable[[Any], None] = lambda options: None
     prepare: Callable[[Sequence[str]], list[str]] = list
+
+    @property
+    def module(self) -> str:
+        """Name of the module of its `run(options)`; imported when the program runs."""
+        return f'{self.package}.{self.name}'
 
     @property
     def summary(self) -> str:

@@ -7,13 +7,23 @@ import dataclasses
 from deeplab import options
 from deeplab.cli import early, program
 from deeplab.cli.builder_programs import BUILDERS
-from deeplab.cli.data_flags import DEFAULT_CROP, RESIZE, data_group
 from deeplab.cli.links import flag_of, of
-from deeplab.cli.network_flags import CLASSES, HEAD, NETWORK, NUM_THREADS, PREDICTION, WINDOWS, engine_group
 from deeplab.cli.program import Program
 from deeplab.cli.recipes import RECIPE
 from deeplab.cli.repeat import with_repeated
 from deeplab.cli.report_flags import compare_options, report_groups, report_options
+from deeplab.cli.shared_flags import (
+    CLASSES,
+    DEFAULT_CROP,
+    HEAD,
+    NETWORK,
+    NUM_THREADS,
+    PREDICTION,
+    RESIZE,
+    WINDOWS,
+    data_group,
+    engine_group,
+)
 from deeplab.cli.to_options import (
     benchmark_options,
     checkpoint_options,
@@ -56,7 +66,7 @@ _PREDICT_SOURCES = ('checkpoint_dir', 'export_path')
 _PREDICT_SIZES = ('crop_size', 'batch_size')
 _REPAIR = ('fix', 'ignore_other_ids')
 _UNUSED = Group(
-    'Accepted so that the same flags can be passed to all programs', (flag_of(options.LossOptions, 'label_weights'),)
+    'Accepted so that the same flags can be passed to all programs', flag_of(options.LossOptions, 'label_weights')
 )
 
 
@@ -75,30 +85,30 @@ def _wait(rounds: str, meaning: str) -> tuple[Entry, ...]:
 
 TRAIN = Program(
     name='train',
-    module='deeplab.train',
+    package='deeplab',
     example=TRAIN_EXAMPLE,
     groups=(
         data_group('train', 'train'),
-        Group('Augmentation of training images', (of(options.AugmentOptions),)),
+        Group('Augmentation of training images', of(options.AugmentOptions)),
         NETWORK,
         HEAD,
-        Group('Loss', (of(options.LossOptions), of(options.OptimizerOptions, 'weight_decay'))),
+        Group('Loss', of(options.LossOptions), of(options.OptimizerOptions, 'weight_decay')),
         Group(
             'Optimization',
-            (
-                RECIPE,
-                of(options.TrainOptions, without=[*_LOGS, *_SAVED, *_MACHINES]),
-                of(options.OptimizerOptions, without=['weight_decay']),
-                of(options.LearningRateOptions),
-                of(options.NasOptions, 'drop_path_keep_prob'),
-            ),
+            RECIPE,
+            of(options.TrainOptions, without=[*_LOGS, *_SAVED, *_MACHINES]),
+            of(options.OptimizerOptions, without=['weight_decay']),
+            of(options.LearningRateOptions),
+            of(options.NasOptions, 'drop_path_keep_prob'),
         ),
-        Group('Validation during training', (of(options.ValidationOptions),)),
+        Group('Validation during training', of(options.ValidationOptions)),
         Group(
             'Checkpoints and logs',
-            (of(options.TrainOptions, *_LOGS), of(options.RestoreOptions), of(options.TrainOptions, *_SAVED)),
+            of(options.TrainOptions, *_LOGS),
+            of(options.RestoreOptions),
+            of(options.TrainOptions, *_SAVED),
         ),
-        Group('Machines', (of(options.TrainOptions, *_MACHINES), NUM_THREADS, of(options.CloneOptions))),
+        Group('Machines', of(options.TrainOptions, *_MACHINES), NUM_THREADS, of(options.CloneOptions)),
     ),
     to_options=train_options,
     begin=early.prepare_training,
@@ -116,36 +126,33 @@ TRAIN = Program(
 program.register(
     Program(
         name='demo',
-        module='deeplab.programs.demo.demo',
+        package='deeplab.programs.demo',
         example='--workdir=deeplab_demo',
-        groups=(Group('Demo', (of(options.DemoOptions),)),),
+        groups=(Group('Demo', of(options.DemoOptions)),),
         to_options=plain_options(options.DemoOptions),
         runs_others=True,
     ),
     *BUILDERS,
     Program(
         name='download',
-        module='deeplab.programs.download',
         example='mobilenetv2_coco_voc_trainaug',
-        groups=(Group('Download', (of(options.DownloadOptions), of(options.FetchOptions))),),
+        groups=(Group('Download', of(options.DownloadOptions), of(options.FetchOptions)),),
         to_options=plain_options(options.DownloadOptions),
         positional='name',
     ),
     Program(
         name='datasets',
-        module='deeplab.programs.datasets',
         example='tfrecord',
-        groups=(Group('Data sets', (of(options.ListDatasetsOptions),)),),
+        groups=(Group('Data sets', of(options.ListDatasetsOptions)),),
         to_options=plain_options(options.ListDatasetsOptions),
         positional='directory',
     ),
     Program(
         name='doctor',
-        module='deeplab.programs.doctor',
         example='tfrecord --dataset=camvid',
         groups=(
-            Group('Data', (of(options.DoctorOptions, without=_REPAIR),)),
-            Group('Repaired copy', (of(options.DoctorOptions, *_REPAIR),)),
+            Group('Data', of(options.DoctorOptions, without=_REPAIR)),
+            Group('Repaired copy', of(options.DoctorOptions, *_REPAIR)),
         ),
         to_options=plain_options(options.DoctorOptions),
         required=('data',),
@@ -153,13 +160,9 @@ program.register(
     ),
     Program(
         name='preview',
-        module='deeplab.programs.preview',
         example='--dataset_dir=tfrecord --train_crop_size=513,513 --rotation_degrees=10 --jitter_brightness=0.2',
         groups=(
-            Group(
-                'Preview; all flags of train are accepted, too',
-                (of(options.PreviewOptions),),
-            ),
+            Group('Preview; all flags of train are accepted, too', of(options.PreviewOptions)),
             *TRAIN.groups,
         ),
         to_options=preview_options,
@@ -174,19 +177,17 @@ program.register(
     TRAIN,
     Program(
         name='eval',
-        module='deeplab.eval',
+        package='deeplab',
         example='--dataset_dir=tfrecord --checkpoint_dir=logs/train --eval_logdir=logs/eval '
         '--max_number_of_evaluations=1',
         groups=(
             data_group('eval', 'val', of(options.EvalOptions, 'batch_size')),
             Group(
                 'Checkpoints and results',
-                (
-                    of(options.EvalOptions, *_EVAL_RESULTS),
-                    *_wait('max_number_of_evaluations', 'Number of checkpoints to evaluate'),
-                ),
+                of(options.EvalOptions, *_EVAL_RESULTS),
+                *_wait('max_number_of_evaluations', 'Number of checkpoints to evaluate'),
             ),
-            Group('Metrics', (of(options.EvalOptions, without=[*_EVAL_RESULTS, *_OUTSIDE]),)),
+            Group('Metrics', of(options.EvalOptions, without=[*_EVAL_RESULTS, *_OUTSIDE])),
             PREDICTION,
             WINDOWS,
             NETWORK,
@@ -206,24 +207,21 @@ program.register(
     ),
     Program(
         name='verify',
-        module='deeplab.programs.verify',
         example='--preset=mobilenetv2_coco_voc_trainaug --dataset_dir=tfrecord',
         groups=(
             Group(
                 'Checkpoint, published figures and results',
-                (
-                    Flag(
-                        'published',
-                        'string',
-                        None,  # the options have the evaluations themselves
-                        'JSON file with published figures: a list of objects with output_stride, scales, flips, split, '
-                        'miou (in percent). Not set: the figures of --preset.',
-                        fields=('VerifyOptions.cases',),
-                        is_path=True,
-                    ),
-                    of(options.VerifyOptions, without=['batch_size']),
-                    of(options.FetchOptions),
+                Flag(
+                    'published',
+                    'string',
+                    None,  # the options have the evaluations themselves
+                    'JSON file with published figures: a list of objects with output_stride, scales, flips, split, '
+                    'miou (in percent). Not set: the figures of --preset.',
+                    fields=('VerifyOptions.cases',),
+                    is_path=True,
                 ),
+                of(options.VerifyOptions, without=['batch_size']),
+                of(options.FetchOptions),
             ),
             data_group('eval', 'val', of(options.VerifyOptions, 'batch_size')),
             NETWORK,
@@ -236,7 +234,6 @@ program.register(
     ),
     Program(
         name='report',
-        module='deeplab.programs.report',
         example='logs/train --dataset_dir=tfrecord --output=report.html',
         groups=report_groups(
             'Log folder of a training, checkpoint or export; several are compared with the first', 'report.html'
@@ -249,7 +246,6 @@ program.register(
     ),
     Program(
         name='compare',
-        module='deeplab.programs.compare',
         example='logs/one logs/two --dataset_dir=tfrecord --output=compare.html',
         groups=report_groups(
             'Checkpoint, export, or log folder of a training; the others are compared with the first', 'compare.html'
@@ -262,20 +258,17 @@ program.register(
     ),
     Program(
         name='networks',
-        module='deeplab.programs.networks',
         example='--model_variant=xception_65 --atrous_rates=6,12,18 --decoder_output_stride=4',
         groups=(
             Group(
                 'Table',
-                (
-                    flag_of(
-                        options.ModelOptions,
-                        'crop_size',
-                        default=DEFAULT_CROP,  # a network of unknown size, None in the options, has no cost
-                        meaning='Height and width, in pixels, of the input for which multiply-adds are counted.',
-                    ),
-                    of(options.NetworksOptions),
+                flag_of(
+                    options.ModelOptions,
+                    'crop_size',
+                    default=DEFAULT_CROP,  # a network of unknown size, None in the options, has no cost
+                    meaning='Height and width, in pixels, of the input for which multiply-adds are counted.',
                 ),
+                of(options.NetworksOptions),
             ),
             CLASSES,
             PREDICTION,
@@ -287,36 +280,32 @@ program.register(
     ),
     Program(
         name='presets',
-        module='deeplab.programs.presets',
         example='mobilenetv2_coco_voc_trainaug',
-        groups=(Group('Presets', (of(options.PresetsOptions),)),),
+        groups=(Group('Presets', of(options.PresetsOptions)),),
         to_options=plain_options(options.PresetsOptions),
         aliases=('preset',),
         positional='name',
     ),
     Program(
         name='checkpoint',
-        module='deeplab.programs.checkpoint',
         example='logs/train/model.ckpt-30000 --against --model_variant=mobilenet_v2 --num_classes=21',
         groups=(
-            Group('Checkpoint', (of(options.CheckpointOptions, without=['initialize_last_layer']),)),
+            Group('Checkpoint', of(options.CheckpointOptions, without=['initialize_last_layer'])),
             Group(
                 'Comparison with the network that the following flags describe',
-                (
-                    Flag(
-                        'against',
-                        'boolean',
-                        False,  # the options have the network itself, or None
-                        'Show what the network would restore. Any network flag implies it; --against=NAME is short for '
-                        '--preset=NAME.',
-                        fields=('CheckpointOptions.against',),
-                    ),
-                    of(options.CheckpointOptions, 'initialize_last_layer'),
-                    of(options.OptimizerOptions, 'last_layers_contain_logits_only'),
-                    of(options.RestoreOptions, without=['ignore_missing_vars']),  # it always shows what is missing
+                Flag(
+                    'against',
+                    'boolean',
+                    False,  # the options have the network itself, or None
+                    'Show what the network would restore. Any network flag implies it; --against=NAME is short for '
+                    '--preset=NAME.',
+                    fields=('CheckpointOptions.against',),
                 ),
+                of(options.CheckpointOptions, 'initialize_last_layer'),
+                of(options.OptimizerOptions, 'last_layers_contain_logits_only'),
+                of(options.RestoreOptions, without=['ignore_missing_vars']),  # it always shows what is missing
             ),
-            dataclasses.replace(CLASSES, title='Classes; if not given, the classes of the checkpoint'),
+            Group('Classes; if not given, the classes of the checkpoint', *CLASSES.entries),
             NETWORK,
             HEAD,
         ),
@@ -328,43 +317,38 @@ program.register(
     ),
     Program(
         name='server',
-        module='deeplab.programs.server',
         example='--job_name=ps --task=0 --ps_hosts=one:2222 --worker_hosts=one:2223,two:2223',
-        groups=(Group('Cluster', (of(options.ServerOptions),)),),
+        groups=(Group('Cluster', of(options.ServerOptions)),),
         to_options=plain_options(options.ServerOptions),
         required=('worker_hosts',),
     ),
     Program(
         name='predict',
-        module='deeplab.programs.predict',
         example='photos --checkpoint_dir=logs/train --output_dir=predictions',
         groups=(
             Group(
                 'Images and results',
-                (of(options.PredictOptions, without=_PREDICT_SOURCES), of(options.PredictorOptions, 'classes')),
+                of(options.PredictOptions, without=_PREDICT_SOURCES),
+                of(options.PredictorOptions, 'classes'),
             ),
             Group(
                 'Network: one of --checkpoint_dir, --export_path and --preset',
-                (
-                    of(options.PredictOptions, *_PREDICT_SOURCES),
-                    of(options.FetchOptions),
-                    of(options.PredictorOptions, without=['classes', *_PREDICT_SIZES]),
-                ),
+                of(options.PredictOptions, *_PREDICT_SOURCES),
+                of(options.FetchOptions),
+                of(options.PredictorOptions, without=['classes', *_PREDICT_SIZES]),
             ),
             Group(
                 'Sizes',
-                (
-                    of(options.PredictorOptions, *_PREDICT_SIZES),
-                    flag_of(
-                        options.WindowOptions,
-                        'window',
-                        meaning='Height and width of the overlapping windows in which a larger image is predicted, '
-                        'such as 513,513. Not set: 513,513, or --eval_crop_size, for images of more than 4,194,304 '
-                        'pixels.',
-                    ),
-                    of(options.WindowOptions, without=['window']),
-                    *RESIZE,
+                of(options.PredictorOptions, *_PREDICT_SIZES),
+                flag_of(
+                    options.WindowOptions,
+                    'window',
+                    meaning='Height and width of the overlapping windows in which a larger image is predicted, '
+                    'such as 513,513. Not set: 513,513, or --eval_crop_size, for images of more than 4,194,304 '
+                    'pixels.',
                 ),
+                of(options.WindowOptions, without=['window']),
+                *RESIZE,
             ),
             PREDICTION,
             engine_group(),
@@ -382,16 +366,14 @@ program.register(
     ),
     Program(
         name='vis',
-        module='deeplab.vis',
+        package='deeplab',
         example='--dataset_dir=tfrecord --checkpoint_dir=logs/train --vis_logdir=logs/vis --max_number_of_iterations=1',
         groups=(
             data_group('vis', 'val', of(options.VisOptions, 'batch_size')),
             Group(
                 'Checkpoints and results',
-                (
-                    of(options.VisOptions, without=_OUTSIDE),
-                    *_wait('max_number_of_iterations', 'Number of checkpoints to visualize'),
-                ),
+                of(options.VisOptions, without=_OUTSIDE),
+                *_wait('max_number_of_iterations', 'Number of checkpoints to visualize'),
             ),
             PREDICTION,
             WINDOWS,
@@ -412,19 +394,17 @@ program.register(
     ),
     Program(
         name='eval_coco_format',
-        module='deeplab.evaluation.eval_coco_format',
+        package='deeplab.evaluation',
         example='--gt_json_file=gt.json --gt_folder=gt --pred_json_file=predicted.json --pred_folder=predicted',
         groups=(
             Group(
                 'Files, metric and output',
-                (
-                    of(options.CocoFormatOptions),
-                    Flag(
-                        'intersection_offset',
-                        'integer',
-                        None,
-                        'Accepted for compatibility with old command lines; it has no effect. Not set: the same.',
-                    ),
+                of(options.CocoFormatOptions),
+                Flag(
+                    'intersection_offset',
+                    'integer',
+                    None,
+                    'Accepted for compatibility with old command lines; it has no effect. Not set: the same.',
                 ),
             ),
         ),
@@ -433,46 +413,42 @@ program.register(
     ),
     Program(
         name='export_model',
-        module='deeplab.export_model',
+        package='deeplab',
         example='--checkpoint_path=logs/train/model.ckpt-30000 --export_path=frozen_inference_graph.pb '
         '--output_stride=16',
         groups=(
-            Group('Checkpoint and export', (of(options.ExportOptions, without=['image_bits']),)),
+            Group('Checkpoint and export', of(options.ExportOptions, without=['image_bits'])),
             Group(
                 'Classes, sizes and channels',
-                (
-                    Flag(
-                        'num_classes',
-                        'integer',
-                        21,  # of the original's flag; the options have no default
-                        'Number of classes of the checkpoint.',
-                        fields=('ModelOptions.outputs_to_num_classes',),
-                    ),
-                    flag_of(options.ModelOptions, 'input_channels', name='image_channels'),
-                    of(options.ExportOptions, 'image_bits'),
-                    flag_of(
-                        options.ModelOptions,
-                        'crop_size',
-                        kind='repeated integer',
-                        default=[513, 513],  # of the original's flag; a network of unknown size has None in the options
-                        meaning='Height and width, in pixels, of the largest image that the export accepts: 513,513, '
-                        'or one flag for each.',
-                    ),
-                    *RESIZE,
+                Flag(
+                    'num_classes',
+                    'integer',
+                    21,  # of the original's flag; the options have no default
+                    'Number of classes of the checkpoint.',
+                    fields=('ModelOptions.outputs_to_num_classes',),
                 ),
+                flag_of(options.ModelOptions, 'input_channels', name='image_channels'),
+                of(options.ExportOptions, 'image_bits'),
+                flag_of(
+                    options.ModelOptions,
+                    'crop_size',
+                    kind='repeated integer',
+                    default=[513, 513],  # of the original's flag; a network of unknown size has None in the options
+                    meaning='Height and width, in pixels, of the largest image that the export accepts: 513,513, '
+                    'or one flag for each.',
+                ),
+                *RESIZE,
             ),
-            Group('Conversion to tflite, onnx and openvino; layout of saved_model', (of(options.ConversionOptions),)),
-            Group('Comparison with the checkpoint', (of(options.ProofOptions),)),
+            Group('Conversion to tflite, onnx and openvino; layout of saved_model', of(options.ConversionOptions)),
+            Group('Comparison with the checkpoint', of(options.ProofOptions)),
             Group(
                 'Scales and flips',
-                (
-                    flag_of(options.PredictionOptions, 'scales', name='inference_scales'),
-                    of(options.PredictionOptions, without=['scales']),
-                ),
+                flag_of(options.PredictionOptions, 'scales', name='inference_scales'),
+                of(options.PredictionOptions, without=['scales']),
             ),
-            Group('Network', (_network_of_export,)),
+            Group('Network', _network_of_export),
             HEAD,
-            Group('Machine', (NUM_THREADS,)),
+            Group('Machine', NUM_THREADS),
             _UNUSED,
         ),
         to_options=export_options,
@@ -486,29 +462,27 @@ program.register(
     ),
     Program(
         name='convert_to_tflite',
-        module='deeplab.convert_to_tflite',
+        package='deeplab',
         example='--quantized_graph_def_path=frozen_inference_graph.pb --output_tflite_path=model.tflite',
-        groups=(Group('Graph and model', (of(options.ConvertOptions),)),),
+        groups=(Group('Graph and model', of(options.ConvertOptions)),),
         to_options=plain_options(options.ConvertOptions),
         begin=early.use_one_dnn,
         required=('quantized_graph_def_path', 'output_tflite_path'),
     ),
     Program(
         name='benchmark',
-        module='deeplab.programs.benchmark.benchmark',
+        package='deeplab.programs.benchmark',
         example='--model_variant=mobilenet_v2 --train_crop_size=513,513 --train_batch_size=8',
         groups=(
             Group(
                 'Benchmark; all flags of train are accepted, too',
-                (
-                    of(options.BenchmarkOptions),
-                    of(options.EngineOptions, 'engine'),
-                    flag_of(
-                        options.EngineOptions,
-                        'precision',
-                        name='inference_precision',
-                        meaning='Data type in which the network predicts.',
-                    ),
+                of(options.BenchmarkOptions),
+                of(options.EngineOptions, 'engine'),
+                flag_of(
+                    options.EngineOptions,
+                    'precision',
+                    name='inference_precision',
+                    meaning='Data type in which the network predicts.',
                 ),
             ),
             *TRAIN.groups,

@@ -7,12 +7,11 @@ import os
 from collections.abc import Mapping
 
 from deeplab import options
-from deeplab.cli.data_flags import RESIZE_FLAGS, data_group
 from deeplab.cli.links import filled, flag_of, of
-from deeplab.cli.network_flags import HEAD, NETWORK, PREDICTION, WINDOWS, engine_group
 from deeplab.cli.parse import parse_flags
 from deeplab.cli.program import find_program
 from deeplab.cli.repeat import seen_from_here
+from deeplab.cli.shared_flags import HEAD, NETWORK, PREDICTION, RESIZE_FLAGS, WINDOWS, data_group, engine_group
 from deeplab.cli.to_options import given_network
 from deeplab.cli.values import Values
 from deeplab.cli.words import Flag, Group, UsageError
@@ -45,18 +44,14 @@ def report_groups(runs: str, output: str) -> tuple[Group, ...]:
     return (
         Group(
             'Page',
-            (
-                Flag('run', 'repeated string', None, f'{runs}; --run= may be omitted.', is_path=True),
-                flag_of(options.ReportOptions, 'path', default=output),
-                of(options.ReportOptions, without=['path']),
-            ),
+            Flag('run', 'repeated string', None, f'{runs}; --run= may be omitted.', is_path=True),
+            flag_of(options.ReportOptions, 'path', default=output),
+            of(options.ReportOptions, without=['path']),
         ),
         data_group('eval', 'val', of(options.EvalOptions, 'batch_size'), default=None, meaning=_CROP_SIZE),
         PREDICTION,
         WINDOWS,
-        Group(
-            'Network; if not given, as in the run.json of each run', (of(options.EvalOptions, 'use_moving_average'),)
-        ),
+        Group('Network; if not given, as in the run.json of each run', of(options.EvalOptions, 'use_moving_average')),
         NETWORK,
         HEAD,
         engine_group(),

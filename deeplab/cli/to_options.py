@@ -11,11 +11,10 @@ from typing import Any
 
 from deeplab import common, names, options
 from deeplab.cli import plugin_flags
-from deeplab.cli.data_flags import RESIZE
 from deeplab.cli.links import filled
-from deeplab.cli.network_flags import CLASSES, HEAD, NETWORK
 from deeplab.cli.parse import given_fields, parse_flags
 from deeplab.cli.program import find_program
+from deeplab.cli.shared_flags import CLASSES, HEAD, NETWORK, RESIZE
 from deeplab.cli.values import Values
 from deeplab.cli.words import Group, UsageError
 from deeplab.datasets import descriptor
@@ -218,14 +217,8 @@ def given_network(values: Values) -> dict[str, Any]:
 def predict_options(values: Values) -> options.PredictOptions:
     """Returns the options of predict."""
     predictor = filled(options.PredictorOptions, values, execution=_engine_options(values))
-    return filled(
-        options.PredictOptions, values, predictor=predictor, network=given_network(values), save=_predicted(values)
-    )
-
-
-def _predicted(values: Values) -> tuple[str, ...] | None:
-    """Returns the kinds of files that predict writes; None for the usual ones."""
-    return _saved(values) if values['save'] is not None else None
+    save = None if values['save'] is None else _saved(values)  # None: the usual kinds
+    return filled(options.PredictOptions, values, predictor=predictor, network=given_network(values), save=save)
 
 
 def spread_against(words: Sequence[str]) -> list[str]:
@@ -324,7 +317,7 @@ def _published(values: Values) -> list[catalog.Published]:
 def _case(row: catalog.Published, values: Values) -> options.VerifyCase:
     """Returns the settings of one published evaluation, and those without the flags that override the preset."""
     case = _settings(row, values.words)
-    flags = (*NETWORK.flags, *HEAD.flags, *Group('Sizes', RESIZE).flags)
+    flags = (*NETWORK.flags, *HEAD.flags, *Group('Sizes', *RESIZE).flags)
     names = {flag.name for flag in flags} | {'eval_crop_size'}
     overrides = tuple(f'--{name}={text}' for name, text in values.line if name in names - {'preset', _STRIDE})
     if not values['preset'] or not overrides:

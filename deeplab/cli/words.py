@@ -101,17 +101,13 @@ class Flag:
 Entry = Flag | Callable[[], Iterable[Flag]]
 
 
-@dataclasses.dataclass(frozen=True)
 class Group:
-    """Flags under one heading of the help.
+    """Flags under one heading of the help, `title`."""
 
-    Attributes:
-      title: the heading.
-      entries: flags, and functions that return flags, which are called whenever `flags` is read.
-    """
-
-    title: str
-    entries: tuple[Entry, ...]
+    def __init__(self, title: str, *entries: Entry) -> None:
+        """Creates a group of flags, and of functions that return flags, which are called whenever `flags` is read."""
+        self.title = title
+        self.entries = entries
 
     @property
     def flags(self) -> tuple[Flag, ...]:

@@ -1,6 +1,6 @@
 """The flags of the original: every name, type, default and choice that old command lines rely on.
 
-Covers cli/data_flags.py and cli/network_flags.py.
+Covers cli/shared_flags.py.
 """
 
 import functools

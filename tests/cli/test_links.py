@@ -48,7 +48,7 @@ def test_an_option_is_added_by_one_field(monkeypatch, capsys):
 
     monkeypatch.setitem(links._OPTIONS, 'LossOptions', LossOptions)
     train = cli.find_program('train')
-    loss = words.Group('Loss', (links.of(LossOptions),))
+    loss = words.Group('Loss', links.of(LossOptions))
     program = dataclasses.replace(train, groups=tuple(loss if g.title == 'Loss' else g for g in train.groups))
     values = parse.parse_flags(program, [*TRAIN, '--loss_tail=5'])
     assert links.filled(LossOptions, values, label_weights=None).tail == 5
