@@ -18,7 +18,6 @@ from absl import logging
 from deeplab.checks.facts import Case, Facts
 from deeplab.checks.inspection import Criteria, inspect
 from deeplab.checks.sources import RecordSplit
-from deeplab.datasets.mask_ids import MaskIds
 from deeplab.datasets.planes import Plane, of_dataset
 from deeplab.datasets.record_index import Records
 from deeplab.datasets.segmentation_dataset import SegmentationDataset
@@ -44,24 +43,17 @@ class CheckCache:
         planes: Sequence[Plane] = (),
     ) -> None:
         """Takes the arguments of `record_check.check`; `folder` is where facts are kept, None for nowhere."""
-        descriptor = dataset.descriptor
+        descriptor, skips = dataset.descriptor, dataset.skip_corrupt_records
         self._criteria = Criteria(
-            descriptor.ignore_label,
-            MaskIds(num_classes, descriptor.ignore_label),
-            descriptor.image_channels,
-            descriptor.image_bits,
-            needs_labels,
-            decodes_images=dataset.skip_corrupt_records,
-            planes=of_dataset(planes, descriptor),
+            descriptor, num_classes, needs_labels, decodes_images=skips, planes=of_dataset(planes, descriptor)
         )
         self._dataset = dataset
         self._folder = None if folder is None else pathlib.Path(folder)
         # The bytes that records are made of depend on how masks are converted, as by the colors of a palette or a file.
         sources = {id(item.source): item.source for item in dataset.items if item.source is not None}
         settings = [
-            _VERSION,
-            repr(self._criteria),
-            descriptor.label_divisor,
+            *(_VERSION, num_classes, needs_labels, skips, repr(self._criteria.planes), descriptor.ignore_label),
+            *(descriptor.image_channels, descriptor.image_bits, descriptor.label_divisor),
             *sorted(source.key for source in sources.values()),
         ]
         self._part_keys = [_key([settings, signature]) for signature in dataset.signatures()]

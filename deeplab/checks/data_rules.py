@@ -416,7 +416,16 @@ _RULES = (
         'classes with 90% of their pixels in parts narrower than the output stride',
         'poles and cables of 4 pixels',
     ),
-    # Instances.
+    # Planes and instances.
+    Rule(
+        'no_plane',
+        'Images without a plane',
+        HARMFUL,
+        'have no plane that the task needs',
+        'records that were built without --instances, or an instance mask that is missing in its folder',
+        planes.FIX,
+        builds_again=False,
+    ),
     Rule(
         'bad_plane',
         'Planes that cannot be used',
@@ -563,19 +572,3 @@ _RULES = (
 )
 
 RULES = {rule.name: rule for rule in _RULES}
-
-# About the planes that a task needs beside the class ids, for the check before the first step.
-PLANE_RULES = {
-    rule.name: rule
-    for rule in (
-        Rule(
-            'no_plane',
-            'Records without a plane',
-            HARMFUL,
-            'have no plane that the task needs',
-            'records that were built without --instances',
-            planes.FIX,
-            builds_again=False,
-        ),
-    )
-}

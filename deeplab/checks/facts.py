@@ -44,6 +44,7 @@ class ImageSummary(NamedTuple):
       cells: [2, 12, 12] uint8, colors and labels (`inspection.cells`); None without a mask of ids.
       agreement: agreement of edges and borders; None where there are too few.
       size: height and width, as in records.
+      planes: keys of the planes of `planes.BUILT` that the sample has.
     """
 
     name: str
@@ -55,6 +56,7 @@ class ImageSummary(NamedTuple):
     cells: np.ndarray | None
     agreement: edges.Agreement | None
     size: tuple[int, int]
+    planes: frozenset[str] = frozenset()
 
 
 _integers: Callable[[], array.array[int]] = functools.partial(array.array, 'q')

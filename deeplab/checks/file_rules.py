@@ -44,13 +44,28 @@ def check(data: Data) -> Iterator[Finding]:
             cases = [(split, case) for case in facts.cases[name]]
             fix = _fix_of_files(data, name) or rule.fix_text(data.source.is_records, **values)
             finding = data.finding(name, split, what, fix, cases, count=count)
-            # A split of records without masks, as test splits, which is neither trained on nor evaluated.
-            is_unlabeled = data.source.is_records and count == facts.samples
-            if name == 'no_mask' and is_unlabeled and split not in (data.train, data.evaluated):
-                fix = 'No change is needed: the split can be visualized, but neither trained on nor evaluated.'
-                finding = dataclasses.replace(finding, severity=NOTE, fix=fix, repair='')
+            if name == 'no_mask' and data.source.is_records and count == facts.samples:
+                if others := data.planes_alone(split):
+                    fix = f'No change is needed for tasks that read only {" or ".join(others)}; others need masks.'
+                    finding = dataclasses.replace(finding, severity=NOTE, fix=fix, repair='')
+                elif split not in (data.train, data.evaluated):  # such as a test split
+                    fix = 'No change is needed: the split can be visualized, but neither trained on nor evaluated.'
+                    finding = dataclasses.replace(finding, severity=NOTE, fix=fix, repair='')
             yield finding
+        yield from _without_plane(data, split)
     yield from _unused(data)
+
+
+def _without_plane(data: Data, split: str) -> Iterator[Finding]:
+    """Yields findings about images without a plane that other images of the split have."""
+    images = data.splits[split].images
+    for key in sorted(frozenset().union(*(image.planes for image in images))):
+        cases = [(split, Case(image.name, image.number)) for image in images if key not in image.planes]
+        if cases:
+            what = f"{len(cases)} of {counted(len(images), 'image')} of split '{split}' "
+            what += agreeing(len(cases), f"have no plane '{key}', which a training on it needs.")
+            fix = None if data.source.is_records else 'Add the missing files to the folder of the plane.'
+            yield data.finding('no_plane', split, what, fix, cases)
 
 
 def _fix_of_files(data: Data, name: str) -> str:

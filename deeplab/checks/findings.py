@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
+from deeplab import common
 from deeplab.checks.data_rules import RULES, SEVERITIES
 from deeplab.checks.facts import KEPT, Case, Facts
 from deeplab.checks.sources import Source
@@ -92,6 +93,13 @@ class Data:
         """Returns a class as messages name it."""
         name = self.descriptor.class_name(class_id)
         return f"'{name}' (id {class_id})" if self.descriptor.class_names is not None else f'id {class_id}'
+
+    def planes_alone(self, split: str) -> list[str]:
+        """Returns the planes that all images of a split have in place of masks, such as depth; none if it has masks."""
+        images = self.splits[split].images
+        if not images or any(image.mask_digest for image in images):
+            return []
+        return sorted(frozenset.intersection(*(image.planes for image in images)) - {common.INSTANCE})
 
     def total(self, name: str) -> np.ndarray:
         """Returns the sum over all splits of the facts `name` about ids: [256]."""

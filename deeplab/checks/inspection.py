@@ -22,6 +22,7 @@ from deeplab.checks.facts import GRID, SHOWN, Facts, ImageSummary
 from deeplab.checks.sources import Sample, Split
 from deeplab.datasets import images, orientation
 from deeplab.datasets import planes as planes_lib
+from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.datasets.mask_ids import MaskIds
 from deeplab.errors import DataError
 from deeplab.names import listed
@@ -41,32 +42,24 @@ class Criteria:
     """What samples are compared with, and how much of them is inspected.
 
     Attributes:
-      ignore_label: id of the pixels that are excluded.
-      allowed: ids that masks may contain; None if unknown.
-      channels: channels of the images.
-      bits: bits per channel, 8 or 16.
+      descriptor: description of the data set.
+      num_classes: number of classes in masks; None if unknown.
       needs_labels: whether masks are inspected.
       decodes_images: whether images are decoded completely; otherwise only their headers and ends are read.
       is_thorough: whether pixels are measured, and files of other formats are told from damaged ones.
       output_stride: parts of a mask that are narrower than this many pixels are thin.
       in_records: whether the samples are records, which keep their stored pixels; builders turn files upright.
-      planes: planes that records must have, besides.
-      things: ids of the classes whose instances are measured; None if unknown.
-      label_divisor: instance ids must be less than this; None for no limit.
+      planes: planes that records must have, besides; if `is_thorough`, planes that they may have.
     """
 
-    ignore_label: int
-    allowed: MaskIds | None
-    channels: int
-    bits: int
+    descriptor: DatasetDescriptor
+    num_classes: int | None
     needs_labels: bool = True
     decodes_images: bool = True
     is_thorough: bool = False
     output_stride: int = 16
     in_records: bool = True
     planes: Sequence[planes_lib.Plane] = ()
-    things: Sequence[int] | None = None
-    label_divisor: int | None = None
 
 
 def inspect(split: Split, parts: Mapping[int, range], criteria: Criteria) -> dict[int, Facts]:
@@ -168,11 +161,11 @@ class _SampleInspection:
         if mask is not None:
             turns_image &= self._turns_image(header, mask)
             ids = self._ids(mask)
-        for plane in criteria.planes:
-            self._inspect_plane(plane, header.size, mask)
-        if criteria.is_thorough:
-            if ids is not None and mask is not None and mask.orientation == orientation.UPRIGHT:
-                self._measure_instances(ids)
+        if not criteria.is_thorough:
+            self._inspect_planes(header.size, ids)
+        else:
+            if mask is None or mask.orientation == orientation.UPRIGHT:
+                self._inspect_planes(header.size if ids is None else (ids.shape[0], ids.shape[1]), ids)
             size = orientation.shown_size(header.size, header.orientation) if turns_image else header.size
             self._summarize(header, size, ids, mask.orientation if mask else orientation.UPRIGHT)
 
@@ -187,45 +180,35 @@ class _SampleInspection:
         else:
             self._note('corrupt', f'{name}: {error}')
 
-    def _inspect_plane(self, plane: planes_lib.Plane, size: tuple[int, int], mask: images.Mask | None) -> None:
-        """Notes problems of a plane."""
-        sample = self._sample
-        if text := planes_lib.missing([plane], sample.features):
-            self._note('no_plane', f'{sample.name} {text}')
-            return
-        values = self._plane(plane, size)
-        if values is None or plane.key != common.INSTANCE or mask is None or mask.counts is None or mask.size != size:
-            return
-        self._note_classless(values[..., 0], ids_of(sample.mask or b'', mask))
+    def _inspect_planes(self, size: tuple[int, int], ids: np.ndarray | None) -> None:
+        """Notes problems of the planes of an image of this size, with the class ids, [h, w], if they are known."""
+        sample, criteria = self._sample, self._criteria
+        for plane in criteria.planes:
+            if text := planes_lib.missing([plane], sample.features):
+                if not criteria.is_thorough:  # otherwise a rule compares the images of a split
+                    self._note('no_plane', f'{sample.name} {text}')
+                continue
+            try:
+                values = planes_lib.read(plane, sample.features, size)
+            except DataError as error:
+                self._note('bad_plane', f'{sample.name}: {error}')
+                continue
+            if plane.key == common.INSTANCE and ids is not None and ids.shape == size:
+                self._inspect_instances(values[..., 0], ids)
 
-    def _plane(self, plane: planes_lib.Plane, size: tuple[int, int]) -> np.ndarray | None:
-        """Returns the values of a plane, as `planes.read`; None, with a note, if it cannot be used."""
-        try:
-            return planes_lib.read(plane, self._sample.features, size)
-        except DataError as error:
-            self._note('bad_plane', f'{self._sample.name}: {error}')
-            return None
-
-    def _note_classless(self, instance_ids: np.ndarray, class_ids: np.ndarray) -> None:
-        """Notes instances of which every pixel is ignored; both masks are [h, w]."""
-        if lost := planes_lib.without_class(instance_ids, class_ids, self._criteria.ignore_label):
-            self._note('classless_instance', f'{self._sample.name}: {_instances_text(lost)}')
-
-    def _measure_instances(self, ids: np.ndarray) -> None:
-        """Adds the facts about the instances of a mask of class ids, [h, w], if the sample has them."""
+    def _inspect_instances(self, instance_ids: np.ndarray, ids: np.ndarray) -> None:
+        """Notes instances of which every pixel is ignored, and measures the others; both masks are [h, w]."""
         facts, criteria, name = self._facts, self._criteria, self._sample.name
-        if planes_lib.missing([planes_lib.INSTANCE], self._sample.features):
+        descriptor = criteria.descriptor
+        if lost := planes_lib.without_class(instance_ids, ids, descriptor.ignore_label):
+            self._note('classless_instance', f'{name}: {_instances_text(lost)}')
+        if not criteria.is_thorough:
             return
-        values = self._plane(planes_lib.INSTANCE, (ids.shape[0], ids.shape[1]))
-        if values is None:
-            return
-        instance_ids = values[..., 0]  # [h, w]
-        self._note_classless(instance_ids, ids)
-        if criteria.label_divisor is not None and instance_ids.max(initial=0) >= criteria.label_divisor:
+        if descriptor.label_divisor is not None and instance_ids.max(initial=0) >= descriptor.label_divisor:
             self._note('large_instance_ids', f'{name}: {instance_ids.max()}')
-        if criteria.things is None:
+        if descriptor.things is None:
             return
-        measured = instances.measure(ids, instance_ids, set(criteria.things) - {criteria.ignore_label})
+        measured = instances.measure(ids, instance_ids, set(descriptor.things) - {descriptor.ignore_label})
         for rule, chosen in (('far_parts', measured.are_far), ('small_instances', measured.areas < instances.SMALLEST)):
             if chosen.any():
                 self._note(rule, f'{name}: {_instances_text(measured.ids[chosen].tolist())}')
@@ -239,7 +222,7 @@ class _SampleInspection:
 
     def _kind_of_image(self, header: images.Header) -> str:
         """Returns the rule about an unusual kind of image; '' for none."""
-        channels, bits = self._criteria.channels, self._criteria.bits
+        channels, bits = self._criteria.descriptor.image_channels, self._criteria.descriptor.image_bits
         if rule := images.wrong_kind(header, channels, bits):
             return rule
         if header.format == 'jpeg' and header.channels == 4:
@@ -278,7 +261,7 @@ class _SampleInspection:
         return decision is None or decision.turn_image
 
     def _ids(self, mask: images.Mask) -> np.ndarray | None:
-        """Adds the facts about the ids of a mask; returns them if pixels are measured: [h, w] uint8."""
+        """Adds the facts about the ids of a mask; returns them if pixels or instances are measured: [h, w] uint8."""
         name, content = self._sample.name, self._sample.mask
         assert content is not None
         if mask.channels > 1:
@@ -290,7 +273,8 @@ class _SampleInspection:
             self._note('palette', name)
         if mask.counts is not None:
             self._add_counts(mask.counts)
-            if not self._criteria.is_thorough:
+            has_instances = any(plane.key == common.INSTANCE for plane in self._criteria.planes)
+            if not self._criteria.is_thorough and not has_instances:
                 return None
         try:
             ids = ids_of(content, mask)
@@ -300,21 +284,22 @@ class _SampleInspection:
         if mask.counts is None:
             self._note('sixteen_bit_mask', f'{name}: {mask.mode}')
             self._add_counts(np.bincount(ids.reshape(-1), minlength=256))
-        self._facts.thin += thin_pixels(ids, self._criteria.output_stride)
-        self._facts.between += between_pixels(ids)
+        if self._criteria.is_thorough:
+            self._facts.thin += thin_pixels(ids, self._criteria.output_stride)
+            self._facts.between += between_pixels(ids)
         return ids
 
     def _add_counts(self, counts: np.ndarray) -> None:
         """Adds the number of pixels of each id of a mask."""
         facts, name = self._facts, self._sample.name
-        ignore_label, allowed = self._criteria.ignore_label, self._criteria.allowed
+        ignore_label, num_classes = self._criteria.descriptor.ignore_label, self._criteria.num_classes
         total, ignored = counts.sum(), counts[ignore_label]
         facts.counts += counts
         facts.images_with += counts > 0
         facts.pixels_beside[counts > 0] += total - ignored
         if ignored == total:
             self._note('all_ignored', name)
-        if allowed is not None and len(outside := allowed.outside(counts)):
+        if num_classes is not None and len(outside := MaskIds(num_classes, ignore_label).outside(counts)):
             self._note('ids', f'{name}: {with_pixels(outside, counts)}')
 
     def _summarize(
@@ -346,8 +331,16 @@ class _SampleInspection:
         digests = digest(sample.image), b'' if sample.mask is None else digest(sample.mask)
         self._facts.images.append(
             ImageSummary(
-                sample.name, sample.stem, self._number, *digests, np.asarray(thumbnail), label_cells, agreement, size
-            )
+                sample.name,
+                sample.stem,
+                self._number,
+                *digests,
+                np.asarray(thumbnail),
+                label_cells,
+                agreement,
+                size,
+                frozenset(plane.key for plane in planes_lib.BUILT if plane.feature in sample.features),
+            )  # fmt: skip
         )
 
 

@@ -14,7 +14,7 @@ from absl import logging
 
 from deeplab import names
 from deeplab.checks.check_cache import CheckCache
-from deeplab.checks.data_rules import HARMFUL, PLANE_RULES, RULES, Rule
+from deeplab.checks.data_rules import HARMFUL, RULES, Rule
 from deeplab.checks.facts import SHOWN, Facts, shown_cases
 from deeplab.datasets import example
 from deeplab.datasets.mask_ids import MaskIds
@@ -181,7 +181,7 @@ def _errors(facts: Facts, skip_corrupt_records: bool) -> list[Rule]:
     """Returns the rules that training and evaluation must not begin with, as far as samples break them."""
     return [
         rule
-        for name, rule in {**RULES, **PLANE_RULES}.items()
+        for name, rule in RULES.items()
         if facts.problems[name] and rule.severity == HARMFUL and not (name == 'corrupt' and skip_corrupt_records)
     ]
 

@@ -160,12 +160,14 @@ def _from_description(named: segmentation_dataset.FolderSource, options: DoctorO
     try:
         items_of = segmentation_dataset.folder_items(named, descriptor_lib.load(named.description), remarks.append)
     except DataError:
-        if not all(map(os.path.isdir, (given.image_folder, given.mask_folder))):
+        if not all(map(os.path.isdir, filter(None, (given.image_folder, given.mask_folder, given.instance_folder)))):
             raise
         lists = options.list_folder or given.list_folder or None
         root = description_file.folder_of(options.data)
         options = dataclasses.replace(options, data=root, list_folder=lists, mask_suffix=given.mask_suffix)
-        source = _from_files(options, pathlib.Path(given.image_folder), pathlib.Path(given.mask_folder))
+        source = _from_files(
+            options, pathlib.Path(given.image_folder), pathlib.Path(given.mask_folder), given.instance_folder
+        )
         return dataclasses.replace(source, is_described=True)
     splits = [FileSplit(name, items) for name, items in items_of.items()]
     return Source(
@@ -188,7 +190,13 @@ def _pair(by_name: dict[str, pathlib.Path]) -> tuple[pathlib.Path, pathlib.Path]
 class _FolderPair:
     """A folder of images and one of masks, with the folders in them, searched once."""
 
-    def __init__(self, image_folder: pathlib.Path, mask_folder: pathlib.Path, mask_suffix: str = '') -> None:
+    def __init__(
+        self,
+        image_folder: pathlib.Path,
+        mask_folder: pathlib.Path,
+        mask_suffix: str = '',
+        instance_folder: str | None = None,
+    ) -> None:
         for folder in (image_folder, mask_folder):
             if not folder.is_dir():
                 raise DataError(f"The folder '{folder}' does not exist.")
@@ -204,15 +212,17 @@ class _FolderPair:
         self.images, self.masks = files
         self.partners = partners(sorted(self.images), self.masks)
         self._mask_of = {stem: self.masks[partner][0] for stem, partner in self.partners.items()}
+        self._instances = file_pairs.grouped(instance_folder, ('png',)) if instance_folder else {}
 
     def split(
         self, name: str, stems: Iterable[str] | None = None, missing: Sequence[tuple[str, str]] = ()
     ) -> FileSplit:
         """Returns the images of some stems, None for all of them, with their masks."""
-        items = [
-            pairs.SourceFiles(self.images[stem][0], self._mask_of.get(stem), stem)
-            for stem in (sorted(self.images) if stems is None else stems)
-        ]
+        items = []
+        for stem in sorted(self.images) if stems is None else stems:
+            instances = self._instances.get(stem)
+            source = None if instances is None else mask_sources.FileBeside(instances[0])
+            items.append(pairs.SourceFiles(self.images[stem][0], self._mask_of.get(stem), stem, source))
         return FileSplit(name, items, missing, self)
 
     def unusual(self, stem: str) -> tuple[str, tuple[str, ...]]:
@@ -252,9 +262,14 @@ class _FolderPair:
         )
 
 
-def _from_files(options: DoctorOptions, image_folder: pathlib.Path, mask_folder: pathlib.Path) -> Source:
+def _from_files(
+    options: DoctorOptions,
+    image_folder: pathlib.Path,
+    mask_folder: pathlib.Path,
+    instance_folder: str | None = None,
+) -> Source:
     """Returns the splits of a folder of images and one of masks: by lists, by folders of equal names, or only one."""
-    pair = _FolderPair(image_folder, mask_folder, options.mask_suffix)
+    pair = _FolderPair(image_folder, mask_folder, options.mask_suffix, instance_folder)
     search = split_lists.Search(pair.images, _SEARCHED_IMAGES)
     remarks: list[folder_splits.Remark] = []
     list_folder, lists = _lists(options, search, remarks.append)

@@ -81,8 +81,10 @@ def suggest(data: Data, findings: Iterable[Finding]) -> Suggestion | None:
     lines, splits = _build_lines(data, dataset)
     directory = _RECORDS if lines else data.options.data
     is_split_by_builder = bool(lines) and data.train == sources.WHOLE
+    task = '+'.join(data.planes_alone(data.train))  # of the planes in place of class ids
     train = {
         **({'dataset': dataset} if dataset else {}),
+        **({'task': task} if task else {}),
         'dataset_dir': directory,
         'train_split': splits[data.train],
         'train_logdir': 'logs/train',

@@ -82,6 +82,7 @@ class Plane(NamedTuple):
 INSTANCE = Plane(common.INSTANCE, 'image/segmentation/instance/encoded', IDS)
 DEPTH = Plane(common.DEPTH, 'image/depth/encoded', DEPTHS)
 MULTILABEL = Plane(common.MULTILABEL, 'image/segmentation/multilabel/encoded', MASKS)
+BUILT = (INSTANCE, DEPTH, MULTILABEL)  # by the builders of this package
 
 
 def of_dataset(planes: Iterable[Plane], dataset: DatasetDescriptor) -> tuple[Plane, ...]:

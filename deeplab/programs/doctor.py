@@ -39,11 +39,10 @@ from deeplab.checks.diagnosis import Diagnosis
 from deeplab.checks.findings import Data
 from deeplab.checks.inspection import Criteria
 from deeplab.checks.repaired_copy import Repairs
-from deeplab.datasets import color_tables, description_file, folder_splits
+from deeplab.datasets import color_tables, description_file, folder_splits, planes
 from deeplab.datasets import descriptor as descriptor_lib
 from deeplab.datasets.color_tables import ColorTable
 from deeplab.datasets.descriptor import DatasetDescriptor
-from deeplab.datasets.mask_ids import MaskIds
 from deeplab.errors import DataError, OutputError
 from deeplab.files import output_files, writing
 from deeplab.options import DoctorOptions
@@ -130,47 +129,45 @@ def examine(options: DoctorOptions) -> Data:
       OptionError: The data set is unknown.
     """
     name = options.dataset or description_file.beside(options.data)
-    described = None if name is None else descriptor_lib.load(name)
-    usual = described or DatasetDescriptor  # the class has the defaults
-    ignore_label = usual.ignore_label if options.ignore_label is None else options.ignore_label
-    table = _color_table(options, described, ignore_label)
-    source = sources.open_source(options, usual.label_divisor)
-    num_classes = options.num_classes or (None if described is None else described.num_classes)
-    allowed = None if num_classes is None else MaskIds(num_classes, ignore_label)
+    described = DatasetDescriptor(options.data, 1) if name is None else descriptor_lib.load(name)
+    if options.ignore_label is not None:
+        described = dataclasses.replace(described, ignore_label=options.ignore_label)
+    ignore_label = described.ignore_label
+    table = _color_table(options, described)
+    source = sources.open_source(options, described.label_divisor)
+    num_classes = options.num_classes or (None if name is None else described.num_classes)
+    # How many masks a plane of overlapping classes has, and what depth in a PNG means, only a description says.
+    kinds = (planes.INSTANCE,) if name is None else planes.BUILT
     criteria = Criteria(
-        ignore_label,
-        allowed,
-        usual.image_channels,
-        usual.image_bits,
+        described,
+        num_classes,
         is_thorough=True,
         output_stride=options.output_stride,
         in_records=source.is_records,
-        things=usual.things,
-        label_divisor=usual.label_divisor,
+        planes=planes.of_dataset(kinds, described),
     )
     splits = {split.name: inspection.inspect_split(split, criteria) for split in source.splits}
     train, evaluated = _chosen(options.train_split, splits), _chosen(options.eval_split, splits)
     splits = {name: splits[name] for name in sorted(splits, key=lambda name: (name != train, name != evaluated))}
     if train not in splits and len(splits) == 1:
         train = next(iter(splits))
-    if described is None or options.num_classes is not None:
+    if name is None or options.num_classes is not None:
         present = {i for facts in splits.values() for i in np.flatnonzero(facts.counts).tolist()} - {ignore_label}
         classes = num_classes or max(present | {1}) + 1
         described = DatasetDescriptor(options.data, classes, ignore_label)
-    described = dataclasses.replace(described, ignore_label=ignore_label)
     has_description = name is not None or not source.is_records
     return Data(described, num_classes is None, splits, train, evaluated, source, options, has_description, table)
 
 
-def _color_table(options: DoctorOptions, described: DatasetDescriptor | None, ignore_label: int) -> ColorTable | None:
+def _color_table(options: DoctorOptions, described: DatasetDescriptor) -> ColorTable | None:
     """Returns the meaning of the colors of masks; None if it is not given.
 
     Raises:
       OptionError: The color table cannot be read.
     """
     if options.colors is not None:
-        return color_tables.load(options.colors, ignore_label)
-    if options.dataset is not None and described is not None:
+        return color_tables.load(options.colors, described.ignore_label)
+    if options.dataset is not None:
         return color_tables.of_palette(described.palette[: described.num_classes])
     return None
 

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from deeplab.datasets import images, planes, segmentation_dataset, wire
+from deeplab.datasets import example, images, planes, segmentation_dataset, wire
 from deeplab.options import DoctorOptions
 from deeplab.programs import doctor
 from tests.helpers import broken_datasets, dataset_files
@@ -118,6 +118,39 @@ def test_folders_of_instances_are_read(tmp_path):
     result = doctor.run(DoctorOptions(str(folder), output=str(tmp_path / 'found.json')))
     ((case,),) = [found.cases for found in result.findings if found.rule == 'classless_instance']
     assert case == 'train_0.jpg: instance 99'
+    (folder / 'objects' / 'train_2.png').unlink()
+    result = doctor.run(DoctorOptions(str(folder), output=str(tmp_path / 'found.json')))
+    lacking = next(found for found in result.findings if found.rule == 'no_plane')
+    assert (lacking.split, lacking.cases, lacking.severity) == ('train', ('train_2.jpg',), 'error')
+    assert "1 of 6 images of split 'train' has no plane 'instance'" in lacking.what and 'files' in lacking.fix
+    assert [found.cases for found in result.findings if found.rule == 'classless_instance'] == [(case,)]
+
+
+def test_depth_and_overlapping_masks_are_read(tmp_path):
+    """Records without class ids, one of them with depth of another size, and one without masks."""
+    records = []
+    for place in range(4):
+        further = {
+            planes.DEPTH.feature: dataset_files.png(np.full((64, 96) if place else (32, 96), 500, np.uint16)),
+            planes.MULTILABEL.feature: dataset_files.png(np.ones((2 * 64, 96), np.uint8)),
+        }
+        if place == 1:
+            del further[planes.MULTILABEL.feature]
+        image = broken_datasets.jpeg(place)
+        records.append(example.encode(image, 'jpeg', f'sample_{place}', 64, 96, 3, None, further))
+    folder = tmp_path / 'data'
+    folder.mkdir()
+    dataset_files.write_shard(folder / 'train-00000-of-00001.tfrecord', records)
+    described = {'num_classes': 2, 'ignore_label': 255, 'depth_scale': 0.001}
+    (folder / 'dataset.json').write_text(json.dumps(described))
+    result = doctor.run(DoctorOptions(str(folder), output=str(tmp_path / 'found.json')))
+    of_rules = {found.rule: found for found in result.findings}
+    assert of_rules['no_mask'].severity == 'note' and 'only depth;' in of_rules['no_mask'].fix
+    assert ' --task=depth ' in result.suggestion.lines[-1]
+    assert of_rules['no_mask'].count == 4 and not of_rules['no_mask'].repair
+    assert 'sample_0' in of_rules['bad_plane'].cases[0] and '32 x 96' in of_rules['bad_plane'].cases[0]
+    assert "no plane 'multilabel'" in of_rules['no_plane'].what and 'sample_1' in of_rules['no_plane'].cases[0]
+    assert of_rules['bad_plane'].count == of_rules['no_plane'].count == 1
 
 
 def test_a_repaired_copy_has_the_instances(tmp_path):

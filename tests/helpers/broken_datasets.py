@@ -163,6 +163,11 @@ def _renumbered(change, number=None):
     return changed
 
 
+def _without_some_instances(zoo):
+    numbered(zoo)
+    zoo['train'][1].instances = None
+
+
 def _with_pixels(where, instance):
     """Gives some pixels another instance id."""
 
@@ -481,6 +486,7 @@ BROKEN = {
         ('nothing_ignored',), lambda zoo: zoo.relabel(lambda ids: np.where(ids == 255, 0, ids))
     ),
     # Instances.
+    'image without instances': Broken(('no_plane',), _without_some_instances, **INSTANCES),
     'instances above the divisor': Broken(
         ('large_instance_ids',), _renumbered(_with_pixels(_speck, 1000), 1), also=('small_instances',), **INSTANCES
     ),
