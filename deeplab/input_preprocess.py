@@ -9,14 +9,14 @@ Further planes that a task needs move as further planes of the label: the first 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 import tensorflow as tf
 
 from deeplab import common
 from deeplab.core import preprocess_utils
-from deeplab.datasets.planes import DEPTHS, MASKS, Plane
+from deeplab.datasets.planes import DEPTHS, Plane
 from deeplab.errors import OptionError
 from deeplab.options import AugmentOptions, ResizeOptions
 from deeplab.registry import (
@@ -44,42 +44,12 @@ Sample = dict[str, tf.Tensor]
 Step = Callable[[Sample], Sample]
 
 
-_NO_MASK = 255  # in masks: beyond the image
-
-
-class MovedPlane(NamedTuple):
-    """A plane of a sample that moves with its image, [h, w, channels].
-
-    Attributes:
-      key: its key in the sample.
-      fill: its value beyond the image.
-      channels: number of channels.
-      is_float: whether it is float32 (and filled with 0); else it is an integer.
-    """
-
-    key: str
-    fill: int = 0
-    channels: int = 1
-    is_float: bool = False
-
-
-def moved_planes(planes: Iterable[Plane]) -> tuple[MovedPlane, ...]:
-    """Returns how planes move, except for lists such as points."""
-    return tuple(
-        MovedPlane(plane.key, _NO_MASK if plane.kind == MASKS else 0, plane.channels, plane.kind == DEPTHS)
-        for plane in planes
-        if not plane.is_list
-    )
-
-
-def fill_of(planes: Sequence[MovedPlane], ignore_label: int) -> tuple[int, ...]:
-    """Returns what each plane of a joined label has beyond the image; empty without further planes."""
-    if not planes:
-        return ()
+def fill_of(planes: Iterable[Plane], ignore_label: int) -> tuple[int, ...]:
+    """Returns what each plane of a joined label has beyond the image, class ids first."""
     return (ignore_label, *(plane.fill for plane in planes for _ in range(plane.channels)))
 
 
-def join_planes(planes: Sequence[MovedPlane], ignore_label: int) -> Step:
+def join_planes(planes: Sequence[Plane], ignore_label: int) -> Step:
     """Joins planes to the label, [h, w, planes] int32; a sample without a label gets one of the ignore label."""
 
     def step(sample: Sample) -> Sample:
@@ -94,15 +64,15 @@ def join_planes(planes: Sequence[MovedPlane], ignore_label: int) -> Step:
     return step
 
 
-def split_planes(planes: Sequence[MovedPlane]) -> Step:
+def split_planes(planes: Sequence[Plane]) -> Step:
     """Takes the planes that `join_planes` has joined apart: integers as int32, floats as float32."""
 
     def step(sample: Sample) -> Sample:
         label, *parts = tf.split(sample[common.LABEL], [1, *(plane.channels for plane in planes)], axis=2)
-        values = [
-            tf.bitcast(part, tf.float32) if plane.is_float else part for plane, part in zip(planes, parts, strict=True)
-        ]
-        return {**sample, common.LABEL: label} | {plane.key: value for plane, value in zip(planes, values, strict=True)}
+        moved = {common.LABEL: label}
+        for plane, part in zip(planes, parts, strict=True):
+            moved[plane.key] = tf.bitcast(part, tf.float32) if plane.kind == DEPTHS else part
+        return sample | moved
 
     return step
 
@@ -114,7 +84,7 @@ def train_steps(
     mean_pixel: Sequence[float],
     ignore_label: int,
     class_pixels: Sequence[int] | None = None,
-    planes: Sequence[MovedPlane] = (),
+    planes: Sequence[Plane] = (),
 ) -> dict[str, Step]:
     """Returns the steps of training by name, in order: resize, scale and crop, pad, and the augmentations that are on.
 
@@ -130,10 +100,11 @@ def train_steps(
       ignore_label: label of padded pixels.
       class_pixels: number of pixels of each class in the split, for crops at rare classes; None to count them in each
         image.
-      planes: what moves with the image beside the label.
+      planes: what samples have beside the label; lists, such as points, move by themselves.
 
     Source: arXiv:1706.05587, section 4 (data augmentation).
     """
+    planes = [plane for plane in planes if not plane.is_list]
     context = AugmentContext(crop_size, mean_pixel, ignore_label, class_pixels, fill_of(planes, ignore_label))
 
     def of_stage(stage: str) -> dict[str, Step]:
@@ -159,7 +130,7 @@ def eval_steps(
     ignore_label: int,
     keep_original: bool = False,
     keep_bytes: bool = False,
-    planes: Sequence[MovedPlane] = (),
+    planes: Sequence[Plane] = (),
 ) -> list[Step]:
     """Returns the steps of evaluation and visualization: resize, note the size, pad, without a crop.
 
@@ -172,9 +143,10 @@ def eval_steps(
       keep_original: whether the sample also contains image and label as decoded, with their size.
       keep_bytes: whether images of 8 bits that are not resized keep their type, for `images_of` on the device of the
         network: a quarter of the memory, and of the time of a copy.
-      planes: what moves with the image beside the label.
+      planes: see `train_steps`.
     """
-    fill = fill_of(planes, ignore_label) or (ignore_label,)
+    planes = [plane for plane in planes if not plane.is_list]
+    fill = fill_of(planes, ignore_label)
     return [
         *([note_original] if keep_original else []),
         *([join_planes(planes, ignore_label)] if planes else []),
@@ -355,6 +327,12 @@ def add_targets(tasks: Sequence[Task], context: TaskContext) -> Step:
         return {**sample, **targets}
 
     return step
+
+
+def targets_of(task: Task, batch: Mapping[str, tf.Tensor]) -> Sample:
+    """Returns the targets of a task, which `add_targets` has added to the samples of a batch, by name."""
+    prefix = f'{common.TARGET_PREFIX}{task.name}/'
+    return {key.removeprefix(prefix): values for key, values in batch.items() if key.startswith(prefix)}
 
 
 def pad_to(crop_size: tuple[int, int], mean_pixel: Sequence[float], label_fill: Sequence[int] | int) -> Step:

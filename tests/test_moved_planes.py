@@ -9,15 +9,15 @@ import tensorflow as tf
 
 from deeplab import common, input_preprocess
 from deeplab.core.augmentations import rotation
+from deeplab.datasets.planes import DEPTHS, IDS, MASKS, Plane
 from deeplab.errors import OptionError
-from deeplab.input_preprocess import MovedPlane
 from deeplab.options import AugmentOptions, ResizeOptions
 from deeplab.registry import AUGMENTATIONS, Augmentation, AugmentContext, Parameter
 from tests.helpers.registries import changes_undone
 
 MEAN = (1.0, 2.0, 3.0)
 IGNORE = 255
-PLANES = (MovedPlane('instance'), MovedPlane('depth', is_float=True), MovedPlane('masks', fill=255, channels=2))
+PLANES = (Plane('instance', 'i', IDS), Plane('depth', 'd', DEPTHS), Plane('masks', 'm', MASKS, channels=2))
 POINTS = f'{common.POINTS_PREFIX}marks'
 EVERYTHING = AugmentOptions(
     settings={'rotation_degrees': 30.0, 'rare_class_sampling': 0.5, 'cutout_size': 4, 'flip_probability': 0.5}

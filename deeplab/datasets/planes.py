@@ -74,6 +74,11 @@ class Plane(NamedTuple):
         return (self.channels // 2, 2) if self.key.startswith(common.POINTS_PREFIX) else (self.channels,)
 
     @property
+    def fill(self) -> int:
+        """What its pixels are beyond the image: no instance, no depth, or 255 for an unknown mask."""
+        return 255 if self.kind == MASKS else 0
+
+    @property
     def padding(self) -> Any:
         """What fills the list of a sample up to the longest of a batch: no number, and no text."""
         return _NO_TEXT if self.kind == BYTES else np.float32(np.nan)

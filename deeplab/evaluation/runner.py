@@ -223,7 +223,7 @@ def reading_of(
         network.mean_pixel,
         split.descriptor.ignore_label,
         keep_original,
-        planes=input_preprocess.moved_planes(split.reader.planes),
+        planes=split.reader.planes,
         keep_bytes=bool(tf.config.list_physical_devices('GPU')),  # without one, it takes more time
     )
     return Reading(split, steps, batch_size, tuple(dict.fromkeys(keys)), ahead, mean_pixel)

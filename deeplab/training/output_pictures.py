@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import tensorflow as tf
 
-from deeplab import common, model
+from deeplab import common, input_preprocess, model
 from deeplab.core import shapes
 from deeplab.options import ModelOptions
 from deeplab.registry import TASKS, Output, Task
@@ -51,9 +51,10 @@ def _target(task: Task, output: Output, is_only: bool, batch: Mapping[str, tf.Te
 
     The target of a task's only output may have another name. It is then the first one with as many channels.
     """
-    prefix = f'{common.TARGET_PREFIX}{task.name}/'
-    targets = {key.removeprefix(prefix): values for key, values in batch.items() if key.startswith(prefix)}
-    targets = {name: values[..., tf.newaxis] if values.shape.rank == 3 else values for name, values in targets.items()}
+    targets = {
+        name: values[..., tf.newaxis] if values.shape.rank == 3 else values
+        for name, values in input_preprocess.targets_of(task, batch).items()
+    }
     if output.name not in targets and is_only:
         of_same_channels = [values for values in targets.values() if values.shape[-1] == output.channels]
         return tf.cast(of_same_channels[0], tf.float32) if of_same_channels else None

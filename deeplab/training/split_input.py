@@ -75,7 +75,7 @@ def input_steps(options: TrainOptions, data: CheckedSplit) -> dict[str, input_pr
         feature_extractor.mean_pixel(options.model.model_variant, options.model.input_channels),
         data.ignore_label,
         data.check_result.class_pixels.tolist(),
-        input_preprocess.moved_planes(data.reader.planes),
+        data.reader.planes,
     )
     if not options.model.is_semantic:
         context = task_data.context_of(data.descriptor, options.model)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import tensorflow as tf
 
-from deeplab import common, model
+from deeplab import common, input_preprocess, model
 from deeplab.core import channels_first, scale_losses, shapes
 from deeplab.errors import OptionError
 from deeplab.options import LossOptions, TrainOptions
@@ -107,8 +107,7 @@ def _targets(task: Task, batch: Mapping[str, tf.Tensor], maps: Mapping[str, tf.T
     Raises:
       OptionError: a target with the name of an output has another size.
     """
-    prefix = f'{common.TARGET_PREFIX}{task.name}/'
-    targets = {key.removeprefix(prefix): value for key, value in batch.items() if key.startswith(prefix)}
+    targets = input_preprocess.targets_of(task, batch)
     for name in maps.keys() & targets.keys():
         made, needed = targets[name].shape.as_list(), maps[name].shape.as_list()
         if made[1:3] != needed[1:3]:
