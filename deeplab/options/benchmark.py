@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from deeplab.options.fields import Options, declared
+from deeplab.options.fields import Options, PathText, declared
 from deeplab.options.inference import EngineOptions
 from deeplab.options.rules import require
 from deeplab.options.training import TrainOptions
@@ -21,15 +21,13 @@ class BenchmarkOptions(Options):
     """
 
     train: TrainOptions
-    output: str = declared('deeplab_benchmark.json', 'JSON file for the results, or its folder.', is_path=True)
+    output: PathText = declared('deeplab_benchmark.json', 'JSON file for the results, or its folder.')
     image_size: tuple[int, int] | None = declared(
         None,
         'Height and width, in pixels, of the images that the network predicts. Not set: {ModelOptions.crop_size}.',
     )
-    checkpoint_dir: str | None = declared(
-        None,
-        'Checkpoint, or folder of checkpoints, whose weights predict. Not set: random weights.',
-        is_path=True,
+    checkpoint_dir: PathText | None = declared(
+        None, 'Checkpoint, or folder of checkpoints, whose weights predict. Not set: random weights.'
     )
     batch_sizes: tuple[int, ...] = declared(
         (1, 4),
@@ -52,11 +50,10 @@ class BenchmarkOptions(Options):
         'Seconds after which no further measurement begins; the first of each kind is always made.',
         range='(0, inf)',
     )
-    exports: tuple[str, ...] = declared(
+    exports: tuple[PathText, ...] = declared(
         (),
         'Exports to measure side by side, in any format, instead of a network; {exports}= may be omitted.',
         kind='repeated string',
-        is_path=True,
     )
     batch: tuple[int, ...] = declared((1,), 'Numbers of images that exports predict at a time.', kind='list')
     size: tuple[int, int] | None = declared(

@@ -8,7 +8,7 @@ import re
 
 from deeplab.errors import OptionError
 from deeplab.options.data import IMAGE_FORMATS, LABEL_FORMATS
-from deeplab.options.fields import Options, declared
+from deeplab.options.fields import Options, PathText, declared
 from deeplab.options.rules import require_classes
 from deeplab.wording import option
 
@@ -27,8 +27,8 @@ class BuilderOptions(Options):
         choices=IMAGE_FORMATS,
     )
     label_format: str = declared('png', 'Extension of the mask files.', choices=LABEL_FORMATS)
-    output_dir: str = declared(
-        './tfrecord', 'Folder for the TFRecord shards and the description of the data set, dataset.yaml.', is_path=True
+    output_dir: PathText = declared(
+        './tfrecord', 'Folder for the TFRecord shards and the description of the data set, dataset.yaml.'
     )
     num_shards: int | None = declared(
         None,
@@ -63,16 +63,14 @@ class BuilderOptions(Options):
 class BuildVocOptions(BuilderOptions):
     """Options of `deeplab build_voc2012_data`. It keeps the order of the lists, whatever the seed."""
 
-    image_folder: str = declared('./VOCdevkit/VOC2012/JPEGImages', 'Folder of the images.', is_path=True)
-    semantic_segmentation_folder: str = declared(
+    image_folder: PathText = declared('./VOCdevkit/VOC2012/JPEGImages', 'Folder of the images.')
+    semantic_segmentation_folder: PathText = declared(
         './VOCdevkit/VOC2012/SegmentationClassRaw',
         'Folder of the masks: PNG files whose gray value, or palette index, is the class id.',
-        is_path=True,
     )
-    list_folder: str = declared(
+    list_folder: PathText = declared(
         './VOCdevkit/VOC2012/ImageSets/Segmentation',
         'Folder with a file SPLIT.txt for each split: one name per line, with or without folder and extension.',
-        is_path=True,
     )
 
 
@@ -80,11 +78,10 @@ class BuildVocOptions(BuilderOptions):
 class BuildCityscapesOptions(BuilderOptions):
     """Options of `deeplab build_cityscapes_data`. It sorts images by name, whatever the seed."""
 
-    cityscapes_root: str = declared(
+    cityscapes_root: PathText = declared(
         './cityscapes',
         'Folder that contains leftImg8bit and gtFine or gtCoarse. Masks are *_labelTrainIds.png, or made from '
         '*_labelIds.png or *_polygons.json where these are absent.',
-        is_path=True,
     )
     annotations: str = declared(
         'fine',
@@ -99,38 +96,28 @@ class BuildCityscapesOptions(BuilderOptions):
 class BuildAde20kOptions(BuilderOptions):
     """Options of `deeplab build_ade20k_data`. It shuffles the images."""
 
-    train_image_folder: str = declared(
-        './ADE20K/ADEChallengeData2016/images/training',
-        'Folder of the training images.',
-        is_path=True,
+    train_image_folder: PathText = declared(
+        './ADE20K/ADEChallengeData2016/images/training', 'Folder of the training images.'
     )
-    train_image_label_folder: str = declared(
-        './ADE20K/ADEChallengeData2016/annotations/training',
-        'Folder of the training masks.',
-        is_path=True,
+    train_image_label_folder: PathText = declared(
+        './ADE20K/ADEChallengeData2016/annotations/training', 'Folder of the training masks.'
     )
-    val_image_folder: str = declared(
-        './ADE20K/ADEChallengeData2016/images/validation',
-        'Folder of the validation images.',
-        is_path=True,
+    val_image_folder: PathText = declared(
+        './ADE20K/ADEChallengeData2016/images/validation', 'Folder of the validation images.'
     )
-    val_image_label_folder: str = declared(
-        './ADE20K/ADEChallengeData2016/annotations/validation',
-        'Folder of the validation masks.',
-        is_path=True,
+    val_image_label_folder: PathText = declared(
+        './ADE20K/ADEChallengeData2016/annotations/validation', 'Folder of the validation masks.'
     )
-    output_dir: str = declared('./ADE20K/tfrecord', 'Folder for the TFRecord shards.', is_path=True)
-    full_release_root: str | None = declared(
+    output_dir: PathText = declared('./ADE20K/tfrecord', 'Folder for the TFRecord shards.')
+    full_release_root: PathText | None = declared(
         None,
         'Folder of the full release of ADE20K (with *_seg.png), from which masks of the 150 classes are made. Not '
         'set: the folders above.',
-        is_path=True,
     )
-    class_map: str | None = declared(
+    class_map: PathText | None = declared(
         None,
         'For the full release: file with the index of an object and the id or name of its class in each line. Not '
         'set: by the names of the objects in the JSON files beside the masks.',
-        is_path=True,
     )
     instances: bool = declared(
         False, f'{_INSTANCES}, from the full release: the objects of 100 classes, without parts.'
@@ -148,21 +135,14 @@ class BuildAde20kOptions(BuilderOptions):
 class BuildFolderOptions(BuilderOptions):
     """Options of `deeplab build_folder_data`. It takes files of every known format, whatever the formats above."""
 
-    image_folder: str = declared(
-        './images',
-        'Folder of the images (jpg, png, npy), and of folders of them.',
-        is_path=True,
-    )
-    mask_folder: str = declared(
-        './masks',
-        'Folder of the masks: PNG files that have the path of their image, relative to its folder.',
-        is_path=True,
+    image_folder: PathText = declared('./images', 'Folder of the images (jpg, png, npy), and of folders of them.')
+    mask_folder: PathText = declared(
+        './masks', 'Folder of the masks: PNG files that have the path of their image, relative to its folder.'
     )
     mask_suffix: str = declared('', 'Suffix of the names of masks, such as _mask for 01.jpg and 01_mask.png.')
-    list_folder: str | None = declared(
+    list_folder: PathText | None = declared(
         None,
         'Folder with a file SPLIT.txt for each split: one file name per line, with or without folder and extension.',
-        is_path=True,
     )
     val_fraction: float | None = declared(
         None,
@@ -179,29 +159,26 @@ class BuildFolderOptions(BuilderOptions):
         False,
         'Leave out images without a mask, masks without an image, and annotations without an image.',
     )
-    colors: str | None = declared(
+    colors: PathText | None = declared(
         None,
         'File with the color of each class, for masks with colors: one per line, such as 128 64 0 road, or JSON. Not '
         'set: the colors of {dataset}.',
-        is_path=True,
     )
     class_names: tuple[str, ...] = declared(
         (),
         'Names of the classes, separated by commas, or a file with one per line. Not set: the names in {dataset}, '
         '{colors} or {annotations}, or class_0, class_1, ...',
     )
-    dataset: str | None = declared(
+    dataset: PathText | None = declared(
         None,
         'Data set with the same classes, whose names, colors and ignore label to use: a known name, a Python module, '
         'or a JSON or YAML file.',
-        is_path=True,
     )
-    annotations: str | None = declared(
+    annotations: PathText | None = declared(
         None,
         'File or folder of annotations of a labeling tool (labelme, CVAT, Label Studio, COCO, Roboflow, Supervisely, '
         'SuperAnnotate, Hasty), in place of {mask_folder}. The format is recognized by the content. Images are found '
         'beside the annotations or in {image_folder}.',
-        is_path=True,
     )
     unlabeled: str = declared(
         'background',
@@ -214,26 +191,23 @@ class BuildFolderOptions(BuilderOptions):
         'line. LABEL=ignore excludes pixels, LABEL= leaves out shapes, *=... is for all others.',
     )
     instances: bool = declared(False, 'Write instance ids, too: each shape of {annotations} is an instance.')
-    instance_folder: str | None = declared(
+    instance_folder: PathText | None = declared(
         None,
         'Folder of masks of instance ids, which have the path of their image as in {mask_folder} and are written, too: '
         'PNG files of 16 bits, 0 for no instance.',
-        is_path=True,
     )
-    depth_folder: str | None = declared(
+    depth_folder: PathText | None = declared(
         None,
         'Folder of depth, which is written, too: PNG files of 16 bits with {depth_scale}, 0 for invalid, or npy files '
         'of floats. Without the folder {mask_folder}, records have no class ids.',
-        is_path=True,
     )
     depth_scale: float | None = declared(
         None, 'Unit of depth in PNG files, such as 0.001 for millimeters.', range='(0, inf)'
     )
-    multilabel_folder: str | None = declared(
+    multilabel_folder: PathText | None = declared(
         None,
         'Folder of masks of classes that overlap, which are written, too: a folder for each class, with PNG files that '
         'are 0 outside; a missing file is an empty mask. Without the folder {mask_folder}, records have no class ids.',
-        is_path=True,
     )
     things: tuple[str, ...] = declared(
         (),
@@ -292,11 +266,10 @@ class BuildFolderOptions(BuilderOptions):
 class BuildCamvidOptions(BuilderOptions):
     """Options of `deeplab build_camvid_data`. It takes files of every known format, whatever the formats above."""
 
-    camvid_root: str = declared(
+    camvid_root: PathText = declared(
         './CamVid',
         'Folder with train and trainannot (or train_labels), and so on for val and test; or with 701_StillsRaw_full '
         'and LabeledApproved_full; or with images and labels. Masks may have colors, a palette or ids.',
-        is_path=True,
     )
     classes: str = declared(
         '11',
@@ -309,11 +282,10 @@ class BuildCamvidOptions(BuilderOptions):
 class BuildCocoStuffOptions(BuilderOptions):
     """Options of `deeplab build_coco_stuff_data`. It takes files of every known format, whatever the formats above."""
 
-    coco_root: str = declared(
+    coco_root: PathText = declared(
         './coco',
         'Folder of the images (train2017, val2017, or in images) and the pixel maps (folders of the same names in '
         'annotations or stuffthingmaps).',
-        is_path=True,
     )
     classes: str = declared(
         '171',
@@ -327,10 +299,8 @@ class BuildCocoStuffOptions(BuilderOptions):
 class BuildCocoOptions(BuilderOptions):
     """Options of `deeplab build_coco_data`. It takes files of every known format, whatever the formats above."""
 
-    coco_root: str = declared(
-        './coco',
-        'Folder of the images (train2017, val2017, or in images) and of annotations.',
-        is_path=True,
+    coco_root: PathText = declared(
+        './coco', 'Folder of the images (train2017, val2017, or in images) and of annotations.'
     )
     masks: str = declared(
         'panoptic',
@@ -357,11 +327,10 @@ class BuildCocoOptions(BuilderOptions):
 class BuildMapillaryOptions(BuilderOptions):
     """Options of `deeplab build_mapillary_data`. It takes files of every known format, whatever the formats above."""
 
-    mapillary_root: str = declared(
+    mapillary_root: PathText = declared(
         './mapillary',
         'Folder of training, validation, testing and the configuration file (config_v1.2.json, config_v2.0.json or '
         'config.json).',
-        is_path=True,
     )
     annotation_version: str | None = declared(
         None,
@@ -375,16 +344,12 @@ class BuildMapillaryOptions(BuilderOptions):
 class RemoveColormapOptions(Options):
     """Options of `deeplab remove_gt_colormap`."""
 
-    original_gt_folder: str = declared(
-        './VOCdevkit/VOC2012/SegmentationClass',
-        'Folder of the masks with a palette.',
-        is_path=True,
+    original_gt_folder: PathText = declared(
+        './VOCdevkit/VOC2012/SegmentationClass', 'Folder of the masks with a palette.'
     )
     segmentation_format: str = declared('png', 'Extension of the masks.')
-    output_dir: str = declared(
-        './VOCdevkit/VOC2012/SegmentationClassRaw',
-        'Folder for the converted masks, which keep their names.',
-        is_path=True,
+    output_dir: PathText = declared(
+        './VOCdevkit/VOC2012/SegmentationClassRaw', 'Folder for the converted masks, which keep their names.'
     )
     num_workers: int | None = declared(
         None,

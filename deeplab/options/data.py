@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from deeplab.errors import OptionError
-from deeplab.options.fields import Options, declared
+from deeplab.options.fields import Options, PathText, declared
 from deeplab.options.parameters import OptionsWithSettings, Settings
 from deeplab.registry.augmentations import AUGMENTATIONS, CROP, Augmentation
 from deeplab.registry.datasets import DATASETS, Dataset
@@ -20,19 +20,14 @@ class DatasetOptions(Options):
     """The records to read."""
 
     split: str = declared(meaning='The split to read: its shards are named SPLIT-*.', flag=None)
-    directory: str = declared(
-        meaning='Folder of the TFRecord shards that a builder wrote.',
-        flag='dataset_dir',
-        is_path=True,
-    )
-    name: str = declared(
+    directory: PathText = declared(meaning='Folder of the TFRecord shards that a builder wrote.', flag='dataset_dir')
+    name: PathText = declared(
         'pascal_voc_seg',
         lambda: (
             f'The data set: a known name ({", ".join(DATASETS.names())}), a Python module that defines DATASET, or a '
             'JSON or YAML file.'
         ),
         flag='dataset',
-        is_path=True,
     )
     skip_corrupt_records: bool = declared(
         False,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from deeplab.files import storage
-from deeplab.options.fields import Options, declared
+from deeplab.options.fields import Options, PathText, declared
 from deeplab.options.rules import require_classes
 from deeplab.wording import option
 
@@ -14,17 +14,15 @@ from deeplab.wording import option
 class DoctorOptions(Options):
     """Options of `deeplab doctor`."""
 
-    data: str = declared(
+    data: PathText = declared(
         meaning='Folder of TFRecord shards, or one with a folder of images and one of masks (such as images and '
         'masks, or JPEGImages and SegmentationClass) and lists of names, or a description of them; {data}= '
-        'may be omitted.',
-        is_path=True,
+        'may be omitted.'
     )
-    dataset: str | None = declared(
+    dataset: PathText | None = declared(
         None,
         'The data set, as for train: its classes, their names and its ignore label. Not set: the description beside '
         'the data; without one, the ids in the masks are taken as the classes.',
-        is_path=True,
     )
     num_classes: int | None = declared(None, 'Number of classes; overrides the data set.')
     ignore_label: int | None = declared(
@@ -34,41 +32,37 @@ class DoctorOptions(Options):
     )
     train_split: str = declared('train', 'The split to train on.')
     eval_split: str = declared('val', 'The split to evaluate on.')
-    image_folder: str | None = declared(None, 'Folder of the images, if it has another name.', is_path=True)
-    mask_folder: str | None = declared(None, 'Folder of the masks, if it has another name.', is_path=True)
+    image_folder: PathText | None = declared(None, 'Folder of the images, if it has another name.')
+    mask_folder: PathText | None = declared(None, 'Folder of the masks, if it has another name.')
     mask_suffix: str = declared(
         '',
         'Suffix of the names of masks, such as _mask for 01.jpg and 01_mask.png, as for build_folder_data.',
     )
-    list_folder: str | None = declared(
+    list_folder: PathText | None = declared(
         None,
         'Folder with a file SPLIT.txt for each split. Not set: ImageSets/Segmentation, ImageSets, lists, splits or '
         'the folder itself.',
-        is_path=True,
     )
     output_stride: int = declared(
         16,
         'Output stride of the network. Classes that consist of narrower parts are reported.',
         range='(0, inf)',
     )
-    output: str = declared('deeplab_doctor.json', 'JSON file for the findings, or its folder.', is_path=True)
-    html: str | None = declared(
+    output: PathText = declared('deeplab_doctor.json', 'JSON file for the findings, or its folder.')
+    html: PathText | None = declared(
         None,
         'HTML file for the findings, or its folder, with the classes and pictures of the worst cases. Not set: no '
         'HTML file.',
-        is_path=True,
     )
-    fix: str | None = declared(
+    fix: PathText | None = declared(
         None,
         'New folder for a repaired copy of the data set, as images, masks and lists of its splits. Only what has one '
         'right answer is repaired; other faulty images are left out and listed. The data set itself never changes.',
-        is_path=True,
     )
-    colors: str | None = declared(
+    colors: PathText | None = declared(
         None,
         'Color table of masks in color, as for build_folder_data: the findings name the colors that it lacks, and '
         '{fix} converts the masks. Not set: the palette of {dataset}, if given.',
-        is_path=True,
     )
     ignore_other_ids: bool = declared(
         False,

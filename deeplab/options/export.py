@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from deeplab.errors import OptionError
 from deeplab.options.data import ResizeOptions
-from deeplab.options.fields import Options, declared
+from deeplab.options.fields import Options, PathText, declared
 from deeplab.options.inference import NAMED_CLASSES, USE_MOVING_AVERAGE, PredictionOptions
 from deeplab.options.network import ModelOptions
 from deeplab.options.parameters import OptionsWithSettings, Settings, require_applicable
@@ -88,11 +88,9 @@ class ConversionOptions(Options):
 class ProofOptions(Options):
     """How an export is compared with its checkpoint before it is put in place."""
 
-    dataset: str | None = declared(None, NAMED_CLASSES, is_path=True)
-    dataset_dir: str | None = declared(
-        None,
-        'Folder of the records, for samples, calibration and verification. Not set: samples are generated.',
-        is_path=True,
+    dataset: PathText | None = declared(None, NAMED_CLASSES)
+    dataset_dir: PathText | None = declared(
+        None, 'Folder of the records, for samples, calibration and verification. Not set: samples are generated.'
     )
     verify_split: str | None = declared(
         None,
@@ -146,15 +144,13 @@ class ExportOptions(OptionsWithSettings, registries=(EXPORT_FORMATS,)):
     """
 
     model: ModelOptions
-    checkpoint_path: str = declared(
+    checkpoint_path: PathText = declared(
         meaning='The checkpoint, such as logs/train/model.ckpt-30000 (without .index), or a folder, whose newest '
-        'checkpoint is used.',
-        is_path=True,
+        'checkpoint is used.'
     )
-    export_path: str = declared(
+    export_path: PathText = declared(
         meaning='File to write; folder to write for a format that is a folder, such as saved_model. The endings .pb, '
-        '.tflite, .onnx and .xml (openvino) choose the format.',
-        is_path=True,
+        '.tflite, .onnx and .xml (openvino) choose the format.'
     )
     resize: ResizeOptions = ResizeOptions()
     prediction: PredictionOptions = PredictionOptions()
@@ -304,18 +300,13 @@ def _formats_of(path: str) -> tuple[str, ...]:
 class ConvertOptions(Options):
     """Options of `deeplab convert_to_tflite`."""
 
-    quantized_graph_def_path: str = declared(
-        meaning='Frozen graph of export_model; one of 8-bit training gives an 8-bit model.',
-        is_path=True,
+    quantized_graph_def_path: PathText = declared(
+        meaning='Frozen graph of export_model; one of 8-bit training gives an 8-bit model.'
     )
-    output_tflite_path: str = declared(meaning='File to write.', is_path=True)
+    output_tflite_path: PathText = declared(meaning='File to write.')
     input_tensor_name: str | None = declared(
         None,
         'Tensor of the normalized image. Not set: SCOPE/SCOPE/input:0, which exports have.',
     )
     output_tensor_name: str = declared('ArgMax:0', 'Tensor of the class ids.')
-    test_image_path: str | None = declared(
-        None,
-        'Image on which the labels of both are compared. Not set: none.',
-        is_path=True,
-    )
+    test_image_path: PathText | None = declared(None, 'Image on which the labels of both are compared. Not set: none.')

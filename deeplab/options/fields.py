@@ -14,12 +14,13 @@ import functools
 import re
 import typing
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Annotated, Any
 
 from deeplab.options.rules import require
 from deeplab.registry import interval
 from deeplab.registry.records import check_allowed
 
+PathText = Annotated[str, 'a path']  # the type of a field whose flag is a path, in which ~ is the home folder
 _KINDS = {
     bool: 'boolean',
     int: 'integer',
@@ -29,6 +30,8 @@ _KINDS = {
     tuple[int, ...]: 'repeated integer',
     tuple[float, ...]: 'repeated float',
     tuple[str, ...]: 'string',
+    PathText: 'string',
+    tuple[PathText, ...]: 'string',
 }
 _UNCHANGED: Any = object()
 _REFERENCE = re.compile(r'\{(?:(\w+)\.)?(\w+)(=[^}]*)?\}')
@@ -50,7 +53,6 @@ class Declaration:
       range: the allowed numbers, such as '[0, 1)'; empty for all.
       choices: the allowed strings, or a function that returns them; empty for all.
       word: a word that the flag accepts instead of numbers; None for none.
-      is_path: whether the value is a path.
       with_flag_of: 'Class.field' of the option whose flag sets this field, too; empty for none.
       unset: numbers of the flag that mean "not set", such as '(-inf, 0)'; empty for none.
     """
@@ -65,9 +67,13 @@ class Declaration:
     range: str = ''
     choices: tuple[str, ...] | Callable[[], tuple[str, ...]] = ()
     word: str | None = None
-    is_path: bool = False
     with_flag_of: str = ''
     unset: str = ''
+
+    @property
+    def is_path(self) -> bool:
+        """Whether the value is a path, or several."""
+        return self.type in (PathText, tuple[PathText, ...])
 
     @property
     def allowed(self) -> tuple[str, ...]:
@@ -125,7 +131,7 @@ def declared(
       flag: name of the flag; empty for the field's name, None for no flag.
       kind: kind of the flag, if it does not follow from the type of the field.
       flag_default: default of the flag, if it is not the field's.
-      **more: further attributes of `Declaration`: range, choices, word, is_path, with_flag_of, unset.
+      **more: further attributes of `Declaration`: range, choices, word, with_flag_of, unset.
     """
     facts = {'meaning': meaning, 'flag': flag, 'kind': kind, 'flag_default': flag_default, **more}
     return dataclasses.field(default=default, metadata={'declaration': facts})
@@ -134,7 +140,7 @@ def declared(
 @functools.cache
 def declarations(kind: type) -> dict[str, Declaration]:
     """Returns the declarations of an options class by field, in order; fields without one are left out."""
-    types = typing.get_type_hints(kind)
+    types = typing.get_type_hints(kind, include_extras=True)
     return {
         field.name: _declaration(field, types[field.name])
         for field in dataclasses.fields(kind)

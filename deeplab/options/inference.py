@@ -7,7 +7,7 @@ from typing import Any
 
 from deeplab.errors import OptionError
 from deeplab.options.data import DatasetOptions, ResizeOptions
-from deeplab.options.fields import Options, declared
+from deeplab.options.fields import Options, PathText, declared
 from deeplab.options.network import ModelOptions
 from deeplab.options.parameters import OptionsWithSettings, Settings, require_applicable
 from deeplab.registry import CONFUSION_MATRIX, ENGINES, METRICS, PRECISIONS
@@ -178,11 +178,8 @@ class EvalOptions(OptionsWithSettings, registries=(METRICS,)):
 
     model: ModelOptions
     dataset: DatasetOptions
-    checkpoint_dir: str = declared(meaning=_CHECKPOINT_DIR, is_path=True)
-    eval_logdir: str = declared(
-        meaning='Folder for the metrics: metrics-STEP.json and TensorBoard summaries.',
-        is_path=True,
-    )
+    checkpoint_dir: PathText = declared(meaning=_CHECKPOINT_DIR)
+    eval_logdir: PathText = declared(meaning='Folder for the metrics: metrics-STEP.json and TensorBoard summaries.')
     resize: ResizeOptions = ResizeOptions()
     prediction: PredictionOptions = PredictionOptions()
     wait: WaitOptions = WaitOptions()
@@ -239,8 +236,8 @@ class VisOptions(Options):
 
     model: ModelOptions
     dataset: DatasetOptions
-    checkpoint_dir: str = declared(meaning=_CHECKPOINT_DIR, is_path=True)
-    vis_logdir: str = declared(meaning='Folder for the images.', is_path=True)
+    checkpoint_dir: PathText = declared(meaning=_CHECKPOINT_DIR)
+    vis_logdir: PathText = declared(meaning='Folder for the images.')
     resize: ResizeOptions = ResizeOptions()
     prediction: PredictionOptions = PredictionOptions()
     wait: WaitOptions = WaitOptions()

@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Mapping
 
 from deeplab import common
-from deeplab.options.fields import Options, declared
+from deeplab.options.fields import Options, PathText, declared
 from deeplab.options.parameters import OptionsWithSettings, Settings
 from deeplab.options.rules import require
 from deeplab.registry.networks import BACKBONES, HEADS
@@ -206,10 +206,9 @@ class ModelOptions(OptionsWithSettings, registries=(BACKBONES, HEADS, TASKS)):
         range='(0, inf)',
     )
     use_bounded_activation: bool = declared(False, 'Use relu6 instead of relu, for 8-bit quantization.')
-    dense_prediction_cell_json: str | None = declared(
+    dense_prediction_cell_json: PathText | None = declared(
         None,
         'JSON file of a dense prediction cell, which replaces ASPP.',
-        is_path=True,
         flag_default='',
     )
     batch_norm_decay: float | None = declared(

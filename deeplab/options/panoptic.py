@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 
-from deeplab.options.fields import Options, declared
+from deeplab.options.fields import Options, PathText, declared
 
 
 @dataclasses.dataclass(frozen=True)
 class CocoFormatOptions(Options):
     """Options of `deeplab eval_coco_format`."""
 
-    gt_json_file: str = declared(meaning='JSON file of the ground truth, in the COCO panoptic format.', is_path=True)
-    gt_folder: str = declared(meaning='Folder of the PNG files of the ground truth.', is_path=True)
-    pred_json_file: str = declared(meaning='JSON file of the predictions, in the same format.', is_path=True)
-    pred_folder: str = declared(meaning='Folder of the PNG files of the predictions.', is_path=True)
+    gt_json_file: PathText = declared(meaning='JSON file of the ground truth, in the COCO panoptic format.')
+    gt_folder: PathText = declared(meaning='Folder of the PNG files of the ground truth.')
+    pred_json_file: PathText = declared(meaning='JSON file of the predictions, in the same format.')
+    pred_folder: PathText = declared(meaning='Folder of the PNG files of the predictions.')
     metric: str = declared(
         'pq',
         'pq: panoptic quality, with segmentation and recognition quality; pc: parsing covering.',
@@ -43,10 +43,8 @@ class CocoFormatOptions(Options):
         'Digits after the point of the shares that are printed in percent: 3 prints 67.4.',
         range='[0, inf)',
     )
-    results_json_file: str | None = declared(
-        None,
-        'JSON file to write: all figures, also of each category. Not set: none.',
-        is_path=True,
+    results_json_file: PathText | None = declared(
+        None, 'JSON file to write: all figures, also of each category. Not set: none.'
     )
 
     def __post_init__(self) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from deeplab.errors import OptionError
 from deeplab.options.data import ResizeOptions
-from deeplab.options.fields import Options, declared
+from deeplab.options.fields import Options, PathText, declared
 from deeplab.options.inference import (
     NAMED_CLASSES,
     OVERLAY_ALPHA,
@@ -40,7 +40,7 @@ class PredictorOptions(Options):
       resize: resizing of images before the network; None to resize as in the training.
     """
 
-    dataset: str | None = declared(None, NAMED_CLASSES, is_path=True)
+    dataset: PathText | None = declared(None, NAMED_CLASSES)
     classes: tuple[str, ...] = declared(
         (),
         'Comma-separated names or numbers of the classes to keep; pixels of others get the id 255. Not set: all.',
@@ -77,28 +77,22 @@ class PredictOptions(Options):
       network: options of the network that take precedence over the source, by 'Class.field'.
     """
 
-    inputs: tuple[str, ...] = declared(
+    inputs: tuple[PathText, ...] = declared(
         meaning='An image, a folder, a pattern such as photos/**/*.jpg in quotes, a list (.txt, one path a line) or '
         'a video; {inputs}= may be omitted.',
         kind='repeated string',
-        is_path=True,
     )
-    output_dir: str = declared(
-        'predictions',
-        'Folder for the results: KIND/NAME.png for each image, and predictions.json.',
-        is_path=True,
+    output_dir: PathText = declared(
+        'predictions', 'Folder for the results: KIND/NAME.png for each image, and predictions.json.'
     )
-    checkpoint_dir: str | None = declared(
+    checkpoint_dir: PathText | None = declared(
         None,
         'A checkpoint, or a folder, whose newest checkpoint is used: the {TrainOptions.train_logdir} of a training, '
         'or best in it. The flags of the network are read from run.json, or else identified by the variables. Not '
         'set: no checkpoint.',
-        is_path=True,
     )
-    export_path: str | None = declared(
-        None,
-        'An export of any format, such as a frozen graph (.pb), a SavedModel or model.tflite. Not set: no export.',
-        is_path=True,
+    export_path: PathText | None = declared(
+        None, 'An export of any format, such as a frozen graph (.pb), a SavedModel or model.tflite. Not set: no export.'
     )
     preset: str | None = declared(None, 'Name of a published checkpoint. Not set: none.', flag=None)
     save: tuple[str, ...] | None = declared(

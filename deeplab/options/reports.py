@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from deeplab.options.fields import Options, declared
+from deeplab.options.fields import Options, PathText, declared
 from deeplab.options.inference import EvalOptions
 
 MOST_IMAGES = 500
@@ -40,15 +40,14 @@ class ReportOptions(Options):
     """
 
     runs: tuple[ReportedRun, ...]
-    path: str = declared(meaning='HTML file to write.', flag='output', is_path=True)
+    path: PathText = declared(meaning='HTML file to write.', flag='output')
     images: int = declared(30, 'Largest number of images on the page, at most 500.', range='(0, inf)')
-    metrics_dirs: tuple[str, ...] = declared(
+    metrics_dirs: tuple[PathText, ...] = declared(
         (),
         'Folder with further metrics-STEP.json of a run, such as the {EvalOptions.eval_logdir} of eval; one flag for '
         'each run, in their order. Not set: those in the run alone.',
         flag='metrics_dir',
         kind='repeated string',
-        is_path=True,
     )
     command: tuple[str, ...] = dataclasses.field(default=(), compare=False)
 

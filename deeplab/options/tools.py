@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from deeplab import common
 from deeplab.errors import OptionError
 from deeplab.options.data import DatasetOptions, ResizeOptions
-from deeplab.options.fields import Options, declared
+from deeplab.options.fields import Options, PathText, declared
 from deeplab.options.inference import PredictionOptions
 from deeplab.options.network import ModelOptions
 from deeplab.options.rules import require_seed
@@ -21,11 +21,10 @@ from deeplab.wording import option
 class ListDatasetsOptions(Options):
     """Options of `deeplab datasets`."""
 
-    directory: str | None = declared(
+    directory: PathText | None = declared(
         None,
         'Folder of records, or of a description of images and masks, or of such folders; {directory}= may be '
         'omitted. Not set: the data sets that are known by name.',
-        is_path=True,
     )
     index: bool = declared(
         False,
@@ -52,10 +51,8 @@ class FetchOptions(Options):
         'Address of a folder with the archives to download (http or https). Not set: DEEPLAB_MIRROR, or else the '
         'server that they were published on.',
     )
-    cache_dir: str | None = declared(
-        None,
-        'Folder for downloads. Not set: DEEPLAB_CACHE, or else deeplab in XDG_CACHE_HOME or ~/.cache.',
-        is_path=True,
+    cache_dir: PathText | None = declared(
+        None, 'Folder for downloads. Not set: DEEPLAB_CACHE, or else deeplab in XDG_CACHE_HOME or ~/.cache.'
     )
 
 
@@ -70,11 +67,10 @@ class DownloadOptions(Options):
     )
     fetch: FetchOptions = FetchOptions()
     dry_run: bool = declared(False, 'Only show what would be downloaded, and to where.')
-    output_dir: str | None = declared(
+    output_dir: PathText | None = declared(
         None,
         'Folder for the records of a data set; checkpoints go to {FetchOptions.cache_dir}. Not set: tfrecord beside '
         'its files in the cache.',
-        is_path=True,
     )
 
 
@@ -116,10 +112,9 @@ class CheckpointOptions(Options):
       presets: networks of the published checkpoints, by name.
     """
 
-    file: str = declared(
+    file: PathText = declared(
         meaning='A checkpoint, one of its files, or a folder (such as an unpacked archive), whose newest checkpoint '
-        'is used; {file}= may be omitted.',
-        is_path=True,
+        'is used; {file}= may be omitted.'
     )
     against: ModelOptions | None = None
     takes_classes: bool = True
@@ -167,14 +162,13 @@ class VerifyOptions(Options):
     cases: tuple[VerifyCase, ...]
     dataset: DatasetOptions
     preset: str | None = None
-    checkpoint_dir: str | None = declared(
+    checkpoint_dir: PathText | None = declared(
         None,
         'Folder of the checkpoint, or the checkpoint. Not set: the checkpoint of {PredictOptions.preset} is '
         'downloaded.',
-        is_path=True,
     )
     fetch: FetchOptions = FetchOptions()
-    verify_logdir: str = declared('./deeplab_verify', 'Folder for the results, as JSON.', is_path=True)
+    verify_logdir: PathText = declared('./deeplab_verify', 'Folder for the results, as JSON.')
     tolerance: float = declared(
         0.1,
         'Largest difference of the mean IoU, in percentage points, with which a figure counts as reproduced.',
@@ -202,7 +196,7 @@ class VerifyOptions(Options):
 class DemoOptions(Options):
     """Options of `deeplab demo`."""
 
-    workdir: str = declared('./deeplab_demo', 'Folder for all files of the demo.', is_path=True)
+    workdir: PathText = declared('./deeplab_demo', 'Folder for all files of the demo.')
     steps: int | None = declared(
         None,
         'Number of training steps. Not set: the usual number of the demo.',

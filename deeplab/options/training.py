@@ -8,7 +8,7 @@ from typing import Any
 
 from deeplab.errors import OptionError
 from deeplab.options.data import AugmentOptions, DatasetOptions, ResizeOptions
-from deeplab.options.fields import Options, declared
+from deeplab.options.fields import Options, PathText, declared
 from deeplab.options.loss import LossOptions
 from deeplab.options.machines import CloneOptions
 from deeplab.options.network import ModelOptions
@@ -34,13 +34,12 @@ class RestoreOptions(Options):
         '{rename_map} the default is false.',
         flag_default=True,
     )
-    rename_map: str | None = declared(
+    rename_map: PathText | None = declared(
         None,
         'For a checkpoint with other variable names: old_prefix=new_prefix,... or a JSON or YAML file of such pairs. '
         'The old prefix is in the checkpoint, the new one in the network; the longest match applies. Not '
         'set: the names are equal.',
         flag='checkpoint_rename_map',
-        is_path=True,
     )
 
     @property
@@ -118,9 +117,8 @@ class TrainOptions(Options):
 
     model: ModelOptions
     dataset: DatasetOptions
-    train_logdir: str = declared(
-        meaning='Folder for checkpoints and logs. Training resumes from the newest checkpoint in it.',
-        is_path=True,
+    train_logdir: PathText = declared(
+        meaning='Folder for checkpoints and logs. Training resumes from the newest checkpoint in it.'
     )
     resize: ResizeOptions = ResizeOptions()
     augment: AugmentOptions = AugmentOptions()
@@ -140,12 +138,11 @@ class TrainOptions(Options):
         'Train the batch norms and update their statistics. Set it to false for batches of fewer than about 12 '
         'images if you start from a checkpoint.',
     )
-    initial_checkpoint: str | None = declared(
+    initial_checkpoint: PathText | None = declared(
         None,
         'Checkpoint to start from, such as .../model.ckpt (without .index). Ignored if {train_logdir} contains a '
         'checkpoint.',
         flag='tf_initial_checkpoint',
-        is_path=True,
     )
     initialize_last_layer: bool = declared(
         True,
@@ -172,11 +169,7 @@ class TrainOptions(Options):
     save_summaries_miou: bool = declared(
         False, 'Include the mIoU of the training batches in the summaries, which is higher than on other images.'
     )
-    profile_logdir: str | None = declared(
-        None,
-        'Folder for a profile of some steps. Not set: no profile.',
-        is_path=True,
-    )
+    profile_logdir: PathText | None = declared(None, 'Folder for a profile of some steps. Not set: no profile.')
     seed: int = declared(0, 'Seed of all random choices. Two runs with the same seed give the same result.')
     precision: str = declared(
         'float32',
@@ -206,13 +199,12 @@ class TrainOptions(Options):
     recipe_flags: tuple[str, ...] = dataclasses.field(default=(), compare=False)
     given: Mapping[str, Any] | None = dataclasses.field(default=None, compare=False)
     plugins: tuple[str, ...] = dataclasses.field(default=(), compare=False)
-    repeats: str | None = declared(
+    repeats: PathText | None = declared(
         None,
         'Repeat the run of this run manifest (run.json in its {train_logdir}) with the same flags. Flags given on '
         'the command line override them, such as another {train_logdir}; --NAME= without a value resets a flag to '
         '"not set". Not set: no run is repeated.',
         flag='from',
-        is_path=True,
     )
 
     def __post_init__(self) -> None:
@@ -288,11 +280,10 @@ class PreviewOptions(Options):
     """
 
     train: TrainOptions
-    path: str = declared(
+    path: PathText = declared(
         meaning='PNG file to write, or its folder. Not set: preview.png in {TrainOptions.train_logdir}, or in the '
         'current folder.',
         flag='preview_path',
-        is_path=True,
     )
     images: int = declared(
         4, 'Number of records to draw with each augmentation.', flag='preview_images', range='[1, 64]'
