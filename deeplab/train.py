@@ -13,6 +13,7 @@ if __name__ == '__main__':  # first, so that help and usage errors do not wait f
     sys.exit(start.main(['train', *sys.argv[1:]]))
 
 from deeplab.training.network_clone import _build_deeplab
-from deeplab.training.train_run import TrainResult, run
+from deeplab.training.train_loop import TrainResult
+from deeplab.training.train_run import run
 
 __all__ = ['TrainResult', '_build_deeplab', 'run']

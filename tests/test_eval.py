@@ -443,7 +443,7 @@ def test_a_split_without_labels_says_what_to_do(options, tmp_path):
 
 
 def test_other_mistakes(options):
-    with pytest.raises(OptionError, match="metrics='bound' is not known.*boundary_iou.* all"):
+    with pytest.raises(OptionError, match="metrics='bound' is not allowed.*boundary_iou.* all"):
         changed(options, metrics=('bound',))
     with pytest.raises(OptionError, match="model_variant='vgg' is not known. Known: .*mobilenet_v2"):
         eval_program.run(changed(options, 'model', model_variant='vgg'))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from deeplab.errors import OptionError
 from deeplab.options.data import DatasetOptions, ResizeOptions
 from deeplab.options.fields import Options, PathText, declared
 from deeplab.options.network import ModelOptions
@@ -13,7 +12,7 @@ from deeplab.options.parameters import OptionsWithSettings, Settings, require_ap
 from deeplab.registry import CONFUSION_MATRIX, ENGINES, METRICS, PRECISIONS
 from deeplab.registry.records import check_allowed
 from deeplab.registry.tasks import TASKS
-from deeplab.wording import did_you_mean, option
+from deeplab.wording import option
 
 ALL_METRICS = 'all'  # instead of names of metrics
 VIS_SAVED = ('overlay', 'contours', 'confidence', 'errors', 'legend')
@@ -201,10 +200,7 @@ class EvalOptions(OptionsWithSettings, registries=(METRICS,)):
         super().__post_init__()
         _check_engine('EvalOptions.master', self.master, self.engine, self.windows)
         for name in self.metrics:
-            if name != ALL_METRICS and name not in METRICS.names():
-                names = (*METRICS.names(), ALL_METRICS)
-                allowed = f'{did_you_mean(name, names)}Known: {", ".join(names)}'
-                raise OptionError(f'{option("EvalOptions.metrics", name)} is not known. {allowed}.')
+            check_allowed(name, 'EvalOptions.metrics', name, choices=(*METRICS.names(), ALL_METRICS))
         require_applicable(self, METRICS, self._chosen_metrics)
 
     @property

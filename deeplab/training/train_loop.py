@@ -79,7 +79,7 @@ class Hook:
 
 
 @dataclasses.dataclass(frozen=True)
-class LoopResult:
+class TrainResult:
     """How training ended.
 
     Attributes:
@@ -89,6 +89,7 @@ class LoopResult:
       checkpoint: path of the last checkpoint.
       signal: number of the signal that ended it; None for none.
       stop_reason: why a hook ended it before its last step; None if none did.
+      report: one sentence for the user; empty until the run has ended.
     """
 
     step: int
@@ -97,6 +98,7 @@ class LoopResult:
     checkpoint: str | None
     signal: int | None = None
     stop_reason: str | None = None
+    report: str = ''
 
     @property
     def status(self) -> int:
@@ -138,7 +140,7 @@ def train(
     initialize: Callable[[tf.compat.v1.Session], None],
     hooks: Sequence[Hook] = (),
     options: LoopOptions = DEFAULTS,
-) -> LoopResult:
+) -> TrainResult:
     """Runs `step` in the current graph until `number_of_steps` are done.
 
     The graph is finalised first. A checkpoint is written before the first step, every
@@ -172,7 +174,7 @@ def train(
         while not options.is_ready(session):
             time.sleep(POLL_SECS)
             if interrupts.received is not None:
-                return LoopResult(0, None, 0.0, None, interrupts.received)
+                return TrainResult(0, None, 0.0, None, interrupts.received)
         done = int(session.run(step.global_step)) if options.steps_done is None else options.steps_done
         writer.save(session, done)
         with _input_running(session):
@@ -217,7 +219,7 @@ class _Loop:
         }
         self._fetches |= {'terms': dict(step.terms)} if step.terms else {}
 
-    def run(self, done: int, number_of_steps: int, interrupts: Interrupts) -> LoopResult:
+    def run(self, done: int, number_of_steps: int, interrupts: Interrupts) -> TrainResult:
         started = last_save = time.monotonic()
         loss = None
         try:
@@ -243,7 +245,7 @@ class _Loop:
             saved = f', saved {path}' if path else ''
             logging.warning('Stopped by %s at step %d%s. The same command resumes from there.', name, done, saved)
         stop_reason = self._stop_reason() if done < number_of_steps and stopped_by is None else None
-        return LoopResult(done, loss, time.monotonic() - started, path, stopped_by, stop_reason)
+        return TrainResult(done, loss, time.monotonic() - started, path, stopped_by, stop_reason)
 
     def _show_checkpoint(self, done: int, interrupts: Interrupts) -> bool:
         """Writes a checkpoint for the hooks that need one and passes it to them; returns whether there were any."""

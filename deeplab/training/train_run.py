@@ -49,19 +49,13 @@ from deeplab.training import (
     validation,
     watch_hooks,
 )
+from deeplab.training.train_loop import TrainResult
 from deeplab.utils import input_generator, train_utils
 from deeplab.wording import option
 
 _LOGDIR = 'TrainOptions.train_logdir'
 KEPT_CHECKPOINTS = 5
 MOST_SKIPS = 9  # in a row, with on_nan 'skip'
-
-
-@dataclasses.dataclass(frozen=True)
-class TrainResult(train_loop.LoopResult):
-    """How a training ended; `report` is one sentence for the user."""
-
-    report: str = dataclasses.field(kw_only=True)
 
 
 class Start(NamedTuple):
@@ -127,7 +121,7 @@ def _run_chief(options: TrainOptions, source: DataSource, validated: Segmentatio
     validator = None if validated is None else validation.ValidationHook(options, validated, bar, metrics)
     run_now = _run_manifest(options, data, start.step, validator)
     result = _train(options, data, start, bar, [RunManifestHook(options.train_logdir, run_now), metrics], validator)
-    return TrainResult(**vars(result), report=_report(result, validator))
+    return dataclasses.replace(result, report=_report(result, validator))
 
 
 def _run_other(options: TrainOptions, source: DataSource) -> TrainResult:
@@ -138,7 +132,7 @@ def _run_other(options: TrainOptions, source: DataSource) -> TrainResult:
     result = _train(options, data, Start(), bar)
     ended = 'Stopped' if result.status else 'Ended'
     report = f'{ended} at step {result.step}, as task {options.clones.task} of {options.clones.num_replicas}.'
-    return TrainResult(**vars(result), report=report)
+    return dataclasses.replace(result, report=report)
 
 
 def _start(options: TrainOptions) -> Start:
@@ -150,7 +144,7 @@ def _start(options: TrainOptions) -> Start:
     return Start(path, checkpoints.step_of(path)) if path else Start()
 
 
-def _report(result: train_loop.LoopResult, validator: validation.ValidationHook | None) -> str:
+def _report(result: TrainResult, validator: validation.ValidationHook | None) -> str:
     """Returns the chief's report for the user."""
     best = '' if validator is None else validator.report()
     if result.status:
@@ -222,7 +216,7 @@ def _train(
     bar: train_hooks.ProgressHook,
     hooks: Sequence[train_loop.Hook] = (),
     validator: validation.ValidationHook | None = None,
-) -> train_loop.LoopResult:
+) -> TrainResult:
     """Builds a training in a graph of its own and runs it, with `hooks` and the validator besides its own hooks."""
     machines = options.clones
     with tf.Graph().as_default(), lean_variables.scope(), memory.explained('train', size=_size(options)):

@@ -286,4 +286,4 @@ class TestXla:
         assert compiled.loss == pytest.approx(plain.loss, rel=1e-5 if precision == 'float32' else 1e-2)
 
 
-_NOTHING = train_loop.LoopResult(0, None, 0.0, None)
+_NOTHING = train_loop.TrainResult(0, None, 0.0, None)

@@ -1,5 +1,5 @@
 """The program eval_coco_format: the original's numbers, files that are wrong. Covers evaluation/coco_panoptic.py,
-options/panoptic.py and cli/panoptic_flags.py.
+of options/tools.py the options of this program.
 """
 
 import json

@@ -156,7 +156,7 @@ class TestDataAsUsersBringIt:
 
     def test_it_all(self, tmp_path, tiny_network, monkeypatch, caplog):
         """Masks 0/255, half fixed, with background as ignored, RGB, valid: each message leads to the next step."""
-        ended = train_loop.LoopResult(1, None, 0.0, None)  # all is said before the graph is built
+        ended = train_loop.TrainResult(1, None, 0.0, None)  # all is said before the graph is built
         monkeypatch.setattr(train_run, '_train', lambda *arguments: ended)
         objects = np.zeros((20, 40), np.uint8)
         objects[5:8, 5:15] = 255

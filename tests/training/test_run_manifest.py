@@ -51,7 +51,7 @@ def begin_only(monkeypatch, error=None):
             raise error
         for hook in hooks:
             hook.begin(None, start.step)
-        return train_loop.LoopResult(start.step, None, 0.0, None)
+        return train_loop.TrainResult(start.step, None, 0.0, None)
 
     monkeypatch.setattr(train_run, '_train', begin)
 

@@ -22,7 +22,7 @@ from deeplab.training import network_clone, split_input, train_loop, training_st
 from tests.helpers import training_setup
 
 CONTRACT = json.loads((pathlib.Path(__file__).parents[1] / 'goldens' / 'contract' / 'flags.json').read_text())['train']
-NOTHING = train_loop.LoopResult(0, None, 0.0, None)
+NOTHING = train_loop.TrainResult(0, None, 0.0, None)
 
 # --- Flags that are numbers in the training's graph: the flag, its value, the numbers that then occur
 
