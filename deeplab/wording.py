@@ -68,9 +68,10 @@ def did_you_mean(value: str, names: Iterable[str]) -> str:
     given = _letters(value)
     near = [name for name, text in plain.items() if text == given or name == _SYNONYMS.get(given)]
     if not near and len(given) >= _LEAST_LETTERS:
-        near = [
-            name for name, text in plain.items() if given in text or (len(text) >= _LEAST_LETTERS and text in given)
-        ]
+        near = [name for name, text in plain.items() if given in text]
+        # A name in the value must be half of it: mobilenet_v9 contains lenet.
+        shortest = max(_LEAST_LETTERS, len(given) / 2)
+        near = near or [name for name, text in plain.items() if len(text) >= shortest and text in given]
         near = sorted(near, key=lambda name: abs(len(plain[name]) - len(given)))[:_NAMES_SHOWN]
     if not near:
         similar = difflib.get_close_matches(given, plain.values(), n=1)

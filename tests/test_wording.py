@@ -96,6 +96,13 @@ def test_a_value_that_is_near_a_name(value, near):
     assert wording.did_you_mean(value, (*names, 'momentum')) == f'Did you mean {near}? '
 
 
+def test_a_name_that_is_a_small_part_of_the_value_is_not_near():
+    names = ('lenet', 'mobilenet_v2', 'mobilenet_v3_large')
+    assert wording.did_you_mean('mobilenet_v9', names) == 'Did you mean mobilenet_v2? '
+    assert wording.did_you_mean('mobilenet', names) == 'Did you mean mobilenet_v2 or mobilenet_v3_large? '
+    assert wording.did_you_mean('lenet_5', names) == 'Did you mean lenet? '
+
+
 def test_a_value_that_is_near_no_name():
     assert wording.did_you_mean('s', ('softmax', 'dice')) == ''
     assert wording.did_you_mean('', ('softmax', 'dice')) == ''

@@ -25,6 +25,11 @@ def ones(shape: list[int], seed: tuple[int, int]) -> tf.Tensor:
     return tf.ones(shape)
 
 
+def constant(value: float) -> Initializer:
+    """Initializer: `value` everywhere."""
+    return lambda shape, seed: tf.constant(value, tf.float32, shape)
+
+
 def truncated_normal(stddev: float) -> Initializer:
     """Initializer: normal with mean 0, drawn again beyond two standard deviations."""
     return lambda shape, seed: _truncated_normal(shape, seed, stddev)

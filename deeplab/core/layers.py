@@ -28,6 +28,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -45,7 +46,9 @@ from deeplab.core import (
     tf_compat,
     weight_decays,
 )
+from deeplab.errors import OptionError
 from deeplab.options import ModelOptions
+from deeplab.wording import option
 
 BATCH_NORM_SCOPE = 'BatchNorm'
 HEAD_BATCH_NORM_DECAY = 0.9997
@@ -82,12 +85,13 @@ def _finish(
     convolution: convolutions.Convolution,
     normalize: bool,
     activation: Activation | None,
-    bias: bool = True,
+    bias: float | None = 0.0,
     fake_quantization: quantization.FakeQuantization | None = None,
 ) -> tf.Tensor:
     """Applies a convolution, whose variable scope is open, then batch norm, biases or neither, then the activation.
 
-    For the arguments see `conv2d`, and `mode_scope` for `fake_quantization`.
+    `bias` is the first value of biases, None for none. For the other arguments see `conv2d`, and `mode_scope` for
+    `fake_quantization`.
     """
     if fake_quantization is not None:
         return _finish_fake_quantized(convolution, normalize, activation, bias, fake_quantization)
@@ -96,8 +100,8 @@ def _finish(
         with convolution.norm_scope():
             scope = convolution.norm_beside or BATCH_NORM_SCOPE
             outputs = batch_norm(outputs, scope=scope, expansion=convolution.expansion)
-    elif bias:
-        outputs = _add_biases(outputs)
+    elif bias is not None:
+        outputs = _add_biases(outputs, bias)
     return outputs if activation is None else activation(outputs)
 
 
@@ -105,7 +109,7 @@ def _finish_fake_quantized(
     convolution: convolutions.Convolution,
     normalize: bool,
     activation: Activation | None,
-    bias: bool,
+    bias: float | None,
     fake_quantization: quantization.FakeQuantization,
 ) -> tf.Tensor:
     """Computes what an integer convolution will compute, in float32; arguments as in `_finish`.
@@ -127,8 +131,8 @@ def _finish_fake_quantized(
         # The weights hold the factor of the moving statistics, the result shall have the factor of the batch's.
         outputs = outputs if fold.rescale is None else outputs * fold.rescale
         outputs = tf.nn.bias_add(outputs, fold.shift)
-    elif bias:
-        outputs = _add_biases(outputs)
+    elif bias is not None:
+        outputs = _add_biases(outputs, bias)
     if activation is not None:
         if not quantization.is_computed_by_convolution(activation):
             name = prefix + quantization.BEFORE_ACTIVATION
@@ -137,8 +141,8 @@ def _finish_fake_quantized(
     return quantization.fake_quantize_activations(outputs, fake_quantization, prefix + quantization.ACTIVATION)
 
 
-def _add_biases(values: tf.Tensor) -> tf.Tensor:
-    biases = _variable('biases', [int(values.shape[-1])], initializers.zeros)
+def _add_biases(values: tf.Tensor, first: float) -> tf.Tensor:
+    biases = _variable('biases', [int(values.shape[-1])], initializers.constant(first))
     return tf.nn.bias_add(values, compute_types.as_type(biases, values.dtype))
 
 
@@ -225,7 +229,7 @@ def conv2d(
         convolve = functools.partial(convolutions.convolve, inputs, stride, dilations, padding, native_dilation)
         prefix = weights_name.removesuffix('weights')
         convolution = convolutions.Convolution(weights, convolve, outer_scope, prefix, False, expansion, norm_beside)
-        return _finish(convolution, normalize, activation, bias)
+        return _finish(convolution, normalize, activation, 0.0 if bias else None)
 
 
 @tf_compat.add_arg_scope
@@ -274,7 +278,7 @@ def depthwise_conv2d(
             return tf.nn.depthwise_conv2d(inputs, weights, strides, padding, dilations=rates, name='depthwise')
 
         convolution = convolutions.Convolution(weights, convolve, outer_scope, is_depthwise=True)
-        return _finish(convolution, normalize, activation, bias)
+        return _finish(convolution, normalize, activation, 0.0 if bias else None)
 
 
 @tf_compat.add_arg_scope
@@ -323,6 +327,49 @@ def separable_conv2d(
         activation=activation,
         initializer=pointwise_initializer,
     )
+
+
+@tf_compat.add_arg_scope
+def fully_connected(
+    inputs: tf.Tensor,
+    filters: int,
+    *,
+    scope: str,
+    activation: Activation | None = tf.nn.relu,
+    initializer: initializers.Initializer = initializers.xavier_uniform,
+    bias: float = 0.0,
+    weight_decay: float = 0.0,
+) -> tf.Tensor:
+    """Applies a layer whose every output depends on every input value of the image, with biases and an activation.
+
+    Args:
+      inputs: [n, h, w, c] float, of a static size.
+      filters: channels of the result.
+      scope: variable scope. The weights are a matrix [h * w * c, filters].
+      activation: last operation; None for none.
+      initializer: first value of the weights.
+      bias: first value of the biases.
+      weight_decay: as in `conv2d`.
+
+    Returns:
+      [n, 1, 1, filters], of the type of `inputs`.
+
+    Raises:
+      OptionError: the size of the inputs is not known before the graph runs.
+    """
+    if None in inputs.shape[1:].as_list():
+        raise OptionError(
+            f'{scope} depends on the size of the images, which is not set. Set {option("ModelOptions.crop_size")}.'
+        )
+    outer_scope = tf.compat.v1.get_variable_scope()
+    with tf.compat.v1.variable_scope(scope, values=[inputs]):
+        size = math.prod(inputs.shape[1:].as_list())
+        matrix = compute_types.as_type(_variable('weights', [size, filters], initializer, weight_decay), inputs.dtype)
+        # As a 1x1 convolution of one pixel.
+        pixel = tf.reshape(inputs, [-1, 1, 1, size])
+        convolve = functools.partial(convolutions.convolve, pixel, 1, 1, 'SAME', False)
+        convolution = convolutions.Convolution(tf.reshape(matrix, [1, 1, size, filters]), convolve, outer_scope)
+        return _finish(convolution, False, activation, bias)
 
 
 @tf_compat.add_arg_scope
@@ -447,8 +494,8 @@ def mode_scope(
     Args:
       is_training: whether dropout and drop path drop.
       fine_tune_batch_norm: whether batch norms use the batch's statistics while training.
-      weight_decay: weight decay of convolutions (biases, gamma and beta have none, nor have depthwise weights, unless
-        their family asks for it).
+      weight_decay: weight decay of convolutions and fully connected layers (biases, gamma and beta have none, nor have
+        depthwise weights, unless their family asks for it).
       batch_norm_decay: decay of every batch norm; None for each family's own.
       native_dilation: whether atrous depthwise convolutions may use the kernel that knows dilations; None for
         "while predicting, where a `depthwise_conv2d` scope does not say otherwise".
@@ -458,7 +505,8 @@ def mode_scope(
     native = (not is_training) if native_dilation is None else native_dilation
     uses_batch = is_training and fine_tune_batch_norm
     with (
-        slim.arg_scope([conv2d], weight_decay=weight_decay, native_dilation=not is_training),
+        slim.arg_scope([conv2d, fully_connected], weight_decay=weight_decay),
+        slim.arg_scope([conv2d], native_dilation=not is_training),
         slim.arg_scope([depthwise_conv2d], native_dilation=native),
         slim.arg_scope(_BATCH_NORMS, is_training=uses_batch, forced_decay=batch_norm_decay),
         slim.arg_scope([dropout.dropout, dropout.drop_path], is_training=is_training),

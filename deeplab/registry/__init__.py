@@ -28,6 +28,7 @@ from deeplab.registry.networks import (
     SHARED_OPTIONS,
     SUBTRACT_RGB_MEAN,
     Backbone,
+    Classifier,
     Head,
     Normalization,
 )

@@ -47,6 +47,32 @@ SUBTRACT_RGB_MEAN = Normalization(scale=1.0, offset=(123.15, 115.90, 103.06))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class Classifier:
+    """What an image classifier has after the features of its backbone: pooling, dropout and the last layer.
+
+    Its variables are in the scope of the backbone.
+
+    Attributes:
+      pool: makes one vector of the features: `pool(features, end_points, options)` takes what `Backbone.build` returned
+        and the ModelOptions, and returns [n, 1, 1, channels]; None for the mean over all positions.
+      keep_probability: fraction of the values before the last layer that dropout keeps in training; 1.0 for no dropout.
+      scope: variable scope of the last layer.
+      initializer: returns the initializer of its weights, of `core/initializers.py`; None for Xavier's.
+      bias: whether it has biases.
+      is_matrix: whether its weights are a matrix [channels, classes] instead of a 1x1 kernel.
+      decays: whether its weights have weight decay.
+    """
+
+    pool: Callable[..., Any] | None = None
+    keep_probability: float = 1.0
+    scope: str = 'logits'
+    initializer: Callable[..., Any] | None = None
+    bias: bool = True
+    is_matrix: bool = False
+    decays: bool = True
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Backbone(Record):
     """A network that turns images into features, a value of --model_variant.
 
@@ -59,6 +85,7 @@ class Backbone(Record):
       decoder_end_points: by stride, the end point that a decoder uses as low-level features.
       output_strides: supported output strides.
       reads: which of `SHARED_OPTIONS` it reads; the others have no effect, which is a warning.
+      classifier: what image classification has after its features.
     """
 
     build: Callable[..., Any]
@@ -67,6 +94,7 @@ class Backbone(Record):
     decoder_end_points: Mapping[int, str] = dataclasses.field(default_factory=dict)
     output_strides: tuple[int, ...] = (8, 16, 32)
     reads: tuple[str, ...] = ()
+    classifier: Classifier = Classifier()
 
     def __post_init__(self) -> None:
         unknown = [name for name in self.reads if name not in SHARED_OPTIONS]

@@ -67,7 +67,8 @@ def _all_networks():
     }
     long = {}
     for name in sorted(BACKBONES.names()):
-        stride = 8 if name == 'nas_hnasnet' else 16
+        strides = BACKBONES.get(name).output_strides
+        stride = 16 if 16 in strides else max(strides)
         (slow if name in kinds else long)[name] = _with(model_variant=name, output_stride=stride)
     return [
         pytest.param(options, id=name, marks=marks)

@@ -1,7 +1,7 @@
 """Finds and reads goldens: values that the original computed.
 
-A folder holds them as `networks/`, `quantized/`, `tables/`, `training/` and `panoptic_deeplab/`, or as pairs lying in
-it directly; then the keys of the JSON tell what a pair is.
+A folder holds them as `networks/`, `quantized/`, `tables/`, `training/`, `panoptic_deeplab/` and `classifiers/`, or as
+pairs lying in it directly; then the keys of the JSON tell what a pair is.
 """
 
 import dataclasses
@@ -17,6 +17,7 @@ _KEYS = {
     'training': {'weight_decay_terms'},
     'quantized': {'fake_quantizations'},
     'panoptic_deeplab': {'label_divisor', 'thing_classes', 'nms_kernel'},
+    'classifiers': {'network', 'depth_multiplier', 'normalization', 'trainable'},
 }
 
 
@@ -47,7 +48,7 @@ class Golden:
 
 
 def find(folder: pathlib.Path, kind: str) -> list[Golden]:
-    """All goldens of a kind ('networks', 'quantized', 'training' or 'panoptic_deeplab'), by name."""
+    """All goldens of a kind, one of `_KEYS`, by name."""
     if (folder / kind).is_dir():
         return [Golden(path) for path in sorted((folder / kind).glob('*.json'))]
     found = (Golden(path) for path in sorted(folder.glob('*.json')))

@@ -1,18 +1,18 @@
 """MobileNets: networks of inverted residual blocks (MBConv).
 
-MobileNetV2 has all blocks, without the last 1x1 convolution. MobileNetV3, large and small, are the paper's segmentation
-variants: the classification networks up to and including the 1x1 convolution after the last stage, with half the
-channels in the last stage, and without pooling and classifier. MobileNet-EdgeTPU is for accelerators on which dense
-convolutions are faster than depthwise ones: its early blocks are fused, every activation is ReLU, and there is no
-squeeze-and-excite.
+MobileNetV2 has all blocks; its last 1x1 convolution belongs to the classifier. MobileNetV3, large and small, ends with
+the 1x1 convolution after the last stage; the paper's segmentation variants (`_seg`) have half the channels in the last
+stage. MobileNet-EdgeTPU is for accelerators on which dense convolutions are faster than depthwise ones: its early
+blocks are fused, every activation is ReLU, and there is no squeeze-and-excite.
 
 Source: arXiv:1801.04381, section 3.3, table 2 and figure 4(d) (V2); arXiv:1905.02244, tables 1 and 2 (the rows),
-section 6.4 (the halved last stage) and figure 4 (squeeze-and-excite); arXiv:2003.02838, section 3.1 (fused inverted
-bottlenecks), and the rows of the published network.
+section 6.4 (the halved last stage), figure 4 (squeeze-and-excite) and figure 5 (the classifier); arXiv:2003.02838,
+section 3.1 (fused inverted bottlenecks), and the rows of the published network.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Callable
 from typing import NamedTuple
@@ -21,7 +21,7 @@ from deeplab.core import activations
 from deeplab.core.densify import densify
 from deeplab.core.lazy import initializers, layers, shapes, tf
 from deeplab.options import ModelOptions
-from deeplab.registry import Backbone, register
+from deeplab.registry import Backbone, Classifier, register
 
 BATCH_NORM_DECAY = 0.997
 BATCH_NORM_EPSILON = 1e-3
@@ -63,6 +63,8 @@ class Network(NamedTuple):
       blocks: the inverted residuals.
       last_filters: channels of the last convolution; None for none.
       activation: activation after the first and the last convolution.
+      classifier_filters: channels of one more 1x1 convolution, of the classifier: before the global mean, or after it
+        if there is a last convolution; None for none.
     """
 
     scope: str
@@ -70,6 +72,7 @@ class Network(NamedTuple):
     blocks: tuple[Block, ...]
     last_filters: int | None
     activation: layers.Activation
+    classifier_filters: int | None = None
 
 
 def round_channels(channels: float, divisor: int = CHANNEL_DIVISOR, smallest: int = CHANNEL_DIVISOR) -> int:
@@ -127,6 +130,16 @@ def _multiples_of_8(channels: int, options: ModelOptions) -> int:
     return round_channels(channels * options.depth_multiplier)
 
 
+def _family(network: Network) -> contextlib.AbstractContextManager[None]:
+    return layers.family_scope(
+        batch_norm_decay=BATCH_NORM_DECAY,
+        batch_norm_epsilon=BATCH_NORM_EPSILON,
+        activation=network.activation,
+        initializer=initializers.truncated_normal(0.09),
+        depthwise_initializer=initializers.truncated_normal(0.09),
+    )
+
+
 def build(
     images: tf.Tensor,
     options: ModelOptions,
@@ -154,14 +167,7 @@ def build(
     units = densify([2, *(block.stride for block in network.blocks)], options.output_stride)
     (first_stride, first_rate), *block_units = units
     end_points = {}
-    family = layers.family_scope(
-        batch_norm_decay=BATCH_NORM_DECAY,
-        batch_norm_epsilon=BATCH_NORM_EPSILON,
-        activation=network.activation,
-        initializer=initializers.truncated_normal(0.09),
-        depthwise_initializer=initializers.truncated_normal(0.09),
-    )
-    with family, tf.compat.v1.variable_scope(network.scope):
+    with _family(network), tf.compat.v1.variable_scope(network.scope):
         first = scaled(network.first_filters, options)
         net = layers.conv2d(images, first, 3, stride=first_stride, rate=first_rate, scope='Conv')  # [n, ., ., first]
         end_points['layer_1'] = net
@@ -175,6 +181,21 @@ def build(
             net = layers.conv2d(net, scaled(network.last_filters, options), 1, scope='Conv_1')  # [n, ., ., last]
             end_points[f'layer_{len(network.blocks) + 2}'] = net
     return net, end_points
+
+
+def _pool(
+    features: tf.Tensor, end_points: dict[str, tf.Tensor], options: ModelOptions, *, network: Network
+) -> tf.Tensor:
+    """Builds the classifier's own convolution and the global mean: [n, h, w, c] to [n, 1, 1, channels]."""
+    del end_points
+    if network.classifier_filters is None:
+        return shapes.spatial_mean(features)
+    # Multipliers below 1 leave it wide, as in the published networks.
+    filters = round_channels(network.classifier_filters * max(1.0, options.depth_multiplier))
+    with _family(network):
+        if network.last_filters is None:
+            return shapes.spatial_mean(layers.conv2d(features, filters, 1, scope='Conv_1'))
+        return layers.conv2d(shapes.spatial_mean(features), filters, 1, normalize=False, scope='Conv_2')
 
 
 def v2_channels(channels: int, options: ModelOptions) -> int:
@@ -201,6 +222,7 @@ V2 = Network(
     ),
     last_filters=None,
     activation=activations.relu6,
+    classifier_filters=1280,
 )
 
 _relu = functools.partial(Block, activation=activations.relu)
@@ -224,13 +246,13 @@ V3_LARGE = Network(
         _swish(184 / 80, 80),
         _swish(6, 112, squeeze_excite=True),
         _swish(6, 112, squeeze_excite=True),
-        # Halved from here on.
-        _swish(3, 80, 2, 5, squeeze_excite=True),
-        _swish(6, 80, 1, 5, squeeze_excite=True),
-        _swish(6, 80, 1, 5, squeeze_excite=True),
+        _swish(6, 160, 2, 5, squeeze_excite=True),
+        _swish(6, 160, 1, 5, squeeze_excite=True),
+        _swish(6, 160, 1, 5, squeeze_excite=True),
     ),
-    last_filters=480,
+    last_filters=960,
     activation=activations.hard_swish,
+    classifier_filters=1280,
 )
 V3_SMALL = Network(
     scope='MobilenetV3',
@@ -244,14 +266,26 @@ V3_SMALL = Network(
         _swish(6, 40, 1, 5, squeeze_excite=True),
         _swish(3, 48, 1, 5, squeeze_excite=True),
         _swish(3, 48, 1, 5, squeeze_excite=True),
-        # Halved from here on.
-        _swish(3, 48, 2, 5, squeeze_excite=True),
-        _swish(6, 48, 1, 5, squeeze_excite=True),
-        _swish(6, 48, 1, 5, squeeze_excite=True),
+        _swish(6, 96, 2, 5, squeeze_excite=True),
+        _swish(6, 96, 1, 5, squeeze_excite=True),
+        _swish(6, 96, 1, 5, squeeze_excite=True),
     ),
-    last_filters=288,
+    last_filters=576,
     activation=activations.hard_swish,
+    classifier_filters=1024,
 )
+
+
+def _for_segmentation(network: Network) -> Network:
+    """Returns MobileNetV3 with half the channels in the last stage: three blocks and the last convolution."""
+    *others, first, second, third = network.blocks
+    first = first._replace(expansion=first.expansion / 2, filters=first.filters // 2)
+    halved = (first, *(block._replace(filters=block.filters // 2) for block in (second, third)))
+    return network._replace(blocks=(*others, *halved), last_filters=(network.last_filters or 0) // 2)
+
+
+V3_LARGE_SEG = _for_segmentation(V3_LARGE)
+V3_SMALL_SEG = _for_segmentation(V3_SMALL)
 
 _fused = functools.partial(Block, fused=True)
 
@@ -297,6 +331,12 @@ def _register(
             decoder_end_points={4 << i: f'layer_{layer}/depthwise_output' for i, layer in enumerate(skip_layers)},
             output_strides=(4, 8, 16, 32),
             reads=reads,
+            classifier=Classifier(
+                pool=functools.partial(_pool, network=network),
+                keep_probability=0.8,
+                scope='Logits/Conv2d_1c_1x1',
+                initializer=lambda: initializers.truncated_normal(0.09),
+            ),
             source=source,
         )
     )
@@ -311,12 +351,17 @@ _register(
     v2_channels,
     ('depth_multiplier', 'divisible_by'),
 )
-for _size, _network, _skip_layers in (('large', V3_LARGE, (4, 7, 13)), ('small', V3_SMALL, (2, 4, 9))):
+_V3_SOURCE = 'arXiv:1905.02244, tables 1 and 2'
+for _size, _full, _halved, _skip_layers in (
+    ('large', V3_LARGE, V3_LARGE_SEG, (4, 7, 13)),
+    ('small', V3_SMALL, V3_SMALL_SEG, (2, 4, 9)),
+):
+    _register(f'mobilenet_v3_{_size}', f'MobileNetV3 {_size}.', _V3_SOURCE, _full, _skip_layers)
     _register(
         f'mobilenet_v3_{_size}_seg',
         f'MobileNetV3 {_size}, with half the channels in the last stage.',
-        'arXiv:1905.02244, tables 1 and 2, section 6.4',
-        _network,
+        f'{_V3_SOURCE}, section 6.4',
+        _halved,
         _skip_layers,
     )
 _register('mobilenet_edgetpu', 'MobileNet-EdgeTPU.', 'arXiv:2003.02838, section 3.1', EDGETPU)

@@ -17,7 +17,7 @@ from deeplab.core.backbones._nas_cell import HNASNET_CELL, PNASNET_CELL, CellSty
 from deeplab.core.lazy import layers, shapes, tf
 from deeplab.errors import OptionError
 from deeplab.options import ModelOptions, NasOptions
-from deeplab.registry import Backbone, register
+from deeplab.registry import Backbone, Classifier, register
 from deeplab.wording import option
 
 BATCH_NORM_DECAY = 0.9997
@@ -26,6 +26,7 @@ BATCH_NORM_EPSILON = 1e-3
 # Filters and stride of the stem's 3x3 convolutions (arXiv:1901.02985, section 4.2).
 STEM = ((64, 2), (64, 1), (128, 2))
 STEM_STRIDE = 4
+CLASSIFIER = Classifier(initializer=lambda: fan_in_uniform, bias=False)
 LEVEL_OF_STRIDE_32 = 3
 
 
@@ -207,6 +208,7 @@ register(
         scope=PNASNET.scope,
         decoder_end_points={4: 'Stem', 8: 'Cell_3', 16: 'Cell_7'},
         reads=('nas',),
+        classifier=CLASSIFIER,
         source='arXiv:1712.00559, section 3.1',
     )
 )
@@ -220,6 +222,7 @@ register(
         decoder_end_points={4: 'Cell_2', 8: 'Cell_5', 16: 'Cell_7'},
         output_strides=(8,),
         reads=('nas',),
+        classifier=CLASSIFIER,
         source='arXiv:1901.02985, figures 1 and 3, section 4.2',
     )
 )

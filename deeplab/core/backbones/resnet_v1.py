@@ -15,7 +15,7 @@ from typing import NamedTuple
 from deeplab.core.densify import densify, multi_grid_factors
 from deeplab.core.lazy import initializers, layers, tf
 from deeplab.options import ModelOptions
-from deeplab.registry import SCALE_TO_PLUS_MINUS_ONE, SUBTRACT_RGB_MEAN, Backbone, register
+from deeplab.registry import SCALE_TO_PLUS_MINUS_ONE, SUBTRACT_RGB_MEAN, Backbone, Classifier, register
 
 BATCH_NORM_DECAY = 0.95
 BATCH_NORM_EPSILON = 1e-5
@@ -163,6 +163,7 @@ def _register(layer_count: int, units: tuple[int, int, int, int], skip_units: tu
                 decoder_end_points=skips,
                 output_strides=(4, 8, 16, 32),
                 reads=('multi_grid',),
+                classifier=Classifier(initializer=lambda: initializers.he_normal),
                 source='arXiv:1512.03385, table 1 and figure 5; multi-grid: arXiv:1706.05587, section 3.2.1',
             )
         )

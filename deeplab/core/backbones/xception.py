@@ -13,7 +13,7 @@ from typing import NamedTuple
 from deeplab.core.densify import densify, multi_grid_factors
 from deeplab.core.lazy import initializers, layers, tf
 from deeplab.options import ModelOptions
-from deeplab.registry import Backbone, register
+from deeplab.registry import Backbone, Classifier, register
 
 BATCH_NORM_DECAY = 0.9997
 BATCH_NORM_EPSILON = 1e-3
@@ -184,6 +184,7 @@ for _name, _network in _NETWORKS.items():
             scope=_name,
             decoder_end_points=_skips('block3', 'block5') if _name == 'xception_71' else _skips('block2', 'block3'),
             reads=('multi_grid',),
+            classifier=Classifier(keep_probability=0.5, initializer=lambda: initializers.truncated_normal(0.09)),
             source='arXiv:1802.02611, section 3.2 and figure 4',
         )
     )

@@ -14,8 +14,8 @@ from tests.helpers import given_weights
 
 NETWORKS = {
     'mobilenet_v2': mobilenets.V2,
-    'mobilenet_v3_large_seg': mobilenets.V3_LARGE,
-    'mobilenet_v3_small_seg': mobilenets.V3_SMALL,
+    'mobilenet_v3_large_seg': mobilenets.V3_LARGE_SEG,
+    'mobilenet_v3_small_seg': mobilenets.V3_SMALL_SEG,
     'mobilenet_edgetpu': mobilenets.EDGETPU,
 }
 VARIANTS = list(NETWORKS)

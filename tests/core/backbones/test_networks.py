@@ -24,6 +24,8 @@ _TRAINED = (49, 67)
 _EXPLICIT_PADDING = ('resnet', 'xception')
 # Deeper, of the same units as a smaller one of their family.
 _DEEPER = ('resnet_v1_50_beta', 'resnet_v1_101', 'resnet_v1_101_beta', 'xception_65', 'xception_71')
+_WIDER = ('mobilenet_v3_large', 'mobilenet_v3_small')
+_ONE_STRIDE = ('lenet', 'cifarnet')  # see test_lenet.py, test_cifarnet.py
 
 
 def _options(name, output_stride, **arguments):
@@ -43,7 +45,8 @@ def _features(name, output_stride, size):
 
 
 def _strides(name):
-    return [stride for stride in (8, 16, 32) if stride in BACKBONES.get(name).output_strides]
+    strides = BACKBONES.get(name).output_strides
+    return [stride for stride in (8, 16, 32) if stride in strides] or [max(strides)]
 
 
 def _case(name, *more, quick, is_long=False):
@@ -56,7 +59,7 @@ def _laws():
     for name in BACKBONES.names():
         # Searched cells resize their inputs to each other; MobileNetV3's gates average over the denser map, and
         # test_mobilenets.py holds the law without them.
-        if name.startswith(('nas_', 'mobilenet_v3')):
+        if name.startswith(('nas_', 'mobilenet_v3', *_ONE_STRIDE)):
             continue
         strides = _strides(name)
         # test_resnet_v1.py has the law for resnet_v1_18 and resnet_v1_50_beta.
@@ -132,7 +135,7 @@ def test_every_weight_and_statistic_learns_on_an_odd_crop(name, stride):
 @pytest.mark.parametrize(
     'name',
     [
-        _case(name, quick=name in _QUICK, is_long=name in (*_DEEPER, 'mobilenet_v3_large_seg'))
+        _case(name, quick=name in _QUICK, is_long=name in (*_DEEPER, *_WIDER, 'mobilenet_v3_large_seg'))
         for name in BACKBONES.names()
     ],
 )
