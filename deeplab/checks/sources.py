@@ -26,7 +26,7 @@ from deeplab.datasets import (
 )
 from deeplab.datasets import descriptor as descriptor_lib
 from deeplab.datasets.pair_records import PairRecords
-from deeplab.datasets.record_index import Records
+from deeplab.datasets.record_index import RecordIndex, Records
 from deeplab.errors import DataError, OptionError
 from deeplab.files import storage
 from deeplab.names import agreeing, counted
@@ -325,7 +325,7 @@ def _records(directory: str, name: str, label_divisor: int | None) -> RecordSpli
         shards = segmentation_dataset.find_shards(name, directory)
     except DataError as error:
         missing.append(('shards', str(error)))
-    index = segmentation_dataset.walk(shards, True, label_divisor)
+    index = RecordIndex.walk(shards, skip_corrupt=True, label_divisor=label_divisor)
     return RecordSplit(name, index, [*missing, *(('corrupt', text) for text in index.damaged)])
 
 

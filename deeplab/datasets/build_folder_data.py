@@ -45,9 +45,6 @@ DEFAULT_NUM_SHARDS = 4
 _LIST_SUFFIXES = ('.txt', '.names', '.csv')  # a single class name that ends so is certainly meant as a file
 _SHOWN = 3  # number of files that a message names
 
-# What the records' description takes from a given one as it is.
-_KEPT = ('eval_ids', 'ignore_label_is_class', 'categories', 'license', 'source', 'things', 'depth_scale')
-
 
 @dataclasses.dataclass(frozen=True)
 class Classes:
@@ -92,17 +89,9 @@ def run(options: BuildFolderOptions) -> dict[str, Any]:
     if options.annotations is None and not options.colors:
         _refuse_black_and_white(counts, classes)
     count = _inferred(counts, classes.ignore_label, options) if classes.count is None else classes.count
-    described = _description(options, classes, count, splits)
-    if options.annotations is None and options.things:
-        given = label_classes.things_of(options.things, described.class_names or (), classes.ignore_label)
-        described = dataclasses.replace(described, things=given)
-    if described.things is None and things is not None:
-        described = dataclasses.replace(described, things=sorted(things - {classes.ignore_label}))
-    if options.depth_scale is not None:
-        described = dataclasses.replace(described, depth_scale=options.depth_scale)
+    described = _description(options, classes, count, splits, things)
     build_data.warn_of_ignored_class(count, classes.ignore_label)
-    exact = dataclasses.replace(options, num_classes=count, ignore_label=classes.ignore_label)
-    return build_data.write_splits(splits, exact, DEFAULT_NUM_SHARDS, [described])
+    return build_data.write_known(splits, options, described, DEFAULT_NUM_SHARDS)
 
 
 def find_items(
@@ -286,38 +275,39 @@ def _inferred(counts: np.ndarray, ignore_label: int, options: BuildFolderOptions
 
 
 def _description(
-    options: BuildFolderOptions, classes: Classes, count: int, splits: Mapping[str, Sequence[pairs.SourceFiles]]
+    options: BuildFolderOptions,
+    classes: Classes,
+    count: int,
+    splits: Mapping[str, Sequence[pairs.SourceFiles]],
+    with_instances: set[int] | None,
 ) -> descriptor.DatasetDescriptor:
-    """Returns the description of the records."""
-    is_given = classes.table is not None and bool(options.colors)
-    names: Sequence[str] | None = classes.names
-    palette = None
-    if is_given and classes.table is not None:
-        names, palette = names or classes.table.names(count), classes.table.palette(count)
+    """Returns the description of the records; `with_instances` are the ids that have instances in the masks."""
     dataset = classes.dataset
-    if dataset is not None:
-        names = names or dataset.class_names
-        palette = dataset.palette if palette is None else palette
-    elif palette is None:
-        palette = classes.palette
-    kept = {} if dataset is None else {key: getattr(dataset, key) for key in _KEPT}
-    if classes.things is not None:
-        kept['things'] = classes.things
-    folder = os.path.basename(os.path.abspath(options.output_dir)) or 'dataset'
     if dataset is None:
+        folder = os.path.basename(os.path.abspath(options.output_dir)) or 'dataset'
         channels, bits = _image_kind(next(iter(splits.values()))[0])
-    else:
-        channels, bits = dataset.image_channels, dataset.image_bits
-    return descriptor.DatasetDescriptor(
-        name=folder if dataset is None else dataset.name,
+        dataset = descriptor.DatasetDescriptor(
+            folder, count, palette=classes.palette, image_channels=channels, image_bits=bits
+        )
+    names, palette = classes.names, None
+    if classes.table is not None and options.colors:
+        names, palette = names or classes.table.names(count), classes.table.palette(count)
+    names = names or tuple(dataset.class_names or (f'class_{number}' for number in range(count)))
+    things = dataset.things if classes.things is None else classes.things
+    if options.annotations is None and options.things:
+        things = label_classes.things_of(options.things, names, classes.ignore_label)
+    elif things is None and with_instances is not None:
+        things = sorted(with_instances - {classes.ignore_label})
+    return dataclasses.replace(
+        dataset,
         num_classes=count,
         ignore_label=classes.ignore_label,
         splits={split: len(items) for split, items in splits.items()},
-        class_names=names or [f'class_{number}' for number in range(count)],
-        palette=descriptor.bit_shift_palette(count) if palette is None else palette,
-        image_channels=channels,
-        image_bits=bits,
-        **kept,
+        class_names=names,
+        palette=dataset.palette if palette is None else palette,
+        things=things,
+        label_divisor=None,
+        depth_scale=dataset.depth_scale if options.depth_scale is None else options.depth_scale,
     )
 
 

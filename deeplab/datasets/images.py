@@ -6,13 +6,13 @@ alone can hold any number of channels.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import io
 import math
 import re
 import struct
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Iterator
 
 import numpy as np
 from PIL import Image, UnidentifiedImageError
@@ -33,7 +33,6 @@ _ARRAY_FIELDS = {
 }
 _NUMBER_TYPE = re.compile(r'[<>|=]?(?P<kind>[biufc])(?P<bytes>[1-9]\d?)')
 _KIND_NAMES = {'b': 'bool', 'i': 'int', 'u': 'uint', 'f': 'float', 'c': 'complex'}
-_SIXTEEN_BIT_MODES = ('I', 'I;16', 'I;16B', 'I;16L')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -134,19 +133,13 @@ def read_header(content: bytes) -> Header:
     image_format = content_format(content)
     if image_format == 'npy':
         return _array_header(content)[0]
-    turn = orientation.read(content)
     with _opened(content) as image:
-        return _header_of(image, content, image_format, turn)
-
-
-def _header_of(image: Image.Image, content: bytes, image_format: str, turn: int) -> Header:
-    """Returns the header of a JPEG or PNG that is open."""
-    if image_format == 'jpeg':
-        channels, bits = Image.getmodebands(image.mode), 8
-    else:  # Pillow converts 16 bits to 8 for several channels; the first chunk has the stored depth.
-        depth, color_type = content[24], content[25]
-        channels, bits = _PNG_CHANNELS.get(color_type, 3), 16 if depth == 16 else 8
-    return Header(image_format, image.height, image.width, channels, bits, turn)
+        if image_format == 'jpeg':
+            channels, bits = Image.getmodebands(image.mode), 8
+        else:  # Pillow converts 16 bits to 8 for several channels; the first chunk has the stored depth.
+            depth, color_type = content[24], content[25]
+            channels, bits = _PNG_CHANNELS.get(color_type, 3), 16 if depth == 16 else 8
+        return Header(image_format, image.height, image.width, channels, bits, orientation.read(content))
 
 
 def wrong_kind(header: Header, channels: int, bits: int) -> str:
@@ -188,14 +181,12 @@ def read_whole(content: bytes) -> Header:
     Raises:
       DataError: It is no image that is known here, truncated or otherwise broken.
     """
-    image_format = content_format(content)
-    if image_format == 'npy':
-        read_array(content)
-        return read_header(content)
-    turn = orientation.read(content)
-    with _opened(content) as image:
-        header = _header_of(image, content, image_format, turn)
-        _load(image, content)
+    header = read_header(content)
+    if header.format == 'npy':
+        _require_values(content)
+    else:
+        with _loaded(content):
+            pass
     return header
 
 
@@ -283,8 +274,7 @@ def read_mask(content: bytes) -> Mask:
         raise DataError("it is an array in NumPy's format; masks are PNG")
     if mask_format != 'png':
         raise DataError('it is a JPEG, which is lossy and cannot store ids; masks are PNG')
-    with _opened(content) as image:
-        _load(image, content)
+    with _loaded(content) as image:
         counts = _counts(image, content) if image.mode in ('1', 'L', 'P') else None
         return Mask(image.mode, image.height, image.width, counts, orientation.read(content))
 
@@ -305,8 +295,7 @@ def read_colors(content: bytes, meaning: str) -> np.ndarray:
     header = read_header(content)
     if (header.format, header.bits) != ('png', 8) or header.channels < 3:
         raise DataError(f'it is a {header.format} of {header.channels} channels, not an RGB PNG of {meaning}')
-    with _opened(content) as image:
-        _load(image, content)
+    with _loaded(content) as image:
         return np.asarray(image.convert('RGB'))
 
 
@@ -326,18 +315,12 @@ def mask_as_gray_png(content: bytes, turn: int = orientation.UPRIGHT, mask: Mask
       DataError: The file has several channels, holds ids above 255 or is broken.
     """
     mask = mask or read_mask(content)
-    step = _gray_step(content)
-    if mask.mode == 'L' and step == 1 and turn == orientation.UPRIGHT:
+    if mask.mode == 'L' and _gray_step(content) == 1 and turn == orientation.UPRIGHT:
         return orientation.reset(content)
-    with _opened(content) as image:
-        if image.mode in _SIXTEEN_BIT_MODES:
-            wide = np.asarray(image)
-            if wide.max(initial=0) > 255:
-                raise DataError(f'it has 16 bits and contains the id {wide.max()}; the largest id is 255')
-        elif mask.counts is None:
-            raise DataError(several_channels(mask))
-        ids = np.asarray(image).astype(np.uint8)  # of mode '1' 0 and 1
-        return encode_png(orientation.turned_pixels(ids // (1 if image.mode == '1' else step), turn))
+    ids = read_ids(content, mask)
+    if ids.max(initial=0) > 255:
+        raise DataError(f'it has 16 bits and contains the id {ids.max()}; the largest id is 255')
+    return encode_png(orientation.turned_pixels(ids.astype(np.uint8), turn))
 
 
 def several_channels(mask: Mask) -> str:
@@ -348,11 +331,12 @@ def several_channels(mask: Mask) -> str:
     )
 
 
-def read_ids(content: bytes) -> np.ndarray:
+def read_ids(content: bytes, mask: Mask | None = None) -> np.ndarray:
     """Returns the ids in a PNG as they are stored.
 
     Args:
       content: the file: gray of up to 16 bits, or with a palette, whose indices are the ids.
+      mask: result of `read_mask`, if the caller has it.
 
     Returns:
       [h, w] int32.
@@ -360,10 +344,10 @@ def read_ids(content: bytes) -> np.ndarray:
     Raises:
       DataError: It is another kind of file, truncated or otherwise broken.
     """
-    mask = read_mask(content)
+    mask = mask or read_mask(content)
     if mask.channels > 1:
         raise DataError(several_channels(mask))
-    step = 1 if mask.mode == '1' else _gray_step(content)
+    step = 1 if mask.mode == '1' else _gray_step(content)  # of mode '1' 0 and 1
     with _opened(content) as image:
         return np.asarray(image).astype(np.int32) // step
 
@@ -392,14 +376,30 @@ def _gray_step(content: bytes) -> int:
     return _GRAY_STEPS[depth] if color_type == _PNG_GRAY and depth < len(_GRAY_STEPS) else 1
 
 
-def _opened(content: bytes) -> Image.Image:
-    image: Image.Image = _guarded(lambda: Image.open(io.BytesIO(content), formats=('JPEG', 'PNG')))
-    return image
+@contextlib.contextmanager
+def _opened(content: bytes) -> Iterator[Image.Image]:
+    """Opens a JPEG or PNG with Pillow, whose errors become a `DataError`."""
+    try:
+        with Image.open(io.BytesIO(content), formats=('JPEG', 'PNG')) as image:
+            yield image
+    except DataError:
+        raise
+    except UnidentifiedImageError:
+        raise DataError('its header is invalid') from None
+    except Image.DecompressionBombError as error:
+        raise DataError(f'it is too large ({str(error).partition(", could")[0]})') from None
+    except (OSError, SyntaxError, ValueError, IndexError, struct.error) as error:
+        reason = str(error).strip() or type(error).__name__
+        raise DataError(f'it cannot be decoded ({reason})') from None
 
 
-def _load(image: Image.Image, content: bytes) -> None:
-    _guarded(image.load)
-    _require_end(content)
+@contextlib.contextmanager
+def _loaded(content: bytes) -> Iterator[Image.Image]:
+    """Opens and decodes a JPEG or PNG, which must be complete."""
+    with _opened(content) as image:
+        image.load()
+        _require_end(content)
+        yield image
 
 
 def _require_end(content: bytes) -> None:
@@ -409,16 +409,3 @@ def _require_end(content: bytes) -> None:
     is_complete = last is not None and (last[0] == b'IEND' or content.find(image_parts.END_OF_IMAGE, last[2]) >= 0)
     if not is_complete:
         raise DataError('it cannot be decoded (image file is truncated)')
-
-
-def _guarded(action: Callable[[], Any]) -> Any:
-    """Opens content with Pillow and converts every error to `DataError`."""
-    try:
-        return action()
-    except UnidentifiedImageError:
-        raise DataError('its header is invalid') from None
-    except Image.DecompressionBombError as error:
-        raise DataError(f'it is too large ({str(error).partition(", could")[0]})') from None
-    except (OSError, SyntaxError, ValueError, IndexError, struct.error) as error:
-        reason = str(error).strip() or type(error).__name__
-        raise DataError(f'it cannot be decoded ({reason})') from None

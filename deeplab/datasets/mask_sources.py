@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import os
 import pathlib
 from collections.abc import Mapping
 from typing import NamedTuple, Protocol
 
 import numpy as np
-from PIL import Image
 
 from deeplab.datasets import images, orientation
 from deeplab.errors import DataError
@@ -148,8 +146,7 @@ def ids_of(content: bytes) -> np.ndarray:
       DataError: It is no such PNG, or is broken.
     """
     gray = images.mask_as_gray_png(content, orientation.read(content))
-    with Image.open(io.BytesIO(gray)) as image:
-        return np.asarray(image)
+    return images.read_ids(gray).astype(np.uint8)
 
 
 def contents(path: str) -> bytes:

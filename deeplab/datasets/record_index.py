@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from deeplab.datasets import tfrecord
+from deeplab.datasets import example, tfrecord
 from deeplab.errors import DataError
 from deeplab.files import storage
 from deeplab.wording import option
@@ -89,9 +89,16 @@ class RecordIndex:
       damaged: one line for each shard whose remainder could not be indexed (empty unless `skip_corrupt`).
     """
 
-    def __init__(self, shards: Sequence[str], columns: Sequence[Columns], damaged: Sequence[str] = ()) -> None:
-        """Joins the records of each shard."""
+    def __init__(
+        self,
+        shards: Sequence[str],
+        columns: Sequence[Columns],
+        damaged: Sequence[str] = (),
+        label_divisor: int | None = None,
+    ) -> None:
+        """Joins the records of each shard; see `walk`."""
         self.shards = tuple(shards)
+        self._label_divisor = label_divisor
         counts = [len(part.offset) for part in columns]
         self.shard = np.repeat(np.arange(len(counts), dtype=np.int32), counts)
         none = Columns(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.uint32))
@@ -103,7 +110,11 @@ class RecordIndex:
 
     @classmethod
     def walk(
-        cls, shards: Sequence[str], skip_corrupt: bool = False, indexed: Mapping[str, Columns] | None = None
+        cls,
+        shards: Sequence[str],
+        skip_corrupt: bool = False,
+        indexed: Mapping[str, Columns] | None = None,
+        label_divisor: int | None = None,
     ) -> RecordIndex:
         """Finds all records from the framing; their data is not read.
 
@@ -111,6 +122,7 @@ class RecordIndex:
           shards: paths of TFRecord files.
           skip_corrupt: whether to continue with the next shard if one is damaged (see `damaged`).
           indexed: records of shards that need not be read, by path (`index_file.load`).
+          label_divisor: divisor of the raw labels of deeplab2, which `read` gives as PNG files; None without them.
 
         Returns:
           The index.
@@ -136,7 +148,7 @@ class RecordIndex:
                         f'{option("DatasetOptions.skip_corrupt_records", True)}.'
                     ) from None
                 damaged.append(f'{where}: {reason}')
-        return cls(shards, columns, damaged)
+        return cls(shards, columns, damaged, label_divisor)
 
     def __len__(self) -> int:
         return len(self.offset)
@@ -156,7 +168,7 @@ class RecordIndex:
           Its bytes.
 
         Raises:
-          DataError: The checksum does not match, or the file has been truncated.
+          DataError: The checksum does not match, the file has been truncated, or a raw label does not fit.
         """
         wanted = int(self.length[record]) + tfrecord.FOOTER_BYTES
         try:
@@ -171,7 +183,12 @@ class RecordIndex:
                 f'Cannot read {self.name_of(record)}: its checksum does not match its data. Copy or build the file '
                 f'again, or skip unreadable records with {option("DatasetOptions.skip_corrupt_records", True)}.'
             )
-        return data
+        if self._label_divisor is None:
+            return data
+        try:
+            return example.with_png_labels(data, self._label_divisor)
+        except DataError as error:
+            raise DataError(f'Cannot read {self.name_of(record)}: {error}.') from None
 
     def name_of(self, record: int) -> str:
         """Returns shard file and number in it, such as 'train-00001-of-00004.tfrecord, record 17' (from 0)."""

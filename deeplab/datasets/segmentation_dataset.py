@@ -7,7 +7,7 @@ import dataclasses
 import functools
 import os
 import pathlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, cast
 
 from absl import logging
@@ -16,7 +16,6 @@ from deeplab import wording
 from deeplab.datasets import (
     color_tables,
     description_file,
-    example,
     file_pairs,
     folder_splits,
     folders,
@@ -26,7 +25,7 @@ from deeplab.datasets import (
 )
 from deeplab.datasets import descriptor as descriptor_lib
 from deeplab.datasets.pair_records import PairRecords
-from deeplab.datasets.record_index import Columns, RecordIndex, Records
+from deeplab.datasets.record_index import RecordIndex, Records
 from deeplab.datasets.shard_names import SHARD_NAME, UNFINISHED
 from deeplab.errors import DataError, OptionError
 from deeplab.files import documents, storage
@@ -46,38 +45,6 @@ _KINDS: dict[str, tuple[tuple[type, ...], str]] = {
 }
 
 Signature = tuple[tuple[str, int, int], ...]
-
-
-class RawLabelIndex(RecordIndex):
-    """Records of deeplab2, read with their raw labels as PNG files (`example.with_png_labels`).
-
-    Attributes:
-      label_divisor: the divisor of the labels.
-    """
-
-    label_divisor = 1
-
-    def read(self, record: int) -> bytes:
-        """Returns a record, as `RecordIndex.read`; raises `DataError` if its label does not fit, too."""
-        serialized = super().read(record)
-        try:
-            return example.with_png_labels(serialized, self.label_divisor)
-        except DataError as error:
-            raise DataError(f'Cannot read {self.name_of(record)}: {error}.') from None
-
-
-def walk(
-    shards: Sequence[str],
-    skip_corrupt: bool,
-    label_divisor: int | None,
-    indexed: Mapping[str, Columns] | None = None,
-) -> RecordIndex:
-    """Finds all records, as `RecordIndex.walk`, whose labels may be raw if there is a divisor of them."""
-    if label_divisor is None:
-        return RecordIndex.walk(shards, skip_corrupt, indexed)
-    index = RawLabelIndex.walk(shards, skip_corrupt, indexed)
-    cast(RawLabelIndex, index).label_divisor = label_divisor
-    return index
 
 
 @dataclasses.dataclass(frozen=True)
@@ -109,7 +76,7 @@ class SegmentationDataset:
         if self.items:
             return PairRecords(self.items, _GROUP)
         columns = index_file.load(self.directory, self.split, self.shards)
-        index = walk(self.shards, self.skip_corrupt_records, self.descriptor.label_divisor, columns)
+        index = RecordIndex.walk(self.shards, self.skip_corrupt_records, columns, self.descriptor.label_divisor)
         if len(columns) < len(self.shards) and len(index) >= index_file.WORTH_AN_INDEX:
             logging.info(
                 "An index would open split '%s' faster: deeplab datasets %s --index", self.split, self.directory
