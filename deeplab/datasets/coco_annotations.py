@@ -153,15 +153,16 @@ def classes(annotations: Annotations, kind: str, wanted: str) -> Classes:
     if len(set(names)) < count:
         names = [f'{name} {number}' if names.count(name) > 1 else name for number, name in enumerate(names)]
     colors = [(0, 0, 0)] * first + [category.get('color') for category in chosen]
+    ids = {category['id']: number for number, category in enumerate(chosen, first)}
+    can_be_written = not first and all(0 <= category_id <= IGNORED for category_id in ids)
     dataset = descriptor.DatasetDescriptor(
         name=f'coco_{kind}' if wanted == ALL else f'coco_{kind}_{wanted}',
         num_classes=count,
         class_names=names,
         palette=None if None in colors else colors,
+        eval_ids=list(ids) if can_be_written else None,
+        things=[ids[category['id']] for category in chosen if bool(category.get('isthing', 1))],
     )
-    ids = {category['id']: number for number, category in enumerate(chosen, first)}
-    things = [ids[category['id']] for category in chosen if bool(category.get('isthing', 1))]
-    dataset = dataclasses.replace(dataset, things=things)
     return Classes(ids, 0 if first else None, dataset)
 
 

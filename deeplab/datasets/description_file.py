@@ -214,5 +214,6 @@ def _differs(path: str, content: Mapping[str, Any]) -> bool:
         return True
     if not isinstance(there, Mapping):
         return True
-    usual = {'image_channels': 3, 'image_bits': 8, 'things': content.get('things')}  # of older descriptions
+    newer = {key: content.get(key) for key in ('things', 'eval_ids')}  # what older descriptions may lack
+    usual = {'image_channels': 3, 'image_bits': 8, **newer}
     return {**usual, **there, 'splits': None} != {**usual, **content, 'splits': None}

@@ -18,7 +18,7 @@ import tensorflow as tf
 
 from deeplab import common, input_preprocess, names
 from deeplab.core import sessions
-from deeplab.datasets import example
+from deeplab.datasets import example, images
 from deeplab.datasets import planes as planes_lib
 from deeplab.datasets.record_index import Records
 from deeplab.errors import DataError
@@ -103,10 +103,25 @@ class RecordReader:
             except (tf.errors.OpError, DataError) as error:
                 text = str(error) if isinstance(error, DataError) else error.message or ''
                 reason = text.split('\n')[0].rstrip('.')
+                if plane_error := self._plane_error(content):
+                    return f'Cannot decode {name}: {plane_error}. {planes_lib.FIX}.'
                 return (
                     f'Cannot decode {name}: {reason}. Rebuild the records from an intact file, or skip the record with '
                     f'{option("DatasetOptions.skip_corrupt_records", True)}.'
                 )
+        return None
+
+    def _plane_error(self, content: example.Example) -> str | None:
+        """Returns why a plane does not fit its image; None if all do, or the image cannot be read."""
+        try:
+            size = images.read_whole(content.image_bytes).size
+        except DataError:
+            return None
+        for plane in self.planes:
+            try:
+                planes_lib.read(plane, content.features, size)
+            except DataError as error:
+                return str(error)
         return None
 
 

@@ -256,6 +256,7 @@ def test_coco_panoptic(tmp_path, classes, ids, names):
     known = descriptor.load(description_file.beside(options.output_dir))
     assert list(known.class_names) == names
     assert known.palette[-1].tolist() == CATEGORIES[1 if classes == 'things' else 3]['color']
+    assert known.eval_ids == (tuple(category['id'] for category in CATEGORIES) if classes == 'all' else None)
 
 
 def test_coco_panoptic_mistakes(tmp_path):
@@ -483,6 +484,11 @@ def test_known_data_sets_of_the_new_builders():
     stuff, panoptic = descriptor.load('coco_stuff'), descriptor.load('coco_panoptic')
     assert stuff.class_names[:80] == panoptic.class_names[:80]
     assert panoptic.categories.count('thing') == stuff.categories.count('thing') == 80
+    labels = dict(zip(stuff.class_names, build_coco_stuff_data.PRESENT, strict=True))  # COCO's ids, from 0 on
+    ids = dict(zip(panoptic.class_names, panoptic.eval_ids, strict=True))
+    shared = labels.keys() & ids.keys()
+    assert len(shared) > 100 and all(ids[name] == labels[name] + 1 for name in shared)
+    assert sorted(set(panoptic.eval_ids)) == list(panoptic.eval_ids) and ids['tree-merged'] == 184
 
 
 def test_command_lines_of_the_new_builders(tmp_path, capsys):

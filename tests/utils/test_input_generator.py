@@ -233,6 +233,14 @@ def test_planes_are_read_and_a_record_without_one_is_named(tmp_path):
         "val-00000-of-00001.tfrecord, record 0 (image good) has no plane 'instance' (the key 'image/segmentation/inst"
     )
     assert 'Build the records again' in str(error.value)
+    small = example.encode(*black, {planes.INSTANCE.feature: png(instances[:2])})
+    reader = input_generator.RecordReader(RecordIndex.walk([str(write_one(tmp_path, small))]), planes=[planes.INSTANCE])
+    with pytest.raises(DataError) as error:
+        evaluation_batches(reader, batch_size=1)
+    assert "(image good): plane 'instance': it is 2 x 3 pixels (height x width), its image 3 x 3. Build" in str(
+        error.value
+    )
+    assert 'skip_corrupt_records' not in str(error.value)  # the check of the records refuses such a record
 
 
 def test_lists_of_a_batch_are_padded_with_what_is_no_item(tmp_path):
