@@ -7,6 +7,7 @@ file objectInfo150.txt of the scene parsing challenge names the 150 classes.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 from collections.abc import Mapping, Sequence
@@ -95,29 +96,28 @@ def load_map(path: str, names: Sequence[str]) -> dict[int, int]:
     return class_map
 
 
+@dataclasses.dataclass(frozen=True)
 class ReleaseMasks:
-    """Makes masks of classes, and of the instances of things, of the files *_seg.png."""
+    """Makes masks of classes, and of the instances of things, of the files *_seg.png.
 
-    def __init__(
-        self, path: str, class_map: Mapping[int, int] | None = None, things: Sequence[int] | None = None
-    ) -> None:
-        """Keeps the mask and the source of the classes.
+    Attributes:
+      path: the mask.
+      class_map: the class of each index; None to go by the names in the JSON file beside the mask.
+      things: the classes whose objects are instances; None if no instances are wanted.
+    """
 
-        Args:
-          path: the mask.
-          class_map: the class of each index; None to go by the names in the JSON file beside the mask.
-          things: the classes whose objects are instances; None if no instances are wanted.
-        """
-        self._path, self._map, self._things = path, class_map, things
+    path: str
+    class_map: Mapping[int, int] | None = None
+    things: Sequence[int] | None = None
 
     @property
     def key(self) -> str:
         """Identifies the classes of the indices."""
-        things = '' if self._things is None else f' {self._things}'
-        if self._map is not None:
-            return f'ade20k release {sorted(self._map.items())}{things}'
+        things = '' if self.things is None else f' {self.things}'
+        if self.class_map is not None:
+            return f'ade20k release {sorted(self.class_map.items())}{things}'
         try:
-            stat = os.stat(annotation_path(self._path))
+            stat = os.stat(annotation_path(self.path))
         except OSError:
             return f'ade20k release{things}'  # `masks` says that there is no such file
         return f'ade20k release {stat.st_size} {stat.st_mtime_ns}{things}'
@@ -129,7 +129,7 @@ class ReleaseMasks:
         """
         colors = images.read_colors(mask_sources.contents(path), 'objects').astype(np.int32)
         indices = colors[..., 0] // 10 * 256 + colors[..., 1]  # [h, w], the object of each pixel
-        classes = self._map
+        classes = self.class_map
         if classes is None:
             beside = annotation_path(path)
             named = names_of(beside)
@@ -141,10 +141,10 @@ class ReleaseMasks:
         for index, class_id in classes.items():
             table[index] = class_id
         class_ids = table[indices]
-        if self._things is None:
+        if self.things is None:
             return mask_sources.Masks(images.encode_png(class_ids))
         blue = colors[..., 2]
-        is_instance = np.isin(class_ids, self._things) & (blue > 0)
+        is_instance = np.isin(class_ids, self.things) & (blue > 0)
         numbers = np.zeros(class_ids.shape, np.uint16)
         numbers[is_instance] = np.unique((indices << 8 | blue)[is_instance], return_inverse=True)[1] + 1
         return mask_sources.Masks(images.encode_png(class_ids), images.encode_png(numbers))

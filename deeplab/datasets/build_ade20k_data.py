@@ -50,7 +50,7 @@ def find_items(options: BuildAde20kOptions) -> dict[str, list[pairs.SourceFiles]
       DataError: A folder, or the mask of an image, is missing.
     """
     for name in ('train_image_folder', 'train_image_label_folder', 'val_image_folder', 'val_image_label_folder'):
-        build_data.require_folder(getattr(options, name), f'BuildAde20kOptions.{name}')
+        folders.require_folder(getattr(options, name), f'BuildAde20kOptions.{name}')
     return {
         'train': _items('train', options.train_image_folder, options.train_image_label_folder, options),
         'val': _items('val', options.val_image_folder, options.val_image_label_folder, options),
@@ -94,7 +94,7 @@ def find_release_items(options: BuildAde20kOptions) -> dict[str, list[pairs.Sour
       DataError: The folder or an image is missing, or no object has the name of a class.
     """
     root = options.full_release_root or ''
-    build_data.require_folder(root, 'BuildAde20kOptions.full_release_root')
+    folders.require_folder(root, 'BuildAde20kOptions.full_release_root')
     masks = file_pairs.by_stem(root, ('png',), ade20k_release.MASK_SUFFIX)
     images = file_pairs.by_stem(root, _IMAGE_FORMATS)
     if not masks:

@@ -82,7 +82,7 @@ def find_items(
     Raises:
       DataError: A folder is missing, or a file has no partner.
     """
-    build_data.require_folder(options.camvid_root, 'BuildCamvidOptions.camvid_root')
+    folders.require_folder(options.camvid_root, 'BuildCamvidOptions.camvid_root')
     splits = _of_folders(options.camvid_root) or _of_frames(options.camvid_root)
     if not splits:
         flat = ' and '.join(_FLAT[0])

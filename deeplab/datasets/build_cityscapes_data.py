@@ -28,11 +28,9 @@ _IMAGE_SUFFIX = '_leftImg8bit'
 # Ends of the names of files from which a mask may be made, after gtFine or gtCoarse; the first that exists is taken.
 _SOURCES: Mapping[str, mask_sources.MaskSource | None] = {
     '_labelTrainIds.png': None,
-    '_labelIds.png': cityscapes_labels.FromIds(),
+    '_labelIds.png': cityscapes_labels.id_table(),
     '_polygons.json': cityscapes_labels.FromPolygons(),
 }
-
-
 # By kind of annotations: the folder of the masks, and the folders of the images of each split.
 _KINDS: Mapping[str, tuple[str, Mapping[str, tuple[str, ...]]]] = {
     'fine': ('gtFine', {'train_fine': ('train',), 'val_fine': ('val',), 'test_fine': ('test',)}),
@@ -63,7 +61,7 @@ def find_items(options: BuildCityscapesOptions) -> dict[str, list[pairs.SourceFi
     Raises:
       DataError: A folder, or the mask of an image, is missing.
     """
-    build_data.require_folder(options.cityscapes_root, 'BuildCityscapesOptions.cityscapes_root')
+    folders.require_folder(options.cityscapes_root, 'BuildCityscapesOptions.cityscapes_root')
     root = pathlib.Path(options.cityscapes_root)
     mask_folder, folders_of = _KINDS[options.annotations]
     images = {folder: _images(root, folder, options) for inner in folders_of.values() for folder in inner}

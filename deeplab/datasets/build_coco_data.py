@@ -36,7 +36,7 @@ def run(options: BuildCocoOptions) -> dict[str, Any]:
     Raises:
       DataError: A folder or file is missing or invalid, or the files of the splits have different categories.
     """
-    build_data.require_folder(options.coco_root, 'BuildCocoOptions.coco_root')
+    folders.require_folder(options.coco_root, 'BuildCocoOptions.coco_root')
     loaded = _load(options)
     splits = {}
     for split, content in loaded.items():

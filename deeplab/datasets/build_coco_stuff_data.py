@@ -16,7 +16,7 @@ import os
 import pathlib
 from typing import Any
 
-from deeplab.datasets import build_data, coco_folders, descriptor, file_pairs, mask_sources, pairs
+from deeplab.datasets import build_data, coco_folders, descriptor, file_pairs, folders, mask_sources, pairs
 from deeplab.errors import DataError
 from deeplab.options import BuildCocoStuffOptions
 from deeplab.wording import option
@@ -56,7 +56,7 @@ def find_items(options: BuildCocoStuffOptions) -> dict[str, list[pairs.SourceFil
     Raises:
       DataError: There is no split, or a file has no partner.
     """
-    build_data.require_folder(options.coco_root, 'BuildCocoStuffOptions.coco_root')
+    folders.require_folder(options.coco_root, 'BuildCocoStuffOptions.coco_root')
     splits = {}
     for split in coco_folders.SPLITS:
         images = coco_folders.images(options.coco_root, split, options.year)

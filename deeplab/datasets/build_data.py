@@ -251,18 +251,6 @@ def in_order(
     return overlap.map_in_order(work, given, workers, workers * _AHEAD)
 
 
-def require_folder(folder: str, field: str | None = None) -> None:
-    """Raises `DataError` unless `folder` is a folder; `field` is the option that sets it, for the message."""
-    if not os.path.isdir(folder):
-        what = 'is not a folder' if os.path.exists(folder) else 'does not exist'
-        fix = f' Set {option(field)}.' if field else ''
-        raise DataError(f"The folder '{folder}' {what}.{fix}")
-    try:
-        os.scandir(folder).close()
-    except OSError as error:
-        raise DataError(f"The folder '{folder}' cannot be read: {error.strerror}.") from None
-
-
 def other_formats(image_format: str, image_folder: str, mask_folder: str) -> list[str]:
     """Returns further image formats that may lie in the same folder."""
     is_shared = os.path.realpath(image_folder) == os.path.realpath(mask_folder)  # a PNG there may be a mask

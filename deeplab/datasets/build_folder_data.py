@@ -26,10 +26,11 @@ from deeplab.datasets import (
     color_tables,
     descriptor,
     file_pairs,
-    folder_planes,
     folder_splits,
+    folders,
     images,
     pairs,
+    plane_files,
 )
 from deeplab.datasets.annotations import items as annotated_items
 from deeplab.datasets.annotations import label_classes
@@ -106,11 +107,11 @@ def find_items(
     Raises:
       DataError: A folder or list is missing, or a file has no partner.
     """
-    build_data.require_folder(options.image_folder, 'BuildFolderOptions.image_folder')
+    folders.require_folder(options.image_folder, 'BuildFolderOptions.image_folder')
     if options.wants_masks:
-        build_data.require_folder(options.mask_folder, 'BuildFolderOptions.mask_folder')
+        folders.require_folder(options.mask_folder, 'BuildFolderOptions.mask_folder')
     if options.list_folder:
-        build_data.require_folder(options.list_folder, 'BuildFolderOptions.list_folder')
+        folders.require_folder(options.list_folder, 'BuildFolderOptions.list_folder')
     files = file_pairs.find(options)
     folder_splits.tell_unmatched(files)
     return folder_splits.items(files, options, table)
@@ -153,7 +154,7 @@ def read_classes(options: BuildFolderOptions) -> Classes:
         ignore_label = dataset.ignore_label
     names = _names(options.class_names)
     wanted = names or tuple((dataset and dataset.class_names) or ())
-    names = tuple(folder_planes.class_folders(dataclasses.replace(options, class_names=wanted))) or names
+    names = tuple(plane_files.class_folders(dataclasses.replace(options, class_names=wanted))) or names
     if names is not None:
         require_classes(option('BuildFolderOptions.class_names'), len(names))
     if options.colors:

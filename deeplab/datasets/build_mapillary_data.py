@@ -67,7 +67,7 @@ def run(options: BuildMapillaryOptions) -> dict[str, Any]:
     Raises:
       DataError: A folder or file is missing, has no partner, or is invalid.
     """
-    build_data.require_folder(options.mapillary_root, 'BuildMapillaryOptions.mapillary_root')
+    folders.require_folder(options.mapillary_root, 'BuildMapillaryOptions.mapillary_root')
     version, config = _config(options)
     labels = read_labels(config, version)
     return build_data.write_known(find_items(options, version, labels), options, labels.dataset, DEFAULT_NUM_SHARDS)
@@ -183,5 +183,5 @@ def _masks(folder: pathlib.Path, version: str, kind: str) -> str:
     """Returns the folder of the masks of a split, of labels or of instances; raises `DataError` if there is none."""
     inner = folder / version / kind
     masks = str(inner if inner.is_dir() else folder / kind)
-    build_data.require_folder(masks)
+    folders.require_folder(masks)
     return masks

@@ -51,10 +51,10 @@ def find_items(options: BuildVocOptions) -> dict[str, list[pairs.SourceFiles]]:
     Raises:
       DataError: A folder, list or file is missing.
     """
-    build_data.require_folder(options.list_folder, 'BuildVocOptions.list_folder')
-    build_data.require_folder(options.image_folder, 'BuildVocOptions.image_folder')
+    folders.require_folder(options.list_folder, 'BuildVocOptions.list_folder')
+    folders.require_folder(options.image_folder, 'BuildVocOptions.image_folder')
     if options.semantic_segmentation_folder:
-        build_data.require_folder(options.semantic_segmentation_folder, 'BuildVocOptions.semantic_segmentation_folder')
+        folders.require_folder(options.semantic_segmentation_folder, 'BuildVocOptions.semantic_segmentation_folder')
     lists = folders.of_extension(pathlib.Path(options.list_folder).iterdir(), 'txt')
     if not lists:
         raise DataError(

@@ -38,16 +38,10 @@ def train_id(label_id: int) -> int:
     return EVALUATED.index(label_id) if label_id in EVALUATED else IGNORED
 
 
-class FromIds:
-    """Makes masks of train ids from masks of ids, the files *_labelIds.png."""
-
-    key = 'cityscapes ids'
-
-    def masks(self, path: str) -> mask_sources.Masks:
-        """Returns the mask of train ids; ids that Cityscapes does not have are refused."""
-        table = {number: train_id(number) for number in range(len(NAMES))}
-        table[IGNORED] = IGNORED  # -1, the id of license plates, in 8 bits
-        return mask_sources.IdTable(table).masks(path)
+def id_table() -> mask_sources.IdTable:
+    """Returns the train id of each id in *_labelIds.png; ids that Cityscapes does not have are refused."""
+    table = {number: train_id(number) for number in range(len(NAMES))}
+    return mask_sources.IdTable({**table, IGNORED: IGNORED})  # 255: -1, the id of license plates, in 8 bits
 
 
 def instance_table() -> np.ndarray:

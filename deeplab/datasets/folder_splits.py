@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from absl import logging
 
-from deeplab.datasets import color_tables, file_pairs, folder_planes, folders, mask_sources, pairs, split_lists
+from deeplab.datasets import color_tables, file_pairs, folders, mask_sources, pairs, plane_files, split_lists
 from deeplab.errors import DataError
 from deeplab.names import agreeing, counted
 from deeplab.options import BuildFolderOptions
@@ -86,8 +86,8 @@ def items(
     Raises:
       DataError: see `split`; or a plane of an image is missing.
     """
-    instances = folder_planes.instances(options, files.files)
-    further = folder_planes.find(options, files.files)
+    instances = plane_files.instances(options, files.files)
+    further = plane_files.find(options, files.files)
 
     def source(stem: str) -> mask_sources.MaskSource | None:
         return table if instances is None else mask_sources.FileBeside(instances[stem], table)

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 
 from deeplab.errors import DataError
 from deeplab.names import counted, listed
+from deeplab.wording import option
 
 _SHOWN = 3  # number of names that a message lists
 _KINDS_SHOWN = 5
@@ -61,6 +62,18 @@ def walk(folder: str, visited: set[str] | None = None) -> Iterator[tuple[str, li
 
 def _refuse(error: OSError) -> None:
     raise DataError(f"The folder '{error.filename}' cannot be read: {error.strerror}.")
+
+
+def require_folder(folder: str, field: str | None = None) -> None:
+    """Raises `DataError` unless `folder` is a folder; `field` is the option that sets it, for the message."""
+    if not os.path.isdir(folder):
+        what = 'is not a folder' if os.path.exists(folder) else 'does not exist'
+        fix = f' Set {option(field)}.' if field else ''
+        raise DataError(f"The folder '{folder}' {what}.{fix}")
+    try:
+        os.scandir(folder).close()
+    except OSError as error:
+        raise DataError(f"The folder '{folder}' cannot be read: {error.strerror}.") from None
 
 
 class Search:

@@ -38,14 +38,6 @@ class Histogram(Protocol):
         """Pixels of ignore_label."""
 
 
-class Split(Histogram, Protocol):
-    """A `Histogram` with the records from which it was counted: the result of a check."""
-
-    @property
-    def records(self) -> Any:
-        """[n], numbers of the records."""
-
-
 class Counts(NamedTuple):
     """A `Histogram` by itself."""
 
@@ -78,12 +70,15 @@ _VALIDATION = _Consequences(
 )
 
 
-def labels(descriptor: DatasetDescriptor, check_result: Split, split: str, loss: LossOptions) -> list[str]:
+def labels(
+    descriptor: DatasetDescriptor, histogram: Histogram, images: int, split: str, loss: LossOptions
+) -> list[str]:
     """Returns warnings about the masks of a training split.
 
     Args:
       descriptor: description of the data set.
-      check_result: check result of the records, with the number of pixels of each class.
+      histogram: number of pixels of each class in the records.
+      images: number of records.
       split: name of the split.
       loss: options of the loss; class imbalance is not reported if it weights classes or is a region loss.
 
@@ -92,13 +87,13 @@ def labels(descriptor: DatasetDescriptor, check_result: Split, split: str, loss:
     """
     if descriptor.num_classes == 1:
         return [ONE_CLASS]
-    pixels = np.asarray(check_result.class_pixels, np.int64)
+    pixels = np.asarray(histogram.class_pixels, np.int64)
     where = f"split '{split}'"
-    if not pixels.sum():
-        return _nothing(descriptor, where, _TRAINING)
-    warnings = _one_class(descriptor, check_result, where, _TRAINING)
-    warnings = warnings or missing(descriptor, pixels, len(check_result.records), where)
-    warnings += _ignored(descriptor, check_result, where, _TRAINING)
+    warnings = _meaningless(descriptor, histogram, where, _TRAINING)
+    if not pixels.any():
+        return warnings
+    if np.count_nonzero(pixels) > 1:
+        warnings += missing(descriptor, pixels, images, where)
     # `_one_class` may have said already that background is ignored.
     if descriptor.ignore_label != 0 or not any('id 0 is ignored' in line for line in warnings):
         warnings += ignored_class(descriptor)
@@ -121,7 +116,7 @@ def validation_labels(descriptor: DatasetDescriptor, histogram: Histogram, split
     """
     if descriptor.num_classes == 1:  # `labels` reports it
         return []
-    return _meaningless(descriptor, histogram, split, _VALIDATION)
+    return _meaningless(descriptor, histogram, f"split '{split}'", _VALIDATION)
 
 
 def built(counts: np.ndarray, num_classes: int | None, ignore_label: int, split: str) -> list[str]:
@@ -144,18 +139,27 @@ def built(counts: np.ndarray, num_classes: int | None, ignore_label: int, split:
         return [ONE_CLASS]
     descriptor = DatasetDescriptor('', num_classes or 255, ignore_label)
     classes = np.where(np.arange(256) == ignore_label, 0, counts)[: descriptor.num_classes]
-    return _meaningless(descriptor, Counts(classes, int(counts[ignore_label])), split, _BUILDING)
+    return _meaningless(descriptor, Counts(classes, int(counts[ignore_label])), f"split '{split}'", _BUILDING)
 
 
 def _meaningless(
-    descriptor: DatasetDescriptor, histogram: Histogram, split: str, consequences: _Consequences
+    descriptor: DatasetDescriptor, histogram: Histogram, where: str, consequences: _Consequences
 ) -> list[str]:
     """Returns warnings about masks that have no class, one class alone, or mostly ignored pixels."""
-    where = f"split '{split}'"
+    label = descriptor.ignore_label
     if not np.any(histogram.class_pixels):
-        return _nothing(descriptor, where, consequences)
-    one_class = _one_class(descriptor, histogram, where, consequences)
-    return one_class + _ignored(descriptor, histogram, where, consequences)
+        return [
+            f'Every pixel of {where} has the id {label}, which is ignored: {consequences.nothing}. Fix the masks, or '
+            'set another ignore_label in the description of the data set.'
+        ]
+    warnings = _one_class(descriptor, histogram, where, consequences)
+    if (fraction := _ignored_fraction(histogram)) > IGNORED_SHARE:
+        warnings.append(
+            f'{fraction:.1%} of the pixels of {where} have the id {label}, which is ignored: {consequences.unseen}. If '
+            'they are background, assign it a class of its own, or set another ignore_label in the description of the '
+            'data set.'
+        )
+    return warnings
 
 
 def ignored_class(descriptor: DatasetDescriptor) -> list[str]:
@@ -185,26 +189,6 @@ def ignored_class_of_builder(num_classes: int | None, ignore_label: int) -> list
 def _example_of_another(num_classes: int) -> str:
     """Returns 255 as an example of an ignore label, unless it is one of the classes."""
     return ', such as 255,' if num_classes <= 255 else ''
-
-
-def _nothing(descriptor: DatasetDescriptor, where: str, consequences: _Consequences) -> list[str]:
-    """Returns the warning that every pixel is ignored."""
-    return [
-        f'Every pixel of {where} has the id {descriptor.ignore_label}, which is ignored: {consequences.nothing}. Fix '
-        'the masks, or set another ignore_label in the description of the data set.'
-    ]
-
-
-def _ignored(descriptor: DatasetDescriptor, histogram: Histogram, where: str, consequences: _Consequences) -> list[str]:
-    """Returns a warning if most pixels are ignored."""
-    fraction = _ignored_fraction(histogram)
-    if fraction <= IGNORED_SHARE:
-        return []
-    return [
-        f'{fraction:.1%} of the pixels of {where} have the id {descriptor.ignore_label}, which is ignored: '
-        f'{consequences.unseen}. If they are background, assign it a class of its own, or set another ignore_label in '
-        'the description of the data set.'
-    ]
 
 
 def _ignored_fraction(histogram: Histogram) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import os
 import pathlib
@@ -49,37 +50,38 @@ class MaskSource(Protocol):
         """
 
 
+@dataclasses.dataclass(frozen=True, eq=False)
 class FileBeside:
-    """Takes the instances from a file of their ids, beside the file of the class mask."""
+    """Takes the instances from a file of their ids, beside the file of the class mask.
 
-    def __init__(self, instances: str, classes: MaskSource | None = None, table: np.ndarray | None = None) -> None:
-        """Keeps the file and what is made of it.
+    Attributes:
+      instances: path of the mask of instance ids.
+      classes: source of the class mask; None for a file of ids.
+      table: [65536] uint16, the instance id of each value in the file; None for a file of instance ids.
+    """
 
-        Args:
-          instances: path of the mask of instance ids.
-          classes: source of the class mask; None for a file of ids.
-          table: [65536] uint16, the instance id of each value in the file; None for a file of instance ids.
-        """
-        self._instances, self._classes, self._table = instances, classes, table
+    instances: str
+    classes: MaskSource | None = None
+    table: np.ndarray | None = None
 
     @property
     def key(self) -> str:
         """Identifies the conversions, and the state of the file of instances."""
-        classes = '' if self._classes is None else self._classes.key
-        table = '' if self._table is None else digest(self._table.tobytes())
-        return f'{classes} instances {table} {file_state(self._instances)}'
+        classes = '' if self.classes is None else self.classes.key
+        table = '' if self.table is None else digest(self.table.tobytes())
+        return f'{classes} instances {table} {file_state(self.instances)}'
 
     def masks(self, path: str) -> Masks:
         """Returns the class mask, and the mask of instance ids."""
-        classes = masks_of(self._classes, path).classes
-        content = contents(self._instances)
-        if self._table is None:
+        classes = masks_of(self.classes, path).classes
+        content = contents(self.instances)
+        if self.table is None:
             return Masks(classes, content)
         try:
             values = orientation.turned_pixels(images.read_ids(content), orientation.read(content))
         except DataError as error:
-            raise DataError(f"its instances in '{escaped(self._instances)}' cannot be used: {error}") from None
-        return Masks(classes, images.encode_png(self._table[values]))
+            raise DataError(f"its instances in '{escaped(self.instances)}' cannot be used: {error}") from None
+        return Masks(classes, images.encode_png(self.table[values]))
 
 
 def masks_of(source: MaskSource | None, path: str) -> Masks:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from deeplab.datasets import example, tfrecord
+from deeplab.datasets import tfrecord
 from deeplab.errors import DataError
 from deeplab.files import storage
 from deeplab.wording import option
@@ -185,6 +185,8 @@ class RecordIndex:
             )
         if self._label_divisor is None:
             return data
+        from deeplab.datasets import example  # here, so that command lines start without Pillow
+
         try:
             return example.with_png_labels(data, self._label_divisor)
         except DataError as error:

@@ -39,7 +39,7 @@ def run(options: RemoveColormapOptions) -> dict[str, Any]:
         written whole or not at all.
     """
     start = time.monotonic()
-    build_data.require_folder(options.original_gt_folder, 'RemoveColormapOptions.original_gt_folder')
+    folders.require_folder(options.original_gt_folder, 'RemoveColormapOptions.original_gt_folder')
     if os.path.realpath(options.original_gt_folder) == os.path.realpath(options.output_dir):
         raise DataError(
             f'{option("RemoveColormapOptions.output_dir", options.output_dir)} is the folder of the original masks, '

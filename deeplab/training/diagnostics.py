@@ -27,7 +27,8 @@ def warn(options: TrainOptions, descriptor: DatasetDescriptor, check_result: Che
     """Logs the findings of `label_checks.labels`, `folders`, `batch_norm`, `learning_rate` and `unused`."""
     findings: list[str] = []
     if task_data.needs_labels(options.model):
-        findings = label_checks.labels(descriptor, check_result, options.dataset.split, options.loss)
+        images = len(check_result.records)
+        findings = label_checks.labels(descriptor, check_result, images, options.dataset.split, options.loss)
     for line in (*findings, *folders(options), *batch_norm(options), *learning_rate(options), *unused(options)):
         logging.warning('%s', line)
 

@@ -1,7 +1,7 @@
 """The builder of any folder of images and folder of masks, and the description that it writes.
 
 Covers datasets/build_folder_data.py, datasets/color_tables.py, datasets/description_file.py, datasets/file_pairs.py,
-datasets/folder_planes.py, datasets/folder_splits.py and datasets/plane_files.py.
+datasets/folder_splits.py and datasets/plane_files.py.
 """
 
 import dataclasses

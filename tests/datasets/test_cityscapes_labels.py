@@ -26,14 +26,14 @@ def test_ids_become_train_ids(tmp_path):
     ids = np.arange(34, dtype=np.uint8).reshape(2, 17)
     ids[0, 0] = 255  # a license plate, -1 in 8 bits
     (tmp_path / 'a.png').write_bytes(dataset_files.png(ids))
-    made = mask_sources.ids_of(cityscapes_labels.FromIds().masks(str(tmp_path / 'a.png')).classes)
+    made = mask_sources.ids_of(cityscapes_labels.id_table().masks(str(tmp_path / 'a.png')).classes)
     assert made[0, 0] == 255
     assert {int(old): int(new) for old, new in zip(ids.flat, made.flat, strict=True) if new < 255} == {
         old: new for new, old in enumerate(cityscapes_labels.EVALUATED)
     }
     (tmp_path / 'a.png').write_bytes(dataset_files.png(np.full((2, 2), 34, np.uint8)))
     with pytest.raises(DataError, match='34 on 4 pixels'):
-        cityscapes_labels.FromIds().masks(str(tmp_path / 'a.png'))
+        cityscapes_labels.id_table().masks(str(tmp_path / 'a.png'))
 
 
 def box(label, left, top, right, bottom, **more):

@@ -24,7 +24,7 @@ def findings(pixels, ignored=0, ignore_label=255, loss=PLAIN, names=NAMES, valid
     )
     if validates:
         return label_checks.validation_labels(descriptor, check_result, 'val')
-    return label_checks.labels(descriptor, check_result, 'train', loss)
+    return label_checks.labels(descriptor, check_result, 8, 'train', loss)
 
 
 class TestLabels:

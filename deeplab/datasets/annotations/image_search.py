@@ -91,14 +91,11 @@ class ImageSearch:
 
 def _longest_common(paths: list[str], parts: list[str], with_name: bool) -> list[str]:
     """Returns the paths that share the longest end with a stated path."""
+    stated = [part.lower() for part in reversed(parts)]
 
     def agreement(path: str) -> int:
-        own = path.replace(os.sep, '/').split('/')
-        own = own if with_name else own[:-1]
-        count = 0
-        while count < min(len(own), len(parts)) and own[-1 - count].lower() == parts[-1 - count].lower():
-            count += 1
-        return count
+        own = path.replace(os.sep, '/').lower().split('/')
+        return len(os.path.commonprefix([(own if with_name else own[:-1])[::-1], stated]))
 
     best = max(map(agreement, paths))
     return [path for path in paths if agreement(path) == best]

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 from absl import logging
 
-from deeplab.datasets import build_data, file_pairs, folder_splits, pairs
+from deeplab.datasets import file_pairs, folder_splits, folders, pairs
 from deeplab.datasets.annotations import formats, image_search, label_classes, labelme
 from deeplab.datasets.annotations.label_classes import LabelClasses
 from deeplab.datasets.annotations.masks import AnnotationMask
@@ -43,7 +43,7 @@ def find(
     logging.info("'%s' contains %s of %s.", path, annotations.format, counted(len(annotations.images), 'image'))
     classes = label_classes.of(annotations, options, names, ignore_label)
     if options.image_folder != BuildFolderOptions.image_folder:
-        build_data.require_folder(options.image_folder, 'BuildFolderOptions.image_folder')
+        folders.require_folder(options.image_folder, 'BuildFolderOptions.image_folder')
     roots = _roots(path, options)
     painted = [image.painted.path for image in annotations.images if image.painted is not None]
     search = image_search.ImageSearch(roots, [*painted, *annotations.not_images])
