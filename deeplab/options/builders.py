@@ -118,17 +118,13 @@ class BuildAde20kOptions(BuilderOptions):
         None,
         'For the full release: file with the index of an object and the id or name of its class in each line. Not '
         'set: by the names of the objects in the JSON files beside the masks.',
+        needs=('full_release_root',),
     )
     instances: bool = declared(
-        False, f'{_INSTANCES}, from the full release: the objects of 100 classes, without parts.'
+        False,
+        f'{_INSTANCES}, from the full release: the objects of 100 classes, without parts.',
+        needs=('full_release_root',),
     )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        needed = f'it needs {option("BuildAde20kOptions.full_release_root")}'
-        is_release = self.full_release_root is not None
-        self._require(self.class_map is None or is_release, 'class_map', needed)
-        self._require(not self.instances or is_release, 'instances', needed)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -202,7 +198,7 @@ class BuildFolderOptions(BuilderOptions):
         'of floats. Without the folder {mask_folder}, records have no class ids.',
     )
     depth_scale: float | None = declared(
-        None, 'Unit of depth in PNG files, such as 0.001 for millimeters.', range='(0, inf)'
+        None, 'Unit of depth in PNG files, such as 0.001 for millimeters.', range='(0, inf)', needs=('depth_folder',)
     )
     multilabel_folder: PathText | None = declared(
         None,
@@ -218,11 +214,6 @@ class BuildFolderOptions(BuilderOptions):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._require_one_source()
-        self._require(
-            self.depth_scale is None or self.depth_folder is not None,
-            'depth_scale',
-            f'it needs {option("BuildFolderOptions.depth_folder")}',
-        )
         by_list = option('BuildFolderOptions.list_folder', self.list_folder)
         for name in ('val_fraction', 'group_pattern'):
             if self.list_folder and (value := getattr(self, name)) is not None:

@@ -67,6 +67,7 @@ class DoctorOptions(Options):
     ignore_other_ids: bool = declared(
         False,
         'In the copy, replace ids that are neither a class nor the ignore label by the ignore label.',
+        needs=('fix',),
     )
 
     def __post_init__(self) -> None:
@@ -77,8 +78,6 @@ class DoctorOptions(Options):
         if self.num_classes is not None:
             require_classes(option('DoctorOptions.num_classes', self.num_classes), self.num_classes)
         if self.ignore_other_ids:
-            needed = f'it needs {option("DoctorOptions.fix")}'
-            self._require(self.fix is not None, 'ignore_other_ids', needed)
             knows = self.dataset is not None or self.num_classes is not None
             needed = f'it needs {option("DoctorOptions.num_classes")} or {option("DoctorOptions.dataset")}'
             self._require(knows, 'ignore_other_ids', needed)

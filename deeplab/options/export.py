@@ -96,6 +96,7 @@ class ProofOptions(Options):
         None,
         'Split on which the mean IoU of checkpoint and export, and the figures of their tasks, are measured. Not set: '
         'none.',
+        needs=('dataset_dir',),
     )
     sample_images: int = declared(
         4,
@@ -106,17 +107,9 @@ class ProofOptions(Options):
         None,
         'Largest loss of mean IoU, 0 to 1, or of the figure of another task, on {verify_split}; an export that loses '
         'more is not written. Not set: any.',
+        needs=('verify_split',),
         range='[0, inf)',
     )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.max_miou_loss is not None:
-            needed = f'the mean IoU is measured on {option("ProofOptions.verify_split")}. Set it, too'
-            self._require(self.verify_split is not None, 'max_miou_loss', needed)
-        if self.verify_split is not None:
-            needed = f'its records are unknown. Set {option("ProofOptions.dataset_dir")} to their folder'
-            self._require(self.dataset_dir is not None, 'verify_split', needed)
 
 
 def _formats_meaning() -> str:

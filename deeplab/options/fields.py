@@ -19,6 +19,7 @@ from typing import Annotated, Any
 from deeplab.options.rules import require
 from deeplab.registry import interval
 from deeplab.registry.records import check_allowed
+from deeplab.wording import option
 
 PathText = Annotated[str, 'a path']  # the type of a field whose flag is a path, in which ~ is the home folder
 _KINDS = {
@@ -54,6 +55,7 @@ class Declaration:
       choices: the allowed strings, or a function that returns them; empty for all.
       word: a word that the flag accepts instead of numbers; None for none.
       with_flag_of: 'Class.field' of the option whose flag sets this field, too; empty for none.
+      needs: other fields of the class, which must be set where this one is.
       unset: numbers of the flag that mean "not set", such as '(-inf, 0)'; empty for none.
     """
 
@@ -68,6 +70,7 @@ class Declaration:
     choices: tuple[str, ...] | Callable[[], tuple[str, ...]] = ()
     word: str | None = None
     with_flag_of: str = ''
+    needs: tuple[str, ...] = ()
     unset: str = ''
 
     @property
@@ -131,7 +134,7 @@ def declared(
       flag: name of the flag; empty for the field's name, None for no flag.
       kind: kind of the flag, if it does not follow from the type of the field.
       flag_default: default of the flag, if it is not the field's.
-      **more: further attributes of `Declaration`: range, choices, word, with_flag_of, unset.
+      **more: further attributes of `Declaration`: range, choices, word, with_flag_of, needs, unset.
     """
     facts = {'meaning': meaning, 'flag': flag, 'kind': kind, 'flag_default': flag_default, **more}
     return dataclasses.field(default=default, metadata={'declaration': facts})
@@ -201,12 +204,17 @@ class Options:
     """Base class of options: frozen dataclasses that check the fields that they declare when they are created."""
 
     def __post_init__(self) -> None:
-        """Raises `OptionError` for a value that its declaration does not allow."""
+        """Raises `OptionError` for a value that its declaration does not allow, or that needs another option."""
         kind: type = type(self)
         for name, declaration in declarations(kind).items():
             value = getattr(self, name)
             if value is not None:
                 declaration.check(value, f'{kind.__name__}.{name}')
+            if value != declaration.default and any(
+                getattr(self, needed) == declarations(kind)[needed].default for needed in declaration.needs
+            ):
+                needed = ' and '.join(option(f'{kind.__name__}.{needed}') for needed in declaration.needs)
+                self._require(False, name, f'also set {needed}, or omit it')
 
     def _require(self, condition: bool, name: str, allowed: str) -> None:
         """Raises `OptionError` for the field `name` unless `condition` holds; `allowed` as for `rules.require`."""

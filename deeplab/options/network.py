@@ -96,6 +96,7 @@ class DecoderOptions(Options):
         False,
         'Use the output of the decoder as logits; {filters}, if given, must be the number of classes.',
         flag='decoder_output_is_logits',
+        needs=('output_strides',),
     )
 
     def __post_init__(self) -> None:
@@ -104,8 +105,6 @@ class DecoderOptions(Options):
         self._require(all(s > 0 for s in strides), field, 'strides must be positive integers, such as 4 or 8,4')
         descend = all(a > b for a, b in itertools.pairwise(strides))
         self._require(descend, field, 'several strides must descend, such as 8,4')
-        needed = f'it needs a decoder; also set {option("DecoderOptions.output_strides")}'
-        self._require(bool(strides) or not self.output_is_logits, 'output_is_logits', needed)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -228,6 +227,7 @@ class ModelOptions(OptionsWithSettings, registries=(BACKBONES, HEADS, TASKS)):
     quantize_per_channel: bool = declared(
         False,
         'With {quantize_delay_step}: one range of 8-bit weights for each channel, instead of one for all channels.',
+        needs=('quantize_delay_step',),
     )
     input_channels: int = declared(
         3,
@@ -258,11 +258,6 @@ class ModelOptions(OptionsWithSettings, registries=(BACKBONES, HEADS, TASKS)):
             self.logits_kernel_size == 1 or not self.aspp.with_batch_norm,
             'logits_kernel_size',
             f'it must be 1 with {option("AsppOptions.with_batch_norm", True)}',
-        )
-        self._require(
-            not self.quantize_per_channel or self.quantize_delay_step is not None,
-            'quantize_per_channel',
-            f'it is about 8-bit weights; also set {option("ModelOptions.quantize_delay_step", 0)}, or omit it',
         )
 
     @property

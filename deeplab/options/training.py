@@ -69,6 +69,7 @@ class ValidationOptions(Options):
         'Height and width, in pixels, of the input of the network in validation; no image may be larger. Not set: '
         'the smallest suitable size that holds every image of the split.',
         flag='eval_crop_size',
+        needs=('split', 'every'),
     )
     early_stop: int | None = declared(
         None,
@@ -76,12 +77,14 @@ class ValidationOptions(Options):
         'Not set: never.',
         flag='early_stop_evals',
         range='(0, inf)',
+        needs=('split', 'every'),
     )
     best_metric: str | None = declared(
         None,
         "Figure that tells the best checkpoint, such as miou, pixel_accuracy or panoptic/pq; with '-' before it, "
         'smaller is better, as in -depth/rmse. Not set: mIoU, or the main figure of the first task in '
         '{ModelOptions.task}.',
+        needs=('split', 'every'),
     )
 
     def __post_init__(self) -> None:
@@ -93,10 +96,6 @@ class ValidationOptions(Options):
             else:
                 given, missing = option('ValidationOptions.every', self.every), split
             raise OptionError(f'{given} has no effect without {missing}: set or omit both.')
-        needs = f'it applies to validation during training; also set {split} and {every}'
-        self._require(self.is_on or self.crop_size is None, 'crop_size', needs)
-        self._require(self.is_on or self.early_stop is None, 'early_stop', needs)
-        self._require(self.is_on or self.best_metric is None, 'best_metric', needs)
 
     @property
     def is_on(self) -> bool:

@@ -162,7 +162,7 @@ def test_ade20k(tmp_path):
         pairs = {pair for pair in zip(instances.flat, (indices * 256 + blue).flat, strict=True) if pair[0]}
         assert len(pairs) == len({first for first, _ in pairs}) == len({second for _, second in pairs})
         assert sorted(first for first, _ in pairs) == list(range(1, len(pairs) + 1))
-    with pytest.raises(OptionError, match='it needs full_release_root'):
+    with pytest.raises(OptionError, match='also set full_release_root'):
         BuildAde20kOptions(instances=True)
 
 

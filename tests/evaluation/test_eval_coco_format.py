@@ -1,6 +1,4 @@
-"""The program eval_coco_format: the original's numbers, files that are wrong. Covers evaluation/coco_panoptic.py,
-of options/tools.py the options of this program.
-"""
+"""The program eval_coco_format: the original's numbers, files that are wrong. Covers evaluation/coco_panoptic.py."""
 
 import json
 import pathlib

@@ -4,8 +4,11 @@ Covers options/builders.py, options/data.py, options/inference.py, options/loss.
 options/network.py, options/optimization.py, options/rules.py, options/tools.py and options/training.py.
 """
 
+import dataclasses
+
 import pytest
 
+from deeplab import options
 from deeplab.errors import OptionError
 from deeplab.options import (
     AsppOptions,
@@ -20,8 +23,10 @@ from deeplab.options import (
     OptimizerOptions,
     ResizeOptions,
     TrainOptions,
+    ValidationOptions,
     parse_loss,
 )
+from deeplab.options.fields import declarations
 
 
 @pytest.mark.parametrize(
@@ -167,3 +172,13 @@ def test_seeds_are_integers_of_64_bits():
 def test_the_seeds_of_scenes_are_not_negative():
     with pytest.raises(OptionError, match='^seed=-1 is not allowed: it must be an integer from 0 to 9223372036854775'):
         DemoOptions(seed=-1)
+
+
+def test_an_option_that_needs_others_names_them():
+    with pytest.raises(OptionError, match='^output_is_logits=True is not allowed: also set output_strides, or omit it'):
+        DecoderOptions(output_is_logits=True)
+    with pytest.raises(OptionError, match='early_stop=3 is not allowed: also set split and every, or omit it'):
+        ValidationOptions(early_stop=3)
+    for kind in filter(dataclasses.is_dataclass, vars(options).values()):
+        for declaration in declarations(kind).values():
+            assert set(declaration.needs) <= declarations(kind).keys()
