@@ -71,6 +71,28 @@ def test_variables(name, multiplier, expected):
     assert variables_of_classifier(name, depth_multiplier=multiplier) == expected
 
 
+@pytest.mark.parametrize(
+    ('name', 'multiplier', 'multiply_adds', 'parameters'),
+    # Published by TF-Slim in millions, for images of 224x224 and 1001 classes; of ResNet, by the layers.
+    [
+        ('mobilenet_v2', 1.4, 582, 6.1),
+        ('mobilenet_v2', 0.35, 59, 1.7),
+        ('mobilenet_v3_large', 1.0, 217, 5.5),
+        ('mobilenet_v3_large', 0.75, 155, 4.0),
+        ('mobilenet_edgetpu', 1.0, 991, 4.1),
+        pytest.param('resnet_v1_50', 1.0, 3482, 25.6, marks=pytest.mark.slow),
+    ],
+)
+def test_published_figures(name, multiplier, multiply_adds, parameters):
+    model_options = options(name, depth_multiplier=multiplier, divisible_by=8)
+    with cost.abstract_graph() as network:
+        features, end_points = feature_extractor.extract_features(tf.zeros([1, 224, 224, 3]), model_options)
+        classifier.logits(features, end_points, model_options, 1001)
+        counted = network.cost()
+    assert counted.multiply_adds / 1e6 == pytest.approx(multiply_adds, abs=1)
+    assert counted.parameters / 1e6 == pytest.approx(parameters, abs=0.06)
+
+
 def build_plugin(images, model_options):
     with tf.compat.v1.variable_scope('mine'):
         return layers.conv2d(images, 4, 3, stride=8, normalize=False, scope='conv'), {}
