@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 import numpy as np
 
@@ -110,36 +109,21 @@ def _place(agreement: Agreement) -> str:
 
 
 def _exchanged(data: Data) -> Iterator[Finding]:
-    """Yields a finding about images in which two classes seem to be exchanged."""
     descriptor = data.descriptor
     cases = []
     for split, facts in data.splits.items():
         kept = [image.cells for image in facts.images[:_MOST_IMAGES]]
-        for exchange in exchanged(kept, descriptor.num_classes, descriptor.ignore_label):
-            image = facts.images[exchange.place]
-            text = f'{image.name}: {data.class_text(exchange.one)} and {data.class_text(exchange.other)}'
+        for place, one, other, _ in exchanged(kept, descriptor.num_classes, descriptor.ignore_label):
+            image = facts.images[place]
+            text = f'{image.name}: {data.class_text(one)} and {data.class_text(other)}'
             cases.append((split, Case(text, image.number)))
     said = 'seem to have two classes exchanged, judging by the colors in other images'
     yield from data.of_images('exchanged', '', cases, said)
 
 
-class Exchange(NamedTuple):
-    """An image in which two classes seem to be exchanged.
-
-    Attributes:
-      place: position of the image.
-      one: id of a class.
-      other: id of the other class.
-      gain: mean logarithm by which the exchanged labels are more probable.
-    """
-
-    place: int
-    one: int
-    other: int
-    gain: float
-
-
-def exchanged(kept: Sequence[np.ndarray | None], num_classes: int, ignore_label: int) -> Iterator[Exchange]:
+def exchanged(
+    kept: Sequence[np.ndarray | None], num_classes: int, ignore_label: int
+) -> Iterator[tuple[int, int, int, float]]:
     """Yields the images in which two classes seem to be exchanged.
 
     For each cell, the probability of each class follows from color and height in all other images.
@@ -148,6 +132,9 @@ def exchanged(kept: Sequence[np.ndarray | None], num_classes: int, ignore_label:
       kept: `cells` of the images; None for images without.
       num_classes: number of classes.
       ignore_label: id of pixels that are excluded.
+
+    Yields:
+      Position of the image, ids of both classes, and the mean logarithm by which exchanged labels are more probable.
     """
     places = [place for place, image_cells in enumerate(kept) if image_cells is not None]
     if len(places) < FEWEST_IMAGES:
@@ -160,11 +147,11 @@ def exchanged(kept: Sequence[np.ndarray | None], num_classes: int, ignore_label:
     np.add.at(table, (codes[is_labeled], labels[is_labeled]), 1)
     for number, place in enumerate(places):
         mine = is_labeled[number]
-        if exchange := _exchange(place, codes[number][mine], labels[number][mine], table):
-            yield exchange
+        if exchange := _exchange(codes[number][mine], labels[number][mine], table):
+            yield place, *exchange
 
 
-def _exchange(place: int, codes: np.ndarray, labels: np.ndarray, table: np.ndarray) -> Exchange | None:
+def _exchange(codes: np.ndarray, labels: np.ndarray, table: np.ndarray) -> tuple[int, int, float] | None:
     """Returns the best exchange of two classes in one image; None if no exchange is clearly better."""
     present, counts = np.unique(labels, return_counts=True)
     present = present[counts >= _FEWEST_CELLS]
@@ -189,4 +176,4 @@ def _exchange(place: int, codes: np.ndarray, labels: np.ndarray, table: np.ndarr
     one, other = np.unravel_index(means.argmax(), means.shape)
     if means[one, other] < _LEAST_LOG_GAIN:
         return None
-    return Exchange(place, int(present[one]), int(present[other]), float(means[one, other]))
+    return int(present[one]), int(present[other]), float(means[one, other])

@@ -132,7 +132,6 @@ def _packed(parts: Mapping[str, Facts]) -> dict[str, Any]:
 
 
 def _unpacked(content: Mapping[str, np.ndarray]) -> dict[str, Facts]:
-    """Returns the facts about each part by its key."""
     parts = {}
     corrupt = json.loads(str(content['corrupt']))
     ends = np.cumsum(content['numbers'][:, 3:], axis=0)  # [parts, arrays]

@@ -50,6 +50,14 @@ def slots(names: Sequence[str]) -> set[str]:
     return added | variables & {*OPTIMIZER_POWERS, *steps, *loss_scaling.NAMES}
 
 
+def shapes_of(path: str) -> tuple[dict[str, tuple[int, ...]], dict[str, tuple[int, ...]]]:
+    """Returns the shapes of the variables in a checkpoint by name, and the shapes of everything else (see `slots`)."""
+    held = {name: entry.shape for name, entry in checkpoints.entries(path).items()}
+    aside = slots(list(held))
+    variables = {name: shape for name, shape in held.items() if name not in aside}
+    return variables, {name: shape for name, shape in held.items() if name in aside}
+
+
 def network_shapes(options: ModelOptions) -> dict[str, tuple[int, ...]]:
     """Returns the names and shapes of all variables of a network.
 
@@ -75,7 +83,6 @@ class _Backbone(NamedTuple):
 
 
 def _backbone(options: ModelOptions) -> _Backbone:
-    """Builds only the backbone."""
     with cost.abstract_graph() as outlined:
         images = tf.zeros([1, _SIDE, _SIDE, options.input_channels])
         _, end_points = feature_extractor.extract_features(images, options)
@@ -336,9 +343,7 @@ def explained(path: str, options: ModelOptions) -> Iterator[None]:
     try:
         yield
     except NetworkMismatchError as error:
-        held = {name: entry.shape for name, entry in checkpoints.entries(path).items()}
-        aside = slots(list(held))
-        deduced = deduce({name: shape for name, shape in held.items() if name not in aside})
+        deduced = deduce(shapes_of(path)[0])
         if deduced is None or not deduced.fit.is_complete or visible(deduced.options) == visible(options):
             raise
         takes_number = isinstance(error, ClassesMismatchError)

@@ -118,14 +118,12 @@ class Diagnosis:
 
 
 def _facts(facts: Facts) -> dict[str, Any]:
-    """Returns the facts of a split as JSON values."""
     sizes = [[*size, count] for size, count in facts.image_sizes.most_common()]
     ids = {int(i): int(facts.counts[i]) for i in np.flatnonzero(facts.counts)}
     return {'images': len(facts.images), 'sizes': sizes, 'pixels_of_ids': ids, 'problems': dict(facts.problems)}
 
 
 def _repair_lines(diagnosis: Diagnosis, repairs: Repairs) -> Iterator[str]:
-    """Yields the repairs in the copy, and the findings that remain there."""
     kept = ', '.join(f'{len(stems)} of split {split}' for split, stems in repairs.splits.items())
     yield f'Repaired copy: {repairs.folder} with {kept}'
     for rule, count in repairs.done.most_common():
@@ -140,7 +138,6 @@ def _repair_lines(diagnosis: Diagnosis, repairs: Repairs) -> Iterator[str]:
 
 
 def _sizes(facts: Facts) -> str:
-    """Describes the sizes of the images of a split."""
     if not facts.image_sizes:
         return 'none of which can be read'
     (height, width), _ = facts.image_sizes.most_common(1)[0]
@@ -164,7 +161,6 @@ def _class_lines(data: Data, table: list[dict[str, Any]]) -> Iterator[str]:
 
 
 def _suggestion_lines(diagnosis: Diagnosis, suggested: Suggestion) -> Iterator[str]:
-    """Yields the suggested command lines, with what they rest on."""
     memory = 'unknown' if suggested.free is None else f'{suggested.free / _GIB:.1f} GiB'
     after = ' once the errors are fixed' if diagnosis.status else ''
     yield f'Suggested command lines{after}: batch and crop for mobilenet_v2 and the free memory'

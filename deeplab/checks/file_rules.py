@@ -107,12 +107,10 @@ def _fix_of_colors(data: Data, table: ColorTable, colors: Sequence[Color]) -> st
 
 
 def _listed(colors: Sequence[Color]) -> str:
-    """Returns the first of some colors, as a text."""
     return listed([' '.join(map(str, color)) for color in colors], _COLORS_SHOWN)
 
 
 def _unused(data: Data) -> Iterator[Finding]:
-    """Yields notes about files that no split uses."""
     for remark in data.source.remarks:
         if remark.kind in _RULES_OF_REMARKS:  # others are findings about samples
             cases = [('', Case(shown(name))) for name in remark.names]

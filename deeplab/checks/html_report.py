@@ -58,7 +58,6 @@ def render(diagnosis: Diagnosis) -> str:
 
 
 def _splits(data: Data) -> Iterator[str]:
-    """Yields a sentence about each split."""
     for name, facts in data.splits.items():
         sizes = [f'{height} x {width}' for (height, width), _ in facts.image_sizes.most_common()]
         more = f' and {len(sizes) - 3} more sizes' if len(sizes) > 3 else ''
@@ -119,7 +118,6 @@ def _pictures(data: Data, samples: Sequence[tuple[str, int]], by_borders: bool =
 
 
 def _repairs(diagnosis: Diagnosis) -> Iterator[str]:
-    """Yields the repairs in the copy."""
     repairs = diagnosis.repairs
     if repairs is None:
         return
@@ -168,7 +166,6 @@ def _classes(diagnosis: Diagnosis) -> Iterator[str]:
 
 
 def _commands(diagnosis: Diagnosis) -> Iterator[str]:
-    """Yields the suggested command lines."""
     if diagnosis.repair_line:
         yield f'<p>To write a repaired copy:</p>{_command(diagnosis.repair_line)}'
     if diagnosis.suggestion is not None:

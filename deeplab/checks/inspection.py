@@ -290,7 +290,6 @@ class _SampleInspection:
         return ids
 
     def _add_counts(self, counts: np.ndarray) -> None:
-        """Adds the number of pixels of each id of a mask."""
         facts, name = self._facts, self._sample.name
         ignore_label, num_classes = self._criteria.descriptor.ignore_label, self._criteria.num_classes
         total, ignored = counts.sum(), counts[ignore_label]
@@ -345,7 +344,6 @@ class _SampleInspection:
 
 
 def _instances_text(ids: Sequence[int]) -> str:
-    """Returns the first of some instances as a text."""
     return listed([f'instance {instance}' for instance in ids], SHOWN)
 
 

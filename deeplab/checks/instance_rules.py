@@ -13,7 +13,6 @@ from deeplab.names import listed
 
 UNNUMBERED_SHARE = 1 / 3
 _FEWEST_IMAGES = 5  # of a class with one instance in each
-_LISTED = 8  # classes that a text names
 
 
 def check(data: Data) -> Iterator[Finding]:
@@ -35,9 +34,7 @@ def _unnumbered(data: Data, split: str, facts: Facts, is_unnumbered: np.ndarray)
     shares = facts.unnumbered / np.maximum(facts.instance_pixels, 1)
     texts = [f'{data.class_text(i)} {shares[i]:.0%}' for i in np.flatnonzero(is_unnumbered).tolist()]
     if texts:
-        what = (
-            f"Pixels of things in split '{split}' have no instance, as if they were crowds: {listed(texts, _LISTED)}."
-        )
+        what = f"Pixels of things in split '{split}' have no instance, as if they were crowds: {listed(texts)}."
         yield data.finding('unnumbered', split, what)
 
 
@@ -52,7 +49,7 @@ def _lone(data: Data, split: str, facts: Facts, things: np.ndarray) -> Iterator[
     ]
     if texts:
         what = (
-            f"Classes of things with exactly one instance in each image of split '{split}': {listed(texts, _LISTED)}. "
+            f"Classes of things with exactly one instance in each image of split '{split}': {listed(texts)}. "
             'The masks may have no instance ids.'
         )
         severity = None if apart[is_lone].any() else NOTE

@@ -63,13 +63,7 @@ def measure(class_ids: Array, instance_ids: Array, things: Collection[int]) -> I
 
 
 def _boxes(parts: Array, pixels: Array, count: int) -> Array:
-    """Returns the first and last row and column of each part: [count, 2, 2] of (first, last) and (row, column).
-
-    Args:
-      parts: [pixels] part of each pixel, 0 to count - 1.
-      pixels: [pixels, 2] row and column of each pixel.
-      count: number of parts.
-    """
+    """Returns the first and last row and column of each part: [count, 2, 2] of (first, last) and (row, column)."""
     boxes = np.full((count, 2, 2), -1)
     boxes[:, 0] = pixels.max(initial=0) + 1
     np.minimum.at(boxes[:, 0], parts, pixels)

@@ -16,7 +16,6 @@ from deeplab.names import counted, listed
 from deeplab.wording import option
 
 LABEL_WEIGHTS = '--label_weights=auto'  # of the program train; the doctor itself has no such option
-_LISTED = 8  # classes that a text names
 _FEWEST_BETWEEN = 3  # ids that interpolation has made
 _BETWEEN_SHARE = 0.9
 _THIN_SHARE = 0.9
@@ -129,7 +128,7 @@ def _gap(data: Data) -> Finding | None:
     larger = [i for i in present if i > gap]
     if gap < 2 or not larger:
         return None
-    shown = listed([f'id {i} on {counted(int(counts[i]), "pixel")}' for i in larger], _LISTED)
+    shown = listed([f'id {i} on {counted(int(counts[i]), "pixel")}' for i in larger])
     return data.finding(
         'missing_classes',
         data.train,
@@ -140,7 +139,6 @@ def _gap(data: Data) -> Finding | None:
 
 
 def _uneven(data: Data, split: str, pixels: np.ndarray) -> Iterator[Finding]:
-    """Yields a note about rare classes and dominant ones."""
     shares = pixels / pixels.sum()
     rare = _classes(data, (shares > 0) & (shares < 0.01))
     if rare or shares.max() > label_checks.DOMINANT_SHARE:
@@ -156,7 +154,6 @@ def _uneven(data: Data, split: str, pixels: np.ndarray) -> Iterator[Finding]:
 
 
 def _only_evaluated(data: Data) -> Iterator[Finding]:
-    """Yields a finding about classes that are evaluated, but not trained."""
     if classes := _classes(data, _is_only_evaluated(data)):
         yield data.finding(
             'only_evaluated',
@@ -178,7 +175,6 @@ def _is_only_evaluated(data: Data) -> np.ndarray:
 
 
 def _thin(data: Data) -> Iterator[Finding]:
-    """Yields a note about classes that consist of parts narrower than the output stride."""
     facts = data.splits.get(data.train)
     if facts is None:
         return
@@ -196,4 +192,4 @@ def _thin(data: Data) -> Iterator[Finding]:
 
 def _classes(data: Data, is_chosen: np.ndarray) -> str:
     """Returns the first of the chosen classes, [num_classes] bool, as a text."""
-    return listed([data.class_text(int(i)) for i in np.flatnonzero(is_chosen)], _LISTED)
+    return listed([data.class_text(int(i)) for i in np.flatnonzero(is_chosen)])

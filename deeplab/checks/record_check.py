@@ -7,7 +7,7 @@ and the classes. The facts can be kept in a folder; facts about unchanged shards
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 from absl import logging
@@ -100,7 +100,8 @@ def check(
         )
     if isinstance(index, PairRecords):
         index.note_sums(whole.sums[::2], whole.sums[1::2])
-    _warn(dataset, whole, is_cached)
+    for text in _warnings(dataset, whole, is_cached):
+        logging.warning('%s', text)
     return CheckResult(
         index,
         np.concatenate(numbers),
@@ -136,7 +137,6 @@ def begin(
 
 
 def _name_of_inspection(split: str, directory: str) -> str:
-    """Returns the name of the inspection of a split among what `child_process` does."""
     return f'check of {split} in {directory}'
 
 
@@ -224,32 +224,22 @@ def _description() -> str:
     return f'the description of the data set ({option("DatasetOptions.name")})'
 
 
-def _warn(dataset: SegmentationDataset, facts: Facts, is_cached: bool) -> None:
-    """Warns of records that are skipped and, once, of images that are usable, but probably not as they were meant."""
-    cut = facts.problems['sixteen_bits']
-    if cut and not is_cached:
-        logging.warning(
-            "%d of %d images of split '%s' have 16 bits, of which the 8 lower ones are lost. To keep them, set "
-            '"image_bits": 16 in %s.',
-            cut,
-            facts.samples,
-            dataset.split,
-            _description(),
+def _warnings(dataset: SegmentationDataset, facts: Facts, is_cached: bool) -> Iterator[str]:
+    """Yields warnings of skipped records and, once, of images that are usable, but probably not as they were meant."""
+    images = f"of {facts.samples} images of split '{dataset.split}' have"
+    if (cut := facts.problems['sixteen_bits']) and not is_cached:
+        yield (
+            f'{cut} {images} 16 bits, of which the 8 lower ones are lost. To keep them, set "image_bits": 16 in '
+            f'{_description()}.'
         )
     if facts.oriented and not is_cached:
-        logging.warning(
-            "%d of %d images of split '%s' have an EXIF orientation, which is not applied to records: the network sees "
-            'the stored pixels, not the image as viewers display it. If masks were drawn in a viewer, build the '
-            'records again: the builders turn such images upright.',
-            facts.oriented,
-            facts.samples,
-            dataset.split,
+        yield (
+            f'{facts.oriented} {images} an EXIF orientation, which is not applied to records: the network sees the '
+            'stored pixels, not the image as viewers display it. If masks were drawn in a viewer, build the records '
+            'again: the builders turn such images upright.'
         )
-    if corrupt := facts.cases.get('corrupt'):
-        logging.warning(
-            "Split '%s': %d records (or remainders of shards) cannot be read and are skipped; %d remain. First: %s",
-            dataset.split,
-            len(corrupt),
-            len(facts.records),
-            '; '.join(case.text for case in corrupt[:SHOWN]),
+    if corrupt := [case.text for case in facts.cases.get('corrupt', ())]:
+        yield (
+            f"Split '{dataset.split}': {len(corrupt)} records (or remainders of shards) cannot be read and are "
+            f'skipped; {len(facts.records)} remain. First: {"; ".join(corrupt[:SHOWN])}'
         )

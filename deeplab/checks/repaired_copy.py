@@ -102,7 +102,6 @@ def _unfinished(options: DoctorOptions, folder: str) -> Repairs | None:
 
 
 def _options(options: DoctorOptions) -> dict[str, Any]:
-    """Returns the options that a copy depends on."""
     given = dataclasses.asdict(dataclasses.replace(options, data=os.path.abspath(options.data)))
     return {name: value for name, value in given.items() if name not in _WITHOUT_EFFECT}
 
@@ -159,7 +158,6 @@ def _description(data: Data) -> DatasetDescriptor | None:
 
 
 def _nothing(repairs: Repairs) -> str:
-    """Returns the message that no sample could be repaired."""
     reasons = collections.Counter(entry['rule'] for entry in repairs.left_out)
     shown = ', '.join(f'{count} by rule {rule}' for rule, count in reasons.most_common())
     more = ''

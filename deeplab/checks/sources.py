@@ -93,11 +93,6 @@ class Source:
     mask_suffix: str = ''
     remarks: Sequence[folder_splits.Remark] = ()
 
-    @property
-    def has_unlisted(self) -> bool:
-        """Whether images with masks are in no list, or in no folder of a split."""
-        return any(remark.kind == folder_splits.UNLISTED for remark in self.remarks)
-
 
 def open_source(options: DoctorOptions, label_divisor: int | None = None) -> Source:
     """Finds the splits of a data set.
@@ -257,7 +252,7 @@ class _FolderPair:
             self.mask_folder,
             list_folder,
             has_unmatched=bool(unused) or len(unlisted) < len(others),
-            mask_suffix=_ending(self.partners),
+            mask_suffix=file_pairs.fitting_suffix(self.partners, self.masks),
             remarks=[*of_files, *remarks],
         )
 
@@ -355,21 +350,17 @@ class RecordSplit:
         return Sample(name, image, mask, parsed.image_name, sums=sums, features=parsed.features)
 
 
+@dataclasses.dataclass(frozen=True)
 class FileSplit:
-    """A split in files: images, and the masks that belong to them."""
+    """A split in files: images, and the masks that belong to them.
 
-    def __init__(
-        self,
-        name: str,
-        items: Sequence[pairs.SourceFiles],
-        missing: Sequence[tuple[str, str]] = (),
-        pair: _FolderPair | None = None,
-    ) -> None:
-        """Creates the object; `pair` has what is unusual about the names of files that no description names."""
-        self.name = name
-        self.items = items
-        self.missing = missing
-        self._pair = pair
+    `pair` has what is unusual about the names of files that no description names.
+    """
+
+    name: str
+    items: Sequence[pairs.SourceFiles]
+    missing: Sequence[tuple[str, str]] = ()
+    pair: _FolderPair | None = None
 
     def __len__(self) -> int:
         return len(self.items)
@@ -389,7 +380,7 @@ class FileSplit:
                 mask, instances = mask_sources.masks_of(item.source, item.label)
                 if instances is not None:
                     features[planes.INSTANCE.feature] = instances
-        unusual = self._pair.unusual(item.name) if self._pair else ('', ())
+        unusual = self.pair.unusual(item.name) if self.pair else ('', ())
         return Sample(name, image, mask, item.name, *unusual, features=features)
 
 
@@ -414,12 +405,6 @@ def partners(stems: Collection[str], masks: Collection[str]) -> dict[str, str]:
     if ending := _common_ending(rest, by_lower):
         mask_of |= {stem: by_lower[stem.lower() + ending] for stem in rest if stem.lower() + ending in by_lower}
     return mask_of
-
-
-def _ending(masks: Mapping[str, str]) -> str:
-    """Returns the text that all masks of `partners` have behind the name of their image; '' if there is none."""
-    endings = {mask[len(stem) :] if mask.startswith(stem) else '' for stem, mask in masks.items()}
-    return endings.pop() if len(endings) == 1 else ''
 
 
 def _by_lower(names: Iterable[str]) -> dict[str, str]:

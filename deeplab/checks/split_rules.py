@@ -56,7 +56,6 @@ def _missing(data: Data) -> Iterator[Finding]:
 
 
 def _repeated(data: Data, name: str, images: Sequence[ImageSummary]) -> Iterator[Finding]:
-    """Yields a finding about images that a split holds more than once."""
     first: dict[bytes, ImageSummary] = {}
     cases = []
     for image in images:
@@ -131,7 +130,6 @@ def _differ(one: ImageSummary, other: ImageSummary, least: float) -> bool:
 
 
 def _large_images(data: Data) -> Iterator[Finding]:
-    """Yields a note about images that are larger than the default crop size."""
     for name in dict.fromkeys((data.train, data.evaluated)):
         sizes = data.splits[name].image_sizes if name in data.splits else {}
         if not sizes:

@@ -153,7 +153,8 @@ def _splits_of_builder(data: Data) -> dict[str, str] | None:
     """Returns the name that `build_folder_data` gives each split; None if it would make other splits."""
     if data.source.list_folder is not None:
         return {name: name for name in data.splits}
-    if data.source.has_unlisted:  # the folders of splits count only if they have all images
+    # The folders of splits count only if they have all images.
+    if any(remark.kind == folder_splits.UNLISTED for remark in data.source.remarks):
         return None
     if sources.WHOLE in data.splits:
         return {sources.WHOLE: DoctorOptions.train_split}
@@ -196,5 +197,4 @@ def repair_line(data: Data) -> str:
 
 
 def _line(program: str, flags: dict[str, str]) -> str:
-    """Returns a command line."""
     return ' '.join(['deeplab', program, *(f'--{name}={shell_quoted(value)}' for name, value in flags.items())])

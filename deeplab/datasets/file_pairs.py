@@ -226,7 +226,7 @@ def _require_partners(images: Mapping[str, str], masks: Mapping[str, str], optio
     if not parts:
         return
     fix = f'Leave them out with {option("BuildFolderOptions.allow_unmatched", True)}.'
-    suffix = _fitting_suffix(images, masks)
+    suffix = fitting_suffix(images, masks)
     if suffix:
         fix = f'The names of masks end in {suffix}: set {option("BuildFolderOptions.mask_suffix", suffix)}.'
     elif not images.keys() & masks.keys():
@@ -237,7 +237,7 @@ def _require_partners(images: Mapping[str, str], masks: Mapping[str, str], optio
     raise DataError(' '.join([*parts, fix]))
 
 
-def _fitting_suffix(images: Collection[str], masks: Collection[str]) -> str:
+def fitting_suffix(images: Collection[str], masks: Collection[str]) -> str:
     """Returns the text that every mask's name has behind its image's name; '' if there is none."""
     first = min(images, default='')
     endings = [mask[len(first) :] for mask in masks if first and mask.startswith(first)]

@@ -125,7 +125,6 @@ def parse_yaml(text: str) -> Any:
 
 @functools.lru_cache(maxsize=2)
 def _parsed_yaml(text: str) -> Any:
-    """Parses a YAML text without a byte order mark."""
     import yaml  # only here, because most programs start without reading YAML
 
     # The loader in C takes a tenth of the time, but rejects the escapes of file names that are not UTF-8.

@@ -190,9 +190,8 @@ def _of_json(kind: type[T], values: Mapping[str, Any]) -> T:
 
 def _identified(checkpoint: str, changes: Changes) -> NetworkDescription:
     """Identifies the network by the names and shapes of the variables."""
-    held = {name: entry.shape for name, entry in checkpoints.entries(checkpoint).items()}
-    aside = checkpoint_network.slots(list(held))
-    deduced = checkpoint_network.deduce({name: shape for name, shape in held.items() if name not in aside})
+    held, _ = checkpoint_network.shapes_of(checkpoint)
+    deduced = checkpoint_network.deduce(held)
     if deduced is not None and deduced.fit.is_complete and not deduced.is_backbone:
         options = changed(deduced.options, {field: changes[field] for field in (_STRIDE, _RATES) if field in changes})
         logging.info(

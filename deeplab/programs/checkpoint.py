@@ -101,13 +101,12 @@ def run(options: CheckpointOptions) -> CheckpointReport:
     """
     _refuse_frozen_graph(options.file)
     path = checkpoints.find(options.file)
-    held = {name: entry.shape for name, entry in checkpoints.entries(path).items()}
+    variables, slots = checkpoint_network.shapes_of(path)
     unreadable = checkpoints.unreadable(path)
     for reason in unreadable.values():
         if checkpoints.is_access_failure(reason):
             raise CheckpointError(f"The checkpoint '{path}' cannot be read ({reason})")
-    aside = checkpoint_network.slots(list(held))
-    variables = here = {name: shape for name, shape in held.items() if name not in aside}
+    here: Shapes = variables
     if options.restore.rename_map:
         renamed = scopes.rename(variables, scopes.read_rename_map(options.restore.rename_map), path)
         here = {new: variables[old] for new, old in renamed.items()}
@@ -116,7 +115,7 @@ def run(options: CheckpointOptions) -> CheckpointReport:
         path,
         checkpoints.step_in_name(path) if checkpoints.GLOBAL_STEP in unreadable else checkpoints.step_of(path),
         variables,
-        {name: shape for name, shape in held.items() if name in aside},
+        slots,
         deduced,
         _fitting_presets(deduced, options),
         compare(here, deduced, options),
@@ -136,7 +135,6 @@ def _refuse_frozen_graph(path: str) -> None:
 
 
 def _fitting_presets(deduced: Deduced | None, options: CheckpointOptions) -> tuple[str, ...]:
-    """Returns the published checkpoints with the same variables."""
     if deduced is None or deduced.is_backbone or not deduced.fit.is_complete:
         return ()
     seen = checkpoint_network.visible(deduced.options)
@@ -310,7 +308,6 @@ def decoder_in_words(options: ModelOptions) -> str:
 
 
 def _network_lines(result: CheckpointReport) -> Iterator[str]:
-    """Yields lines about the network of the checkpoint."""
     deduced = result.deduced
     if deduced is None:
         yield 'It matches no known network (`deeplab networks` lists them).'
@@ -364,7 +361,6 @@ def _some(title: str, variables: tuple[str, ...]) -> Iterator[str]:
 
 
 def _comparison_lines(comparison: Comparison, result: CheckpointReport) -> Iterator[str]:
-    """Yields lines about what the given network would restore."""
     deduced = result.deduced
     yield f'Against {" ".join(comparison.flags)}, {comparison.num_classes} classes:'
     held = deduced.num_classes if deduced else None

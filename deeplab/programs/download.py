@@ -22,7 +22,7 @@ from deeplab.options import (
     FetchOptions,
 )
 from deeplab.wording import did_you_mean, option
-from deeplab.zoo import cache, catalog, data_sets, fetching
+from deeplab.zoo import cache, catalog, fetching
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,12 +50,12 @@ def run(options: DownloadOptions) -> DownloadReport:
     """
     if options.name is None:
         return DownloadReport(_list(options.fetch))
-    if options.name in data_sets.all_data_sets():
+    if options.name in catalog.all_data_sets():
         return _data_set(options.name, options)
     try:
         place = fetching.place_of(options.name, options.fetch)
     except OptionError as error:
-        available = data_sets.all_data_sets()
+        available = catalog.all_data_sets()
         hint = did_you_mean(options.name, available)
         text = f"There is no data set '{names.shown(options.name)}'. {hint}" if hint else f'{error} '
         raise OptionError(f'{text}Data sets: {", ".join(available)}.') from None
@@ -86,7 +86,7 @@ def _list(options: FetchOptions) -> str:
         rows.append((preset.name, preset.dataset or '(backbone)', size, miou, split, is_there))
     lines = [*names.aligned(rows, left=(0, 1, 4, 5)), '', 'Data sets, which are downloaded and built:']
     titles = []
-    for data_set in data_sets.all_data_sets().values():
+    for data_set in catalog.all_data_sets().values():
         size = 'size unknown' if data_set.size is None else names.byte_size(data_set.size)
         titles.append((data_set.name, f'{data_set.title} ({"account needed" if data_set.by_hand else size})'))
     lines += names.aligned(titles, left=(0, 1))
@@ -97,18 +97,18 @@ def _list(options: FetchOptions) -> str:
 
 def _data_set(name: str, options: DownloadOptions) -> DownloadReport:
     """Downloads a data set and builds its records, or tells what to do."""
-    data_set = data_sets.all_data_sets()[name]
+    data_set = catalog.all_data_sets()[name]
     if data_set.by_hand:
         return DownloadReport(data_set.by_hand)
-    place = data_sets.place_of(name, options.fetch)
-    root = data_sets.root_of(place)
+    place = cache.place_of(data_set, options.fetch)
+    root = fetching.root_of(place)
     records = options.output_dir or os.path.join(place.folder, 'tfrecord')
     if options.dry_run:
         what = f'would be downloaded from {place.address} ({_size(place)}),'
         if os.path.isdir(root):
             what = f'is in the cache, {root};'
         return DownloadReport(f'{data_set.title} {what} its records would be built in {records}')
-    lines = [f'{data_set.title}: {place.folder}', *_archive(place, data_sets.obtain(place))]
+    lines = [f'{data_set.title}: {place.folder}', *_archive(place, fetching.obtain_data_set(place))]
     summary = _build(name, root, records)
     lines += [f'{split}: {names.counted(facts["images"], "image")}' for split, facts in summary['splits'].items()]
     (facts,) = listing.in_folder(records)

@@ -233,7 +233,6 @@ def _compare(need: Need, certain: int, subject: str, fix: Callable[[int], str], 
 
 
 def _is_shortage(error: BaseException) -> bool:
-    """Returns whether an error is a failed memory allocation."""
     if isinstance(error, UserError):
         return False
     if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM):

@@ -128,5 +128,4 @@ class Background(Generic[_Arguments]):
 
 
 def _total(pending: Iterable[tuple[float, object]]) -> float:
-    """Returns the sum of the sizes of calls."""
     return sum(size for size, _ in pending)

@@ -30,7 +30,6 @@ def require(names: Iterable[str], chosen: str, install: str) -> None:
 
 
 def _is_installed(name: str) -> bool:
-    """Returns whether a module can be found."""
     try:
         return importlib.util.find_spec(name) is not None
     except (ModuleNotFoundError, ValueError):  # no package that contains it; a test, or a user, has replaced it by None

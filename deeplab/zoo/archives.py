@@ -143,7 +143,6 @@ def _unpack_one(archive: str, entry: _Entry, folder: str) -> None:
 
 
 def _write(archive: str, entry: _Entry, path: str) -> None:
-    """Writes one file."""
     place = f"at '{names.shown(entry.name)}'"
     with _reading(archive, place):
         content = entry.open()

@@ -21,6 +21,7 @@ from deeplab.options import FetchOptions
 from deeplab.wording import option
 from deeplab.zoo import transfer
 from deeplab.zoo.archives import DamagedArchiveError
+from deeplab.zoo.catalog import DataSet, Preset
 
 _VARIABLE = 'DEEPLAB_CACHE'
 _CACHE_DIR = 'FetchOptions.cache_dir'
@@ -69,25 +70,20 @@ class Place:
         return f'{self.folder}.json'
 
 
-def place_of(
-    name: str, archive: str, folder_name: str, address: str, size: float | None, options: FetchOptions
-) -> Place:
+def place_of(published: Preset | DataSet, options: FetchOptions) -> Place:
     """Returns where a checkpoint or data set comes from and goes to.
 
     Args:
-      name: name of the checkpoint or data set.
-      archive: file name of the archive.
-      folder_name: name of the folder for the unpacked files.
-      address: address of the archive without a mirror.
-      size: number of bytes of the archive; None if it is unknown.
+      published: the checkpoint or data set.
       options: mirror and cache; a mirror is the address of the folder of the archive.
 
     Raises:
       DownloadError: the address of the mirror is not one.
     """
     mirror, cache = transfer.mirror_of(options), folder(options.cache_dir)
-    address = f'{mirror}/{archive}' if mirror else address
-    return Place(name, address, size, cache, os.path.join(cache, archive), os.path.join(cache, folder_name))
+    address = f'{mirror}/{published.archive}' if mirror else published.address
+    paths = (os.path.join(cache, published.archive), os.path.join(cache, published.folder))
+    return Place(published.name, address, published.size, cache, *paths)
 
 
 @contextlib.contextmanager

@@ -1,7 +1,8 @@
-"""The published checkpoints: their data sets and metrics, and the flags that their networks need.
+"""The published checkpoints, with the flags that their networks need, and the published data sets.
 
-The data are in presets.json in the same folder: names and metrics as published, `megabytes` of the archive, `miou` and
-`pixel_accuracy` in percent, `multiply_adds` in billions for all scales and flips together.
+The facts are in the same folder. presets.json has names and metrics as published, `megabytes` of the archive, `miou`
+and `pixel_accuracy` in percent, `multiply_adds` in billions for all scales and flips together. data_sets.json has size
+and checksum of some archives; others are noted at the first download, and compared from then on.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from deeplab.errors import OptionError
 from deeplab.files import documents
 from deeplab.wording import did_you_mean, option
 
-_FACTS = pathlib.Path(__file__).with_name('presets.json')
+_FOLDER = pathlib.Path(__file__).parent
+_SERVER = 'https://storage.googleapis.com/download.tensorflow.org/models'
 
 # The flag of the crop size, by program. Training has its own crop size, as large as memory allows.
 _CROP_FLAGS = {
@@ -95,13 +97,17 @@ class Preset:
         return None if self.megabytes is None else 1e6 * self.megabytes
 
     @property
+    def address(self) -> str:
+        """Address of the archive."""
+        return f'{_SERVER}/{self.archive}'
+
+    @property
     def folder(self) -> str:
         """Name of the folder for the unpacked files: the archive's name without its extension."""
         return self.archive.removesuffix('.tar.gz')
 
 
 def _published(rows: Iterable[Mapping[str, Any]]) -> tuple[Published, ...]:
-    """Creates published evaluations from their objects in a file."""
     return tuple(Published(**{**row, 'scales': tuple(row['scales'])}) for row in rows)
 
 
@@ -109,7 +115,7 @@ def _published(rows: Iterable[Mapping[str, Any]]) -> tuple[Published, ...]:
 def all_presets() -> dict[str, Preset]:
     """Returns all presets by name, in the order of the list."""
     presets = {}
-    for facts in json.loads(_FACTS.read_text(encoding='utf-8')):
+    for facts in json.loads((_FOLDER / 'presets.json').read_text(encoding='utf-8')):
         by_stride = {int(stride): flags for stride, flags in facts.pop('flags_at_output_stride', {}).items()}
         published = _published(facts.pop('published', ()))
         presets[facts['name']] = Preset(**facts, flags_at_output_stride=by_stride, published=published)
@@ -131,6 +137,43 @@ def get(name: str) -> Preset:
     raise OptionError(
         f"There is no published checkpoint '{names.shown(name)}'. {hint}`deeplab presets` lists all {len(presets)}."
     )
+
+
+@dataclasses.dataclass(frozen=True)
+class DataSet:
+    """A data set.
+
+    Attributes:
+      name: what `deeplab download` calls it.
+      title: name in texts.
+      address: address of the archive; empty if it cannot be downloaded without an account.
+      archive: file name of the archive.
+      size: size of the archive in bytes; None if it is not certain.
+      checksum: checksum of the archive, such as 'md5:...'; empty if it is not certain.
+      root: folder in the archive that the builder reads.
+      by_hand: what users do who have to fetch it themselves.
+    """
+
+    name: str
+    title: str
+    address: str = ''
+    archive: str = ''
+    size: int | None = None
+    checksum: str = ''
+    root: str = ''
+    by_hand: str = ''
+
+    @property
+    def folder(self) -> str:
+        """Name of the folder for the unpacked files."""
+        return f'data_{self.name}'
+
+
+@functools.cache
+def all_data_sets() -> dict[str, DataSet]:
+    """Returns all data sets by name."""
+    facts = json.loads((_FOLDER / 'data_sets.json').read_text(encoding='utf-8'))
+    return {of_one['name']: DataSet(**of_one) for of_one in facts}
 
 
 def split_of(preset: Preset, split: str) -> str:

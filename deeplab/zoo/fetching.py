@@ -1,4 +1,4 @@
-"""Published checkpoints, from the cache, from an archive that a user has put there, or by download."""
+"""Published checkpoints and data sets, from the cache, from an archive that a user has put there, or by download."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from deeplab.files import writing
 from deeplab.options import FetchOptions
 from deeplab.zoo import archives, cache, catalog
 
-_SERVER = 'https://storage.googleapis.com/download.tensorflow.org/models'
+_MOST_FILES = 200_000  # of a data set; PASCAL VOC has 40,000
 _INDEX = '.index'
 _STEP = re.compile(r'-(\d+)$')
 
@@ -54,9 +54,7 @@ def fetch(name: str, options: FetchOptions | None = None) -> str:
 
 def place_of(name: str, options: FetchOptions | None = None) -> cache.Place:
     """Returns source and folder of a published checkpoint; for arguments and errors see `fetch`."""
-    preset = catalog.get(name)
-    address = f'{_SERVER}/{preset.archive}'
-    return cache.place_of(name, preset.archive, preset.folder, address, preset.size, options or FetchOptions())
+    return cache.place_of(catalog.get(name), options or FetchOptions())
 
 
 def obtain(name: str, options: FetchOptions | None = None) -> Fetched:
@@ -113,3 +111,45 @@ def _checkpoint(place: cache.Place, note: cache.Manifest) -> str:
         )
     newest = max(complete, key=lambda stem: int((_STEP.search(stem.name) or (0, -1))[1]))
     return os.path.join(place.folder, newest)
+
+
+def root_of(place: cache.Place) -> str:
+    """Returns the path of the folder that the builder of a data set reads."""
+    return os.path.join(place.folder, catalog.all_data_sets()[place.name].root)
+
+
+def obtain_data_set(place: cache.Place) -> cache.Content | None:
+    """Downloads and unpacks a data set, unless it is there.
+
+    Returns:
+      Size and SHA-256 of the archive; None for files that a user has unpacked there.
+
+    Raises:
+      DownloadError: it cannot be downloaded, or is not what was published or noted.
+      OutputError: the cache folder cannot be written.
+    """
+    data_set = catalog.all_data_sets()[place.name]
+    with cache.held(place):
+        noted = cache.read(place.note)
+        if os.path.isdir(root_of(place)):
+            return None if noted is None else noted.archive
+        with cache.archive(place, noted) as note, writing.atomic_path(place.folder) as temporary:
+            _require_published(place.archive, data_set)
+            archives.unpack(place.archive, temporary, _MOST_FILES)
+            if not os.path.isdir(os.path.join(temporary, data_set.root)):
+                raise DownloadError(f'{place.archive} has no folder {data_set.root}. It is not the published archive.')
+            cache.write(note, place.note)
+        return note.archive
+
+
+def _require_published(archive: str, data_set: catalog.DataSet) -> None:
+    """Raises `DamagedArchiveError` unless an archive has the size and checksum that were published."""
+    size = os.path.getsize(archive)
+    kind, _, wanted = data_set.checksum.partition(':')
+    checksum = cache.checksum(archive, kind) if kind else ''
+    if data_set.size not in (None, size) or checksum != wanted:
+        published = '' if data_set.size is None else f'{data_set.size:,} bytes and '
+        raise archives.DamagedArchiveError(
+            f'{archive} has {size:,} bytes and {kind} {checksum}, but {data_set.title} was published with {published}'
+            f'{kind} {wanted}. It is damaged or another file.'
+        )

@@ -54,10 +54,10 @@ def test_cells_have_the_color_and_the_id_in_their_middle():
 
 def test_the_gain_of_exchanged_labels():
     kept = [*_kept(5), None]
-    (exchange,) = agreement_rules.exchanged(kept, 3, 255)
-    assert (exchange.place, exchange.one, exchange.other) == (5, 0, 1)
-    assert exchange.gain > 1
-    np.testing.assert_allclose(exchange.gain, _naive_gain(kept[:-1], 5, 0, 1), rtol=1e-4)
+    ((place, one, other, gain),) = agreement_rules.exchanged(kept, 3, 255)
+    assert (place, one, other) == (5, 0, 1)
+    assert gain > 1
+    np.testing.assert_allclose(gain, _naive_gain(kept[:-1], 5, 0, 1), rtol=1e-4)
 
 
 def test_nothing_is_exchanged():

@@ -104,7 +104,7 @@ def test_images_outside_the_folders_of_splits_are_named(tmp_path):
     assert {split.name: [item.name for item in split.items] for split in source.splits} == {
         'more': ['more/d'], 'train': ['train/a'], 'val': ['val/b']
     }  # fmt: skip
-    assert _remarks(source, folder_splits.UNLISTED) == [('c',)] and source.has_unlisted and source.has_unmatched
+    assert _remarks(source, folder_splits.UNLISTED) == [('c',)] and source.has_unmatched
 
 
 @pytest.mark.parametrize(

@@ -14,14 +14,14 @@ from deeplab.datasets import description_file, descriptor
 from deeplab.errors import DownloadError
 from deeplab.options import DownloadOptions, FetchOptions
 from deeplab.programs import download
-from deeplab.zoo import archives, data_sets
+from deeplab.zoo import archives, catalog
 from tests.helpers import dataset_files
 from tests.helpers.web_server import Page
 
 
 def _content(name):
     """The files of a tiny data set, by path in its archive."""
-    root = data_sets.all_data_sets()[name].root
+    root = catalog.all_data_sets()[name].root
     if name == 'voc2012':
         found = {f'ImageSets/Segmentation/{split}.txt': text for split, text in (('train', b'a\nb\n'), ('val', b'c\n'))}
         for seed, stem in enumerate('abc'):
@@ -44,7 +44,7 @@ def _archive(name, more=()):
     """The bytes of the archive of a tiny data set, of the kind in which it was published."""
     stream = io.BytesIO()
     content = {**_content(name), **dict(more)}
-    if data_sets.all_data_sets()[name].archive.endswith('.zip'):
+    if catalog.all_data_sets()[name].archive.endswith('.zip'):
         with zipfile.ZipFile(stream, 'w') as archive:
             for path, data in content.items():
                 archive.writestr(path, data)
@@ -65,13 +65,13 @@ def served(web, tmp_path, monkeypatch):
 
     def serve(name, **changes):
         body = _archive(name)
-        known = data_sets.all_data_sets()
+        known = catalog.all_data_sets()
         facts = known[name]
         if facts.checksum:
             kind = facts.checksum.partition(':')[0]
             facts = dataclasses.replace(facts, checksum=f'{kind}:{hashlib.new(kind, body).hexdigest()}')
         facts = dataclasses.replace(facts, size=facts.size and len(body))
-        monkeypatch.setattr(data_sets, 'all_data_sets', lambda: {**known, name: facts})
+        monkeypatch.setattr(catalog, 'all_data_sets', lambda: {**known, name: facts})
         page = pages[f'/{facts.archive}'] = Page(body, **changes)
         return page, DownloadOptions(name, FetchOptions(address, str(tmp_path / 'cache')))
 
@@ -140,7 +140,7 @@ def test_a_damaged_archive_is_removed_unless_it_is_the_user_s(served, tmp_path):
     ):
         download.run(options)
     assert os.listdir(tmp_path / 'cache') == []
-    archive = tmp_path / 'cache' / data_sets.all_data_sets()['camvid'].archive
+    archive = tmp_path / 'cache' / catalog.all_data_sets()['camvid'].archive
     archive.write_bytes(page.body)
     with pytest.raises(DownloadError, match=r'is damaged .*put there by hand, so it stays: replace it, or remove it'):
         download.run(options)
@@ -154,7 +154,7 @@ def test_cityscapes_has_to_be_fetched_by_hand():
     text = download.run(DownloadOptions('cityscapes')).report
     assert 'gtFine_trainvaltest.zip' in text and 'build_cityscapes_data' in text
     listed = download.run(DownloadOptions()).report
-    assert all(f'\n{name} ' in listed for name in data_sets.all_data_sets())
+    assert all(f'\n{name} ' in listed for name in catalog.all_data_sets())
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ import pytest
 from deeplab.errors import DownloadError, OptionError, OutputError
 from deeplab.files import folder_lock
 from deeplab.options import FetchOptions
-from deeplab.zoo import archives, cache, catalog, data_sets, fetching, transfer
+from deeplab.zoo import archives, cache, catalog, fetching, transfer
 from tests.helpers.web_server import Page
 from tests.zoo.test_archives import packed
 
@@ -184,8 +184,9 @@ def test_settings_of_the_environment(monkeypatch, tmp_path):
     monkeypatch.setenv('DEEPLAB_MIRROR', 'http://mirror')
     assert fetching.place_of(NAME).address == f'http://mirror/{PRESET.archive}'
     assert fetching.place_of(NAME, FetchOptions('https://other/')).address == f'https://other/{PRESET.archive}'
-    assert data_sets.place_of('camvid', FetchOptions()).address.startswith('http://mirror/')
-    assert data_sets.place_of('camvid', FetchOptions('https://other/')).address.startswith('https://other/')
+    camvid = catalog.all_data_sets()['camvid']
+    assert cache.place_of(camvid, FetchOptions()).address.startswith('http://mirror/')
+    assert cache.place_of(camvid, FetchOptions('https://other/')).address.startswith('https://other/')
     monkeypatch.setenv('DEEPLAB_MIRROR', 'file:///etc')
     with pytest.raises(DownloadError, match='DEEPLAB_MIRROR=file:///etc is not allowed'):
         fetching.place_of(NAME)
