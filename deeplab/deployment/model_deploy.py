@@ -113,28 +113,17 @@ def deployment_config(
     return DeploymentConfig(num_clones, gpus > 0 and not clone_on_cpu, worker, num_ps_tasks)
 
 
-def prefetch(samples: dict[str, tf.Tensor], capacity: int, before: Sequence[tf.Tensor] = ()) -> OrderedQueue:
-    """Returns a queue that a thread of the session fills with evaluations of `samples`, at most `capacity` batches.
-
-    The first batch of a step waits until `before` is computed.
-    """
-    logger = tf.get_logger()
-    level = logger.level
-    logger.setLevel('ERROR')  # TensorFlow advises against queue runners, at length
-    try:
-        with tf.device(_CPU):
-            return OrderedQueue(slim.prefetch_queue.prefetch_queue(samples, capacity=capacity), before)
-    finally:
-        logger.setLevel(level)
-
-
 class Batches:
     """Gives each clone its batch; each clone calls `dequeue` once while it is built."""
 
-    def __init__(self, batches: Sequence[dict[str, tf.Tensor]] = ()):
-        """Creates an object that gives the clones `batches`, in order."""
+    def __init__(self, batches: Sequence[dict[str, tf.Tensor]], asked: tf.Tensor | None = None):
+        """Creates an object that gives the clones `batches`, in order.
+
+        `asked` is the time at which a step begins to wait for them, scalar float64; None if that is not measured.
+        """
         self._batches = batches
         self._unused = iter(batches)
+        self._asked = asked
 
     def dequeue(self) -> dict[str, tf.Tensor]:
         """Returns the batch of the next clone, by the names of its parts."""
@@ -142,7 +131,10 @@ class Batches:
 
     def waiting_seconds(self) -> tf.Tensor | None:
         """Returns how long a step waits for its last batch, scalar float64; None if that is not measured."""
-        return None
+        if self._asked is None:
+            return None
+        with tf.device(_CPU):
+            return _time_after([next(iter(batch.values())) for batch in self._batches]) - self._asked
 
 
 def _time_after(before: Sequence[tf.Tensor | tf.Operation]) -> tf.Tensor:
@@ -151,59 +143,56 @@ def _time_after(before: Sequence[tf.Tensor | tf.Operation]) -> tf.Tensor:
         return tf.timestamp()
 
 
-class OrderedQueue(Batches):
-    """A queue that runs its dequeue operations in the order of their creation.
+def prefetch(samples: dict[str, tf.Tensor], capacity: int, clones: int, before: Sequence[tf.Tensor] = ()) -> Batches:
+    """Returns batches of a queue that a thread of the session fills with evaluations of `samples`.
 
-    TensorFlow runs independent operations in any order. With this queue, the clone that is built first gets the first
-    batch of every step, so that a run can be repeated.
+    Args:
+      samples: the parts of a batch, by name.
+      capacity: largest number of batches in the queue.
+      clones: number of clones.
+      before: what must be computed before the first batch of a step is taken.
     """
-
-    def __init__(self, queue: tf.queue.QueueBase, before: Sequence[tf.Tensor] = ()):
-        super().__init__()
-        self._queue = queue
-        self._asked = _time_after(before)
-        self._last: tf.Operation = self._asked.op
-
-    def waiting_seconds(self) -> tf.Tensor:
-        """Returns how long a step waits for its last batch: scalar float64."""
+    logger = tf.get_logger()
+    level = logger.level
+    logger.setLevel('ERROR')  # TensorFlow advises against queue runners, at length
+    try:
         with tf.device(_CPU):
-            return _time_after([self._last]) - self._asked
-
-    def dequeue(self) -> dict[str, tf.Tensor]:
-        """Returns the next batch, by the names of its parts."""
-        with tf.control_dependencies([self._last]), tf.device(_CPU):
-            batch: dict[str, tf.Tensor] = self._queue.dequeue()
-        self._last = next(iter(batch.values())).op
-        return batch
+            return dequeued(slim.prefetch_queue.prefetch_queue(samples, capacity=capacity), clones, before)
+    finally:
+        logger.setLevel(level)
 
 
-class DeviceBatches(Batches):
-    """Batches that wait in the memory of each clone's device.
+def dequeued(queue: tf.queue.QueueBase, clones: int, before: Sequence[tf.Tensor] = ()) -> Batches:
+    """Returns a batch of a queue for each clone, taken in the order of the clones.
+
+    TensorFlow runs independent operations in any order. Here the first clone gets the first batch of every step, so
+    that a run can be repeated.
+    """
+    asked = _time_after(before)
+    batches: list[dict[str, tf.Tensor]] = []
+    last = asked
+    for _ in range(clones):
+        with tf.control_dependencies([last]), tf.device(_CPU):
+            batches.append(queue.dequeue())
+        last = next(iter(batches[-1].values()))
+    return Batches(batches, asked)
+
+
+def on_devices(
+    clones: int, read: Callable[[int, tf.Tensor], dict[str, tf.Tensor]], before: Sequence[tf.Tensor] = ()
+) -> Batches:
+    """Returns batches that wait in the memory of each clone's device.
 
     Each clone has an input pipeline of its own, which reads its batches alone: no order has to be kept among clones.
+
+    Args:
+      clones: number of clones.
+      read: builds the pipeline of a clone; takes its index and what must be computed before it gives a batch, and
+        returns this batch.
+      before: what must be computed before the first batch of a step is taken.
     """
-
-    def __init__(
-        self,
-        clones: int,
-        read: Callable[[int, tf.Tensor], dict[str, tf.Tensor]],
-        before: Sequence[tf.Tensor] = (),
-    ) -> None:
-        """Builds the pipelines.
-
-        Args:
-          clones: number of clones.
-          read: builds the pipeline of a clone; takes its index and what must be computed before it gives a batch, and
-            returns this batch.
-          before: what must be computed before the first batch of a step is taken.
-        """
-        self._asked = _time_after(before)
-        super().__init__([read(index, self._asked) for index in range(clones)])
-
-    def waiting_seconds(self) -> tf.Tensor:
-        """Returns how long a step waits for its last batch: scalar float64."""
-        with tf.device(_CPU):
-            return _time_after([next(iter(batch.values())) for batch in self._batches]) - self._asked
+    asked = _time_after(before)
+    return Batches([read(index, asked) for index in range(clones)], asked)
 
 
 def create_clones(config: DeploymentConfig, build: Callable[[], Any]) -> list[Clone]:

@@ -54,8 +54,9 @@ def build(
     if config.use_gpus:
         return _on_devices(options, data, config, first_position, is_watched)
     pipeline = split_input.build_input(options, data, first_position)
+    clones = config.num_clones
     # A micro-batch takes one batch for each clone: the queue need not hold all of a step.
-    queue = model_deploy.prefetch(pipeline.samples, QUEUED_BATCHES * config.num_clones, [is_watched])
+    queue = model_deploy.prefetch(pipeline.samples, QUEUED_BATCHES * clones, clones, [is_watched])
     return StepInput(queue, [pipeline.initializer], is_watched)
 
 
@@ -83,7 +84,7 @@ def _on_devices(
         initializers.append(pipeline.initializer)
         return pipeline.samples
 
-    return StepInput(model_deploy.DeviceBatches(clones, read, [is_watched]), initializers, is_watched)
+    return StepInput(model_deploy.on_devices(clones, read, [is_watched]), initializers, is_watched)
 
 
 class FedInput(model_deploy.Batches, train_loop.Hook):

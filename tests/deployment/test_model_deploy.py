@@ -20,10 +20,10 @@ def build_on(queue):
     return build
 
 
-def filled_queue(batches):
+def filled_queue(batches, clones):
     queue = tf.queue.FIFOQueue(len(batches), [tf.float32], [batches[0].shape], names=['images'])
     fill = [queue.enqueue({'images': tf.constant(batch)}) for batch in batches]
-    return model_deploy.OrderedQueue(queue), fill
+    return model_deploy.dequeued(queue, clones), fill
 
 
 def random_batches(number, size=4):
@@ -58,7 +58,7 @@ class TestConfig:
 @pytest.mark.parametrize('number', [1, 2])
 def test_names_and_devices(number):
     with tf.Graph().as_default() as graph:
-        queue, _ = filled_queue(random_batches(1))
+        queue, _ = filled_queue(random_batches(1), number)
         clones = model_deploy.create_clones(DeploymentConfig(number), build_on(queue))
         variables = {v.op.name: v.device for v in tf.compat.v1.global_variables()}
         batch_norm = ('gamma', 'beta', 'moving_mean', 'moving_variance')
@@ -76,7 +76,7 @@ def test_names_and_devices(number):
 def test_clones_take_batches_in_order():
     with tf.Graph().as_default():
         batches = [np.full((1, 1, 1, 1), value, np.float32) for value in range(40)]
-        queue, fill = filled_queue(batches)
+        queue, fill = filled_queue(batches, 4)
         clones = model_deploy.create_clones(DeploymentConfig(4), lambda: tf.identity(queue.dequeue()['images']))
         with sessions.open_session(cpu_devices=4) as running:
             for operation in fill:
@@ -92,7 +92,7 @@ def test_batches_on_devices_go_to_their_clones():
             return {'clone': tf.identity(clone)}
 
     with tf.Graph().as_default():
-        batches = model_deploy.DeviceBatches(2, read)
+        batches = model_deploy.on_devices(2, read)
         clones = model_deploy.create_clones(DeploymentConfig(2), lambda: batches.dequeue()['clone'])
         waiting = batches.waiting_seconds()
         with sessions.open_session(cpu_devices=2) as running:
@@ -104,7 +104,7 @@ def test_batches_on_devices_go_to_their_clones():
 def gradients_of(number, batches):
     """Total loss and gradients by name of `number` clones without batch norm in training mode."""
     with tf.Graph().as_default():
-        queue, fill = filled_queue(batches)
+        queue, fill = filled_queue(batches, number)
 
         def build():
             with layers.mode_scope(is_training=True, fine_tune_batch_norm=False, weight_decay=0.1):

@@ -133,7 +133,7 @@ class TestInput:
     def test_waiting_is_measured(self):
         with tf.Graph().as_default(), sessions.open_session() as running:
             source = tf.queue.FIFOQueue(4, [tf.float32], [[]], names=['x'])
-            queue = model_deploy.OrderedQueue(source, [tf.constant(1)])
+            queue = model_deploy.dequeued(source, 2, [tf.constant(1)])
             batches = [queue.dequeue() for _ in range(2)]
             waiting = queue.waiting_seconds()
             asked, has_asked = waiting.op.inputs[1], threading.Event()
