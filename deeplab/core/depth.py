@@ -116,7 +116,7 @@ class DepthErrors:
         # the figures do not depend on their order.
         self._images: list[tuple[float, ...]] = []
 
-    def update(self, truth: Values, prediction: Values) -> None:
+    def add(self, truth: Values, prediction: Values) -> None:
         """Adds an image; one without valid pixel changes nothing.
 
         Args:

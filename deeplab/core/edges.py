@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+import functools
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,19 +14,16 @@ from deeplab.core.metrics import _image_counts, _thresholds, boundaries
 Mask = npt.NDArray[np.bool_]
 
 
-class EdgeTargets(NamedTuple):
-    """What edges are learned from.
-
-    Attributes:
-      edges: [..., h, w] bool, whether a pixel is on an edge.
-      valid: [..., h, w] bool, whether a pixel has an effect on loss and metric.
-    """
-
-    edges: tf.Tensor
-    valid: tf.Tensor
+def build_targets(labels: tf.Tensor, ignore_label: int, width: int) -> tuple[tf.Tensor, tf.Tensor]:
+    """Builds the operation of `compute_targets` for labels [h, w]; it calls NumPy."""
+    compute = functools.partial(compute_targets, ignore_label=ignore_label, width=width)
+    edges, valid = tf.numpy_function(compute, [labels], [tf.bool] * 2, stateful=False)
+    for mask in (edges, valid):
+        mask.set_shape(labels.shape)
+    return edges, valid
 
 
-def targets(labels: tf.Tensor, ignore_label: int, width: int) -> EdgeTargets:
+def compute_targets(labels: npt.NDArray[np.integer[Any]], ignore_label: int, width: int) -> tuple[Mask, Mask]:
     """Derives edges from class ids.
 
     A pixel is on an edge if another class is within `width // 2` rows and columns of it (in a square, as for Boundary
@@ -38,27 +35,13 @@ def targets(labels: tf.Tensor, ignore_label: int, width: int) -> EdgeTargets:
     width; with a smaller one, few edges remain.
 
     Args:
-      labels: [..., h, w] int32, class ids, 0 or more, or `ignore_label`.
+      labels: [h, w] class ids, 0 or more, or `ignore_label`.
       ignore_label: label of the ignored pixels.
       width: width of an edge in pixels, 2 or more; an odd one has the effect of the even one below it.
 
-    Raises:
-      ValueError: if the width is below 2.
+    Returns:
+      [h, w] bool, whether a pixel is on an edge, and [h, w] bool, whether it has an effect on loss and metric.
     """
-    if width < 2:
-        raise ValueError(f'Edges are {width} pixels wide; they must have at least 2, one on either side.')
-    counted = tf.not_equal(labels, ignore_label)
-    nothing = tf.int32.max
-    # Where no class is, the value that loses.
-    lowest = _sliding(tf.where(counted, labels, nothing), width // 2, tf.minimum, nothing)
-    highest = _sliding(tf.where(counted, labels, -1), width // 2, tf.maximum, -1)
-    near_ignored = _sliding(tf.cast(tf.logical_not(counted), tf.int32), width // 2, tf.maximum, 0) > 0
-    edges = tf.logical_and(counted, lowest < highest)
-    return EdgeTargets(edges, tf.logical_and(counted, tf.logical_or(edges, tf.logical_not(near_ignored))))
-
-
-def targets_of_array(labels: npt.NDArray[np.integer[Any]], ignore_label: int, width: int) -> tuple[Mask, Mask]:
-    """Returns `targets` of an image without TensorFlow: two arrays [h, w] bool."""
     counted = labels != ignore_label
     reach = width // 2
     # Beyond the image is nothing: neither a class nor an ignored pixel.
@@ -68,22 +51,6 @@ def targets_of_array(labels: npt.NDArray[np.integer[Any]], ignore_label: int, wi
     edges = boundaries.near_boundary(ids, has_class, reach)[inner] & counted
     near_ignored = boundaries.near_boundary(has_class.astype(np.uint8), inside, reach)[inner]
     return edges, counted & (edges | ~near_ignored)
-
-
-def _sliding(values: tf.Tensor, radius: int, extreme: Callable[..., tf.Tensor], outside: int) -> tf.Tensor:
-    """Returns the smallest or largest value within `radius` rows and columns of each pixel, [..., h, w] to the same.
-
-    The extreme of a window follows from two shorter windows that overlap: log2(radius) operations for each axis.
-    """
-    paddings = [[0, 0]] * (len(values.shape) - 2) + [[radius, radius]] * 2
-    values = tf.pad(values, paddings, constant_values=outside)  # [..., h + 2 * radius, w + 2 * radius]
-    done = 1
-    while done < 2 * radius + 1:
-        shift = min(done, 2 * radius + 1 - done)
-        values = extreme(values[..., :-shift, :], values[..., shift:, :])
-        values = extreme(values[..., :-shift], values[..., shift:])
-        done += shift
-    return values
 
 
 def loss(logits: tf.Tensor, edges: tf.Tensor, valid: tf.Tensor) -> tf.Tensor:
@@ -133,7 +100,7 @@ class EdgeF:
         # Predicted pixels, predicted pixels near a true edge, true pixels by the highest probability near them.
         self._counts = np.zeros((3, _thresholds.BINS), np.int64)
 
-    def update(self, truth: Mask, probabilities: npt.NDArray[np.floating[Any]], valid: Mask) -> None:
+    def add(self, truth: Mask, probabilities: npt.NDArray[np.floating[Any]], valid: Mask) -> None:
         """Adds an image.
 
         Args:

@@ -5,7 +5,7 @@ The metric counts probabilities in bins, so that thresholds can be chosen after 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from deeplab.core.lazy import channels_first, scale_losses, shapes, tf
 from deeplab.core.metrics import _image_counts, _thresholds
-from deeplab.errors import DataError, OptionError
+from deeplab.errors import OptionError
 from deeplab.options import LossOptions
 from deeplab.registry import LOSSES, REGIONS
 from deeplab.wording import option
@@ -126,7 +126,7 @@ class OverlappingClasses:
         self._thresholds = np.full(num_classes, DEFAULT_THRESHOLD) if thresholds is None else np.array(thresholds)
         self._counts = np.zeros((2, num_classes, _thresholds.BINS), np.int64)  # without the class, with it
 
-    def update(self, truth: Mask, probabilities: npt.NDArray[np.floating[Any]], valid: Mask) -> None:
+    def add(self, truth: Mask, probabilities: npt.NDArray[np.floating[Any]], valid: Mask) -> None:
         """Adds an image.
 
         Args:
@@ -197,28 +197,3 @@ class OverlappingClasses:
             for values in (members * precision, members * highest, lowest)
         )
         return mean, np.maximum(upper - mean, mean - lower)
-
-    def document(self, class_names: Sequence[str]) -> dict[str, Any]:
-        """Returns the best thresholds, to be stored in JSON beside a checkpoint; 0.5 for classes without a pixel."""
-        figures = self.class_figures()
-        return {
-            'classes': list(class_names),
-            'thresholds': [DEFAULT_THRESHOLD if each is None else each for each in figures['threshold']],
-            'iou': list(figures['best_iou']),
-        }
-
-
-def thresholds_of(document: Mapping[str, Any], num_classes: int) -> tuple[float, ...]:
-    """Returns the thresholds of a document that `OverlappingClasses.document` made.
-
-    Raises:
-      DataError: if it does not have one number between 0 and 1 for each class.
-    """
-    given: Any = document.get('thresholds') if isinstance(document, Mapping) else None
-    thresholds = [each for each in given if type(each) in (int, float)] if isinstance(given, list) else []
-    if thresholds != given or len(thresholds) != num_classes or not all(0 < each <= 1 for each in thresholds):
-        raise DataError(
-            f"'thresholds' is {given!r}; it must be a list of {num_classes} numbers in (0, 1], one for "
-            'each class. Choose the thresholds again, with an evaluation of the split val.'
-        )
-    return tuple(float(each) for each in thresholds)

@@ -49,24 +49,16 @@ def decode(maps: Mapping[str, np.ndarray], context: TaskContext) -> dict[str, An
     return {common.DEPTH: maps[common.DEPTH][..., 0]}
 
 
-class DepthMetric:
-    """Errors of depths over images; see `core.depth.DepthErrors` and `registry.metrics.Accumulator`."""
+class DepthMetric(depth.DepthErrors):
+    """Errors of depths over images; see `registry.metrics.Accumulator`."""
 
     def __init__(self, context: TaskContext) -> None:
         """Begins without an image."""
-        self.errors = depth.DepthErrors()
+        super().__init__()
 
     def update(self, sample: Mapping[str, Any], result: Mapping[str, Any]) -> None:
         """Adds an image: its depth [h, w, 1], and the result of `decode`."""
-        self.errors.update(sample[common.DEPTH][..., 0], result[common.DEPTH])
-
-    def merge(self, other: DepthMetric) -> None:
-        """Adds the images of `other`."""
-        self.errors.merge(other.errors)
-
-    def result(self) -> dict[str, float | None]:
-        """Returns the figures of all images by name."""
-        return self.errors.result()
+        self.add(sample[common.DEPTH][..., 0], result[common.DEPTH])
 
 
 def as_16_bits(result: Mapping[str, Any], image: np.ndarray, context: TaskContext) -> np.ndarray:

@@ -29,7 +29,9 @@ def outputs(options: ModelOptions) -> list[Output]:
 
 def targets(sample: Mapping[str, tf.Tensor], context: TaskContext) -> dict[str, tf.Tensor]:
     """Returns which pixels are on an edge, and which count; both [h, w] bool."""
-    return edges.targets(sample[common.LABEL][..., 0], context.ignore_label, context.settings['edge_width'])._asdict()
+    labels, width = sample[common.LABEL][..., 0], context.settings['edge_width']
+    on_edge, valid = edges.build_targets(labels, context.ignore_label, width)
+    return {'edges': on_edge, 'valid': valid}
 
 
 def losses(maps: Mapping[str, tf.Tensor], made: Mapping[str, tf.Tensor], context: TaskContext) -> dict[str, Term]:
@@ -48,30 +50,22 @@ def decode(maps: Mapping[str, np.ndarray], context: TaskContext) -> dict[str, An
     return {'probabilities': probabilities, _NAME: probabilities >= np.float32(threshold)}
 
 
-class EdgesMetric:
-    """Boundary F-score of edges over images; see `core.edges.EdgeF` and `registry.metrics.Accumulator`."""
+class EdgesMetric(edges.EdgeF):
+    """Boundary F-score of edges over images; see `registry.metrics.Accumulator`."""
 
     def __init__(self, context: TaskContext) -> None:
         """Begins without an image."""
+        super().__init__(context.settings['edge_tolerance'])
         self._ignore_label, self._width = context.ignore_label, context.settings['edge_width']
-        self.score = edges.EdgeF(context.settings['edge_tolerance'])
 
     def update(self, sample: Mapping[str, Any], result: Mapping[str, Any]) -> None:
         """Adds an image: its class ids [h, w, 1], and the result of `decode`."""
-        truth, valid = edges.targets_of_array(sample[common.LABEL][..., 0], self._ignore_label, self._width)
-        self.score.update(truth, result['probabilities'], valid)
-
-    def merge(self, other: EdgesMetric) -> None:
-        """Adds the images of `other`."""
-        self.score.merge(other.score)
-
-    def result(self) -> dict[str, float | None]:
-        """Returns the figures of all images by name."""
-        return self.score.result()
+        truth, valid = edges.compute_targets(sample[common.LABEL][..., 0], self._ignore_label, self._width)
+        self.add(truth, result['probabilities'], valid)
 
     def calibration(self) -> dict[str, float]:
         """Returns the best threshold."""
-        threshold = self.score.result()['threshold']
+        threshold = self.result()['threshold']
         return {'threshold': _DEFAULT_THRESHOLD if threshold is None else threshold}
 
 

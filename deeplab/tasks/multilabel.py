@@ -16,6 +16,7 @@ from deeplab import common
 from deeplab.core import multilabel
 from deeplab.core.lazy import tf
 from deeplab.datasets import planes
+from deeplab.errors import DataError
 from deeplab.options import ModelOptions
 from deeplab.pictures import plane_pictures
 from deeplab.registry import Output, Parameter, ResultFile, Task, TaskContext, Term, register
@@ -44,11 +45,19 @@ def thresholds(context: TaskContext) -> tuple[float, ...]:
     """Returns the threshold of each class: the one that was chosen for the checkpoint, else 0.5.
 
     Raises:
-      DataError: the chosen ones are of other classes.
+      DataError: the chosen ones are not one number between 0 and 1 for each class.
     """
     if _NAME not in context.calibration:
         return (multilabel.DEFAULT_THRESHOLD,) * context.num_classes
-    return multilabel.thresholds_of(context.calibration[_NAME], context.num_classes)
+    document = context.calibration[_NAME]
+    given: Any = document.get('thresholds') if isinstance(document, Mapping) else None
+    chosen = [each for each in given if type(each) in (int, float)] if isinstance(given, list) else []
+    if chosen != given or len(chosen) != context.num_classes or not all(0 < each <= 1 for each in chosen):
+        raise DataError(
+            f"'thresholds' is {given!r}; it must be a list of {context.num_classes} numbers in (0, 1], one for "
+            'each class. Choose the thresholds again, with an evaluation of the split val.'
+        )
+    return tuple(float(each) for each in chosen)
 
 
 def decode(maps: Mapping[str, np.ndarray], context: TaskContext) -> dict[str, Any]:
@@ -57,34 +66,27 @@ def decode(maps: Mapping[str, np.ndarray], context: TaskContext) -> dict[str, An
     return {'probabilities': probabilities, 'masks': probabilities >= np.array(thresholds(context), np.float32)}
 
 
-class MultilabelMetric:
-    """IoU and average precision of each class; see `multilabel.OverlappingClasses` and `metrics.Accumulator`."""
+class MultilabelMetric(multilabel.OverlappingClasses):
+    """IoU and average precision of each class; see `registry.metrics.Accumulator`."""
 
     def __init__(self, context: TaskContext) -> None:
         """Begins without an image."""
-        self.classes = multilabel.OverlappingClasses(context.num_classes, thresholds(context))
+        super().__init__(context.num_classes, thresholds(context))
         self._names = context.class_names
 
     def update(self, sample: Mapping[str, Any], result: Mapping[str, Any]) -> None:
         """Adds an image: its masks [h, w, classes], and the result of `decode`."""
         masks = sample[common.MULTILABEL]
-        self.classes.update(masks == 1, result['probabilities'], masks[..., 0] <= 1)
-
-    def merge(self, other: MultilabelMetric) -> None:
-        """Adds the images of `other`."""
-        self.classes.merge(other.classes)
-
-    def result(self) -> dict[str, float | None]:
-        """Returns the figures of all images by name."""
-        return self.classes.result()
-
-    def class_figures(self) -> dict[str, tuple[float | None, ...]]:
-        """Returns the figures of each class by name."""
-        return self.classes.class_figures()
+        self.add(masks == 1, result['probabilities'], masks[..., 0] <= 1)
 
     def calibration(self) -> dict[str, Any]:
-        """Returns the best thresholds."""
-        return self.classes.document(self._names)
+        """Returns the best thresholds, for `thresholds`; 0.5 for classes without a pixel."""
+        figures = self.class_figures()
+        return {
+            'classes': list(self._names),
+            'thresholds': [multilabel.DEFAULT_THRESHOLD if each is None else each for each in figures['threshold']],
+            'iou': list(figures['best_iou']),
+        }
 
 
 def stacked(result: Mapping[str, Any], image: np.ndarray, context: TaskContext) -> np.ndarray:

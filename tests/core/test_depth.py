@@ -126,7 +126,7 @@ def figures_twin(p, t):
 def errors_of(prediction, truth):
     errors = depth.DepthErrors()
     for p, t in zip(prediction[..., 0], truth[..., 0], strict=True):
-        errors.update(t, p)
+        errors.add(t, p)
     return errors
 
 
@@ -143,8 +143,8 @@ def test_figures_against_their_twin():
 
 def test_figures_by_hand():
     errors = depth.DepthErrors()
-    errors.update(np.array([[2.0, 4.0, np.nan]]), np.array([[2.0, 6.0, 1.0]]))
-    errors.update(np.array([[10.0]]), np.array([[12.5]]))  # a ratio of exactly 1.25 is not below it
+    errors.add(np.array([[2.0, 4.0, np.nan]]), np.array([[2.0, 6.0, 1.0]]))
+    errors.add(np.array([[10.0]]), np.array([[12.5]]))  # a ratio of exactly 1.25 is not below it
     result = errors.result()
     assert (result['abs_rel'], result['pixel_abs_rel']) == (0.25, 0.25)
     assert result['rmse'] == pytest.approx((math.sqrt(2) + 2.5) / 2)
@@ -168,15 +168,15 @@ def test_perfect_depths_no_depths_and_bad_ones():
     truth = np.array([[1.0, 2.0]])
     errors = depth.DepthErrors()
     assert set(errors.result().values()) == {None}
-    errors.update(np.zeros((2, 2)), np.full((2, 2), np.nan))
+    errors.add(np.zeros((2, 2)), np.full((2, 2), np.nan))
     assert set(errors.result().values()) == {None}
-    errors.update(truth, truth)
+    errors.add(truth, truth)
     assert [errors.result()[name] for name in depth.FIGURES] == [0, 0, 0, 0, 1, 1, 1]
-    errors.update(truth, np.array([[0.0, -1.0]]))
+    errors.add(truth, np.array([[0.0, -1.0]]))
     assert all(math.isfinite(value) for value in errors.result().values())
     for bad in (np.nan, np.inf):
         with pytest.raises(DataError, match='not finite'):
-            errors.update(truth, np.array([[1.0, bad]]))
+            errors.add(truth, np.array([[1.0, bad]]))
 
 
 def test_importing_needs_no_tensorflow():

@@ -16,7 +16,7 @@ IGNORE = 255
 
 
 def targets_of(labels, width, ignore_label=IGNORE):
-    return [each.numpy() for each in edges.targets(tf.constant(labels, tf.int32), ignore_label, width)]
+    return edges.compute_targets(np.asarray(labels), ignore_label, width)
 
 
 def targets_twin(labels, width, ignore_label=IGNORE):
@@ -51,29 +51,26 @@ def test_targets_against_their_twin(width, ignore_label):
         np.testing.assert_array_equal(result, wanted)
 
 
-def test_targets_of_a_batch_and_of_a_flipped_image():
-    rng = np.random.default_rng(1)
-    labels = np.stack([metric_batches.blocks(rng, 4, (13, 17)) for _ in range(3)])
-    batch = targets_of(labels, 5)
-    for number, image in enumerate(labels):
-        for whole, one in zip(batch, targets_of(image, 5), strict=True):
-            np.testing.assert_array_equal(whole[number], one)
-    for whole, flipped in zip(batch, targets_of(labels[:, ::-1, ::-1], 5), strict=True):
-        np.testing.assert_array_equal(whole[:, ::-1, ::-1], flipped)
+def test_targets_of_a_flipped_image_and_of_a_small_one():
+    labels = metric_batches.blocks(np.random.default_rng(1), 4, (13, 17))
+    for whole, flipped in zip(targets_of(labels, 5), targets_of(labels[::-1, ::-1], 5), strict=True):
+        np.testing.assert_array_equal(whole[::-1, ::-1], flipped)
+    for whole, one in zip(targets_of([[3]], 20), (False, True), strict=True):
+        assert whole.tolist() == [[one]]
 
 
-def test_targets_of_unknown_size_of_one_class_and_of_none():
+def test_targets_in_a_graph_of_one_class_and_of_none():
     graph = tf.function(
-        lambda ids: edges.targets(ids, IGNORE, 7), input_signature=[tf.TensorSpec([None, None], tf.int32)]
+        lambda ids: edges.build_targets(ids, IGNORE, 7), input_signature=[tf.TensorSpec([None, 9], tf.int32)]
     )
     labels = metric_batches.blocks(np.random.default_rng(2), 3, (6, 9)).astype(np.int32)
-    np.testing.assert_array_equal(graph(labels).edges, targets_of(labels, 7)[0])
+    assert [output.shape.as_list() for output in graph.get_concrete_function().outputs] == [[None, 9]] * 2
+    for built, computed in zip(graph(labels), targets_of(labels, 7), strict=True):
+        np.testing.assert_array_equal(built, computed)
     on_edge, valid = targets_of(np.full((3, 4), 7), 3)
     assert not on_edge.any() and valid.all()
     on_edge, valid = targets_of(np.full((3, 4), IGNORE), 3)
     assert not on_edge.any() and not valid.any()
-    with pytest.raises(ValueError, match='at least 2'):
-        edges.targets(tf.constant(labels), IGNORE, 1)
 
 
 def loss_case(seed=0):
@@ -159,7 +156,7 @@ def figures_twin(images, tolerance):
 def metric_of(*images, tolerance=2.0):
     metric = edges.EdgeF(tolerance)
     for image in images:
-        metric.update(*image)
+        metric.add(*image)
     return metric
 
 

@@ -1,6 +1,5 @@
 """Losses and metric of overlapping classes against NumPy twins, laws and values by hand."""
 
-import json
 import math
 import subprocess
 import sys
@@ -150,7 +149,7 @@ def metric_case(seed, pixels=(6, 50)):
 def metric_of(*images, thresholds=None):
     metric = multilabel.OverlappingClasses(CLASSES, thresholds)
     for image in images:
-        metric.update(*image)
+        metric.add(*image)
     return metric
 
 
@@ -234,25 +233,8 @@ def test_no_pixel_and_bad_probabilities():
     truth, probabilities, valid = metric_case(0)
     for metric in (metric_of(), metric_of((truth, probabilities, np.zeros_like(valid)))):
         assert set(metric.result().values()) == {None}
-        assert metric.document(['a', 'b', 'c'])['thresholds'] == [0.5, 0.5, 0.5]
     with pytest.raises(DataError, match='NaN'):
         metric_of((truth, np.full_like(probabilities, np.nan), valid))
-
-
-def test_thresholds_are_read_as_they_were_written():
-    metric = metric_of(metric_case(0))
-    document = json.loads(json.dumps(metric.document(['car', 'road', 'sky'])))
-    thresholds = multilabel.thresholds_of(document, CLASSES)
-    assert thresholds[:2] == metric.class_figures()['threshold'][:2] and thresholds[2] == 0.5
-    assert (document['classes'], document['iou'][2]) == (['car', 'road', 'sky'], None)
-    again = metric_of(metric_case(0), thresholds=thresholds)
-    assert again.class_figures()['iou'] == again.class_figures()['best_iou']
-
-
-@pytest.mark.parametrize('given', [None, 0.5, [0.5], [0.5, 0.5, 'x'], [0.5, 0.5, True], [0.5, 0.0, 0.5], [1, 1, 1.5]])
-def test_thresholds_that_do_not_fit_are_refused(given):
-    with pytest.raises(DataError, match='list of 3 numbers'):
-        multilabel.thresholds_of({'thresholds': given}, CLASSES)
 
 
 def test_importing_needs_no_tensorflow():

@@ -5,7 +5,6 @@ import pytest
 import tensorflow as tf
 
 from deeplab import common
-from deeplab.core import edges as core
 from deeplab.options import ModelOptions
 from deeplab.registry import TASKS, TaskContext
 from deeplab.tasks import edges
@@ -54,13 +53,3 @@ def test_file_and_picture():
     picture = TASK.overlay(result, np.full((3, 7, 1), 9, np.uint8), CONTEXT)
     assert (picture[~TRUE_EDGES] == 9).all()
     assert len(np.unique(picture[TRUE_EDGES], axis=0)) == 1
-
-
-@pytest.mark.parametrize('width', [2, 5, 20])
-def test_targets_without_tensorflow_are_equal(width):
-    random = np.random.default_rng(width)
-    for shape in ((1, 1), (3, 40), (25, 31)):
-        labels = np.kron(random.choice([0, 1, 2, 255], size=shape), np.ones((3, 3), int)).astype(np.int32)
-        expected = core.targets(tf.constant(labels), 255, width)
-        for made, twin in zip(core.targets_of_array(labels, 255, width), expected, strict=True):
-            np.testing.assert_array_equal(made, twin)

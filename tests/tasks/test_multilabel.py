@@ -1,6 +1,7 @@
 """The task `multilabel`: targets, thresholds, metric, files and picture."""
 
 import io
+import json
 
 import numpy as np
 import pytest
@@ -45,8 +46,13 @@ def test_masks_follow_from_the_thresholds_of_the_checkpoint():
     maps = {'multilabel': PROBABILITIES}
     np.testing.assert_array_equal(multilabel.decode(maps, CONTEXT)['masks'], PROBABILITIES >= 0.5)
     np.testing.assert_array_equal(multilabel.decode(maps, CHOSEN)['masks'], MASKS[:2] == 1)
+
+
+@pytest.mark.parametrize('given', [None, 0.5, [0.5], [0.5, 0.5, 'x'], [0.5, 0.5, True], [0.5, 0.0, 0.5], [1, 1, 1.5]])
+def test_thresholds_that_do_not_fit_are_refused(given):
+    context = CONTEXT._replace(num_classes=3, calibration={'multilabel': {'thresholds': given}})
     with pytest.raises(DataError, match='a list of 3 numbers'):
-        multilabel.decode(maps, CHOSEN._replace(num_classes=3))
+        multilabel.decode({'multilabel': PROBABILITIES}, context)
 
 
 def test_the_metric_chooses_thresholds_that_decode_takes():
@@ -55,8 +61,10 @@ def test_the_metric_chooses_thresholds_that_decode_takes():
     figures = metric.result()
     assert figures['iou'] == pytest.approx(np.mean([2 / 3, 1 / 2]))
     assert (figures['best_iou'], figures[TASK.headline]) == (1.0, 1.0)
-    chosen = CONTEXT._replace(calibration={'multilabel': metric.calibration()})
+    chosen = CONTEXT._replace(calibration=json.loads(json.dumps({'multilabel': metric.calibration()})))
+    assert multilabel.thresholds(chosen) == metric.class_figures()['threshold']
     assert metric.calibration()['classes'] == ['a', 'b']
+    assert multilabel.MultilabelMetric(CONTEXT).calibration()['thresholds'] == [0.5, 0.5]
     np.testing.assert_array_equal(multilabel.decode({'multilabel': PROBABILITIES}, chosen)['masks'], MASKS[:2] == 1)
     other = multilabel.MultilabelMetric(chosen)
     other.update({common.MULTILABEL: MASKS[:2]}, {'probabilities': PROBABILITIES})
