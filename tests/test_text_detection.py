@@ -242,7 +242,7 @@ def test_names_of_variables(east, variant):
     assert {name: value.shape[-1] for name, value in maps.items()} == {
         'text_score': 1, 'text_geometry': 4, 'text_angle': 1
     }  # fmt: skip
-    own = {name: tuple(value.shape) for name, value in outlined.variables.items() if 'weights' in name}
+    own = {name: shape for name, shape in outlined.shapes.items() if 'weights' in name}
     assert own['logits/text_geometry/weights'] == (1, 1, 32, 4)
     assert own['east/merge16/weights'] == (3, 3, 128, 128)
     assert own['east/project8/weights'][-1] == 64 and own['east/last/weights'] == (3, 3, 32, 32)

@@ -68,7 +68,7 @@ def network_shapes(options: ModelOptions) -> dict[str, tuple[int, ...]]:
     options = dataclasses.replace(options, crop_size=crop_size)
     with cost.abstract_graph() as outlined:
         model.multi_scale_logits(tf.zeros([1, *crop_size, options.input_channels]), options)
-    return {name: variable.shape for name, variable in outlined.variables.items()}
+    return outlined.shapes
 
 
 # --- The backbone ----------------------------------------------------------------------------------------------------
@@ -86,10 +86,9 @@ def _backbone(options: ModelOptions) -> _Backbone:
     with cost.abstract_graph() as outlined:
         images = tf.zeros([1, _SIDE, _SIDE, options.input_channels])
         _, end_points = feature_extractor.extract_features(images, options)
-    shapes = {name: variable.shape for name, variable in outlined.variables.items()}
     names = BACKBONES.get(options.model_variant).decoder_end_points
     skips = {stride: int(end_points[name].shape[-1]) for stride, name in names.items() if name in end_points}
-    return _Backbone(options, shapes, skips)
+    return _Backbone(options, outlined.shapes, skips)
 
 
 def _candidates(held: Shapes) -> Iterator[_Backbone]:

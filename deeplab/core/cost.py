@@ -87,26 +87,29 @@ def multiply_adds(graph: tf.Graph) -> int:
     return sum(_COUNTED[op.type](op) for op in graph.get_operations() if op.type in _COUNTED)
 
 
-class AbstractVariable(NamedTuple):
-    """Shape of a variable that an abstract graph has a placeholder for, and whether it is trained."""
-
-    shape: tuple[int, ...]
-    is_trained: bool
-
-
 @dataclasses.dataclass(frozen=True)
 class AbstractGraph:
     """A network as operations and shapes, without variables.
 
     Attributes:
       graph: operations of the network, with placeholders in place of variables.
-      variables: shapes of the variables by name.
       placeholders: placeholders by the names of the variables, in the order of creation.
+      trained: names of the variables that are trained.
     """
 
     graph: tf.Graph
-    variables: dict[str, AbstractVariable] = dataclasses.field(default_factory=dict)
     placeholders: dict[str, tf.Tensor] = dataclasses.field(default_factory=dict)
+    trained: set[str] = dataclasses.field(default_factory=set)
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Shapes of the variables by name."""
+        return {name: tuple(placeholder.shape.as_list()) for name, placeholder in self.placeholders.items()}
+
+    @property
+    def parameters(self) -> int:
+        """Number of trained values."""
+        return sum(math.prod(shape) for name, shape in self.shapes.items() if name in self.trained)
 
     def cost(self) -> Cost:
         """Returns the cost of the network, which must be the inference network for one image.
@@ -114,9 +117,7 @@ class AbstractGraph:
         Raises:
           OptionError: a shape is not known before the graph runs.
         """
-        sizes = {name: math.prod(variable.shape) for name, variable in self.variables.items()}
-        trained = sum(size for name, size in sizes.items() if self.variables[name].is_trained)
-        return Cost(trained, sum(sizes.values()), multiply_adds(self.graph))
+        return Cost(self.parameters, sum(map(math.prod, self.shapes.values())), multiply_adds(self.graph))
 
 
 @contextlib.contextmanager
@@ -133,11 +134,11 @@ def abstract_graph() -> Iterator[AbstractGraph]:
             name: str, *, shape: Any = None, dtype: Any = tf.float32, trainable: bool = True, **others: Any
         ) -> Any:
             del others
-            if name not in network.variables:
-                shape = tuple(int(side) for side in shape)
+            if name not in network.placeholders:
                 # The slash makes this the whole name, whatever the current scope is.
                 network.placeholders[name] = tf.compat.v1.placeholder(dtype, shape, name=f'{name}/')
-                network.variables[name] = AbstractVariable(shape, trainable)
+                if trainable:
+                    network.trained.add(name)
             return network.placeholders[name]
 
         with tf.compat.v1.variable_scope(tf.compat.v1.get_variable_scope(), custom_getter=getter):

@@ -10,11 +10,7 @@ Source: arXiv:1710.03740, sections 3.2 and 4.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import tensorflow as tf
-
-from deeplab.core import checkpoints
 
 SCOPE = 'loss_scale'
 NAMES = (f'{SCOPE}/factor', f'{SCOPE}/good_steps')
@@ -56,13 +52,3 @@ class LossScale:
             self._factor.assign(tf.where(is_finite, smaller, self.factor), read_value=False),
             self._good_steps.assign(tf.where(is_finite, 0, self._good_steps), read_value=False),
         ]
-
-
-def restorable(variables: Iterable[tf.Variable], path: str) -> list[tf.Variable]:
-    """Returns `variables`, without the loss scale if the checkpoint at `path` has none.
-
-    Raises:
-      CheckpointError: if the checkpoint cannot be read.
-    """
-    held = checkpoints.entries(path)
-    return [v for v in variables if v.op.name in held or not v.op.name.startswith(f'{SCOPE}/')]

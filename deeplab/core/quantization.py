@@ -16,9 +16,8 @@ from typing import NamedTuple
 
 import tensorflow as tf
 import tf_slim as slim
-from absl import logging
 
-from deeplab.core import batch_statistics, checkpoints, moving_updates
+from deeplab.core import batch_statistics, moving_updates
 
 BITS = 8
 DECAY = 0.999  # of the moving averages of ranges
@@ -158,22 +157,6 @@ def is_range(name: str) -> bool:
 def is_averaging(name: str) -> bool:
     """Returns whether the variable `name` belongs to the moving average of a range, which prediction does not need."""
     return is_range(name) and name.endswith(_AVERAGING)
-
-
-def restorable(variables: Iterable[tf.Variable], path: str) -> list[tf.Variable]:
-    """Returns `variables`; without ranges if the checkpoint at `path` has none, which is logged.
-
-    Raises:
-      CheckpointError: the checkpoint cannot be read.
-    """
-    variables = list(variables)
-    names = [variable.op.name for variable in variables]
-    if not any(map(is_range, names)):
-        return variables
-    kept = set(without_ranges_to_measure(names, checkpoints.entries(path)))
-    if len(kept) < len(names):
-        logging.info('%s contains no ranges of 8-bit training: they are measured from here on.', path)
-    return [variable for variable in variables if variable.op.name in kept]
 
 
 def without_ranges_to_measure(names: Iterable[str], held: Iterable[str]) -> list[str]:

@@ -5,7 +5,6 @@ Programs that run exported graphs rely on its names of tensors.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
@@ -64,9 +63,8 @@ def build(options: ExportOptions) -> ExportGraph:
     network_input = feature_extractor.input_name(options.model.model_variant)
     maps = () if options.model.is_semantic else tuple(output.name for output in TASKS.outputs(options.model))
     kept = (PREDICTIONS, *(maps or (PROBABILITIES, RAW_PROBABILITIES)), RAW_PREDICTIONS, ARGMAX, network_input)
-    parameters = sum(math.prod(variable.shape) for variable in outlined.variables.values() if variable.is_trained)
     weights = list(outlined.placeholders.values())
-    return ExportGraph(outlined.graph, image, predictions, probabilities, maps, kept, weights, parameters)
+    return ExportGraph(outlined.graph, image, predictions, probabilities, maps, kept, weights, outlined.parameters)
 
 
 def crop_size_of(options: ExportOptions) -> tuple[int, int]:

@@ -183,8 +183,7 @@ def resume(
     variables = session.graph.get_collection(tf.compat.v1.GraphKeys.GLOBAL_VARIABLES)
     try:
         with checkpoint_network.explained(path, network):
-            restorable = quantization.restorable(loss_scaling.restorable(variables, path), path)
-            moving_average.resume(session, path, restorable, averages)
+            moving_average.resume(session, path, restorable(variables, path), averages)
     except NetworkMismatchError as error:
         logdir = option('TrainOptions.train_logdir')
         there, here = _optimizer_of(list(checkpoints.entries(path))), _optimizer_of([v.op.name for v in variables])
@@ -197,6 +196,21 @@ def resume(
             error.details,
         ) from error
     logging.info('Resuming from %s.', path)
+
+
+def restorable(variables: Sequence[tf.Variable], path: str) -> list[tf.Variable]:
+    """Returns `variables` without the loss scale, and without ranges of 8-bit training, if the checkpoint has none.
+
+    Raises:
+      CheckpointError: the checkpoint at `path` cannot be read.
+    """
+    held = checkpoints.entries(path)
+    names = [variable.op.name for variable in variables]
+    kept = set(quantization.without_ranges_to_measure(names, held))
+    if len(kept) < len(names):
+        logging.info('%s contains no ranges of 8-bit training: they are measured from here on.', path)
+    kept -= set(loss_scaling.NAMES).difference(held)
+    return [variable for variable in variables if variable.op.name in kept]
 
 
 def _optimizer_of(names: Sequence[str]) -> str | None:

@@ -53,7 +53,7 @@ def _abstract(*build, shape=(1, 9, 7, 4)):
 def test_convolution():
     abstract = _abstract(lambda net: layers.conv2d(net, 6, 3, stride=2, normalize=False, scope='a'))
     assert abstract.cost() == cost.Cost(3 * 3 * 4 * 6 + 6, 3 * 3 * 4 * 6 + 6, 5 * 4 * 6 * 3 * 3 * 4)
-    assert abstract.variables['a/weights'] == cost.AbstractVariable((3, 3, 4, 6), True)
+    assert abstract.shapes['a/weights'] == (3, 3, 4, 6)
 
 
 def test_depthwise_convolution_with_batch_norm():

@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from deeplab.core import checkpoints, loss_scaling, sessions
 from deeplab.training import training_step
+from deeplab.utils import train_utils
 
 
 def values_of(running):
@@ -71,8 +72,8 @@ def test_a_checkpoint_of_another_precision_lacks_it(tmp_path):
         variables = tf.compat.v1.global_variables()
         tf.compat.v1.get_variable('other', initializer=1.0)  # what else is missing stays missing
         everything = tf.compat.v1.global_variables()
-    assert [v.op.name for v in loss_scaling.restorable(everything, without)] == ['w', 'other']
-    assert loss_scaling.restorable(variables, held) == variables
+    assert [v.op.name for v in train_utils.restorable(everything, without)] == ['w', 'other']
+    assert train_utils.restorable(variables, held) == variables
 
 
 def test_a_gate_that_skips_does_the_other_updates_instead():

@@ -44,7 +44,7 @@ def variables():
     assert {name: tuple(values.shape) for name, values in maps.items()} == {
         common.OUTPUT_TYPE: (1, 65, 97, 3), 'center': (1, 65, 97, 1), 'offset': (1, 65, 97, 2)
     }  # fmt: skip
-    return {name: tuple(variable.shape) for name, variable in outlined.variables.items()}
+    return outlined.shapes
 
 
 def test_names_of_variables_are_fixed(variables):

@@ -17,6 +17,7 @@ from deeplab.inference.runtimes import tflite
 from deeplab.options import CheckpointOptions, CloneOptions, ConvertOptions, ExportOptions, PredictionOptions
 from deeplab.programs import checkpoint as inspect_checkpoint
 from deeplab.registry import BACKBONES, register
+from deeplab.utils import train_utils
 from tests.helpers import dataset_files, training_setup
 from tests.helpers.registries import changes_undone
 
@@ -179,5 +180,5 @@ def test_ranges_are_required_of_a_checkpoint_that_has_some(monkeypatch, caplog):
     variables = [types.SimpleNamespace(op=types.SimpleNamespace(name=name)) for name in names]
     for held, expected in ((['conv/weights_quant/min'], variables), (['conv/weights'], variables[:1])):
         monkeypatch.setattr(checkpoints, 'entries', lambda path, held=held: dict.fromkeys(held))
-        assert quantization.restorable(variables, 'model.ckpt-1') == expected
+        assert train_utils.restorable(variables, 'model.ckpt-1') == expected
         assert ('model.ckpt-1 contains no ranges' in caplog.text) == (expected != variables)

@@ -285,7 +285,7 @@ def _outline(words):
         del step
         model.multi_scale_logits(tf.zeros([1, 65, 65, 3]), options, mode=model.Mode(True, fine_tune_batch_norm=True))
     operations = [(op.type, op.name, [str(o.shape) for o in op.outputs]) for op in outlined.graph.get_operations()]
-    return operations, outlined.variables
+    return operations, outlined.shapes
 
 
 # What the options of searched networks do, core/backbones/test_nas.py shows.
