@@ -17,6 +17,7 @@ import tensorflow as tf
 from absl import logging
 
 from deeplab.core import checkpoint_fit
+from deeplab.core.checkpoint_fit import RGB_CHANNELS, can_inflate, difference, inflate
 from deeplab.core.checkpoint_fit import Entry as Entry
 from deeplab.core.checkpoint_reader import Reader, UnreadableError
 from deeplab.core.checkpoint_reader import files_of as files_of
@@ -35,10 +36,6 @@ _SUFFIX = re.compile(r'\.(index|meta|data-\d{5}-of-\d{5})$')
 _STATE_FILE = 'checkpoint'
 
 
-# Converts a value of a checkpoint to the shape of a variable.
-Conversion = Callable[[np.ndarray], np.ndarray]
-
-
 class RestoreReport(NamedTuple):
     """Result of `restore_matching`, as names of variables in order.
 
@@ -46,7 +43,7 @@ class RestoreReport(NamedTuple):
       restored: variables that were restored.
       missing: variables that the checkpoint lacks; unchanged.
       mismatched: one line for each variable that has another shape or type in the checkpoint; unchanged.
-      converted: restored variables whose values were converted.
+      converted: restored variables whose values were converted to other channels (`checkpoint_fit.inflate`).
     """
 
     restored: tuple[str, ...]
@@ -264,8 +261,7 @@ def restore_all(session: tf.compat.v1.Session, path: str, variables: Iterable[tf
         this case no variable is changed.
     """
     variables = list(variables)
-    require_all(path, variables)
-    _load(session, path, variables)
+    _assign(session, path, variables, read_all(path, variables))
 
 
 def read_all(
@@ -309,7 +305,7 @@ def restore_matching(
     variables: Iterable[tf.Variable],
     names: Mapping[str, str] | None = None,
     check: Callable[[RestoreReport], None] | None = None,
-    conversion: Callable[[tf.Variable, Entry], Conversion | None] | None = None,
+    input_channels: int = RGB_CHANNELS,
 ) -> RestoreReport:
     """Restores the variables that the checkpoint at `path` contains with equal shape and type.
 
@@ -321,46 +317,39 @@ def restore_matching(
       variables: the variables.
       names: name in the checkpoint by the name of the variable; None if they are equal.
       check: called with the report before any variable changes; may raise.
-      conversion: returns the conversion for a variable that has another shape in the checkpoint, or None if there is
-        none; None to convert nothing.
+      input_channels: channels of the network's images; a first convolution for three is converted to others.
 
     Raises:
       CheckpointError: if the checkpoint cannot be read.
     """
     held = entries(path)
-    fitting, missing, mismatched = [], [], []
-    conversions: dict[str, Conversion] = {}
+    fitting, missing, mismatched, converted = [], [], [], []
     for variable in variables:
         name = variable.op.name
         entry = held.get(_name_held(variable, names))
         if entry is None:
             missing.append(name)
             continue
-        problem = checkpoint_fit.difference(name, variable, entry)
-        convert = conversion(variable, entry) if problem and conversion else None
-        if convert is not None:
-            conversions[name] = convert
-        if problem is None or convert is not None:
-            fitting.append(variable)
-        else:
+        problem = difference(name, variable, entry)
+        if can_inflate(variable.shape.as_list(), entry.shape, input_channels):
+            converted.append(name)
+        elif problem is not None:
             mismatched.append(problem)
+            continue
+        fitting.append(variable)
     restored = tuple(variable.op.name for variable in fitting)
-    report = RestoreReport(restored, tuple(missing), tuple(mismatched), tuple(conversions))
+    report = RestoreReport(restored, tuple(missing), tuple(mismatched), tuple(converted))
     if check is not None:
         check(report)
-    _load(session, path, fitting, names, conversions)
+    values = _values(path, fitting, names)
+    _assign(session, path, fitting, values | {name: inflate(values[name], input_channels) for name in converted})
     return report
 
 
-def _load(
-    session: tf.compat.v1.Session,
-    path: str,
-    variables: Sequence[tf.Variable],
-    names: Mapping[str, str] | None = None,
-    conversions: Mapping[str, Conversion] | None = None,
+def _assign(
+    session: tf.compat.v1.Session, path: str, variables: Sequence[tf.Variable], values: Mapping[str, np.ndarray]
 ) -> None:
-    """Runs the variables' own initializers, fed with the checkpoint's values, in one run without new operations."""
-    values = _values(path, variables, names, conversions)
+    """Runs the variables' own initializers, fed with values of the checkpoint, in one run without new operations."""
     bad = [name for name, value in values.items() if value.dtype.kind == 'f' and not np.isfinite(value).all()]
     if bad:
         text = "The checkpoint '%s' has values that are NaN or infinite (%s). Give another checkpoint."
@@ -370,18 +359,11 @@ def _load(
 
 
 def _values(
-    path: str,
-    variables: Sequence[tf.Variable | tf.Tensor],
-    names: Mapping[str, str] | None = None,
-    conversions: Mapping[str, Conversion] | None = None,
+    path: str, variables: Sequence[tf.Variable | tf.Tensor], names: Mapping[str, str] | None
 ) -> dict[str, np.ndarray]:
-    """Returns the checkpoint's values of variables, converted, by their own names."""
+    """Returns the checkpoint's values of variables by their own names."""
     reader = open_reader(path)
-    values: dict[str, np.ndarray] = {}
-    for variable in variables:
-        name, value = variable.op.name, reader.get_tensor(_name_held(variable, names))
-        values[name] = conversions[name](value) if conversions and name in conversions else value
-    return values
+    return {variable.op.name: reader.get_tensor(_name_held(variable, names)) for variable in variables}
 
 
 class CheckpointWriter:
@@ -395,7 +377,7 @@ class CheckpointWriter:
         """Adds the saving operations to the current graph; `variables` None for all global ones."""
         self._directory = directory
         self._keep = keep
-        # TensorFlow's Saver also adds two operations for each variable to restore it, which `_load` does without, and
+        # TensorFlow's Saver also adds two operations for each variable to restore it, which `_assign` does without, and
         # its removal of old checkpoints treats their paths as patterns.
         saved = tf.compat.v1.global_variables() if variables is None else variables
         self._prefix = tf.compat.v1.placeholder(tf.string, [], 'save/prefix')

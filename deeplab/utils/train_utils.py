@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import collections
-import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import tensorflow as tf
@@ -23,7 +22,6 @@ from deeplab.core import (
     scopes,
     weight_decays,
 )
-from deeplab.core.checkpoint_fit import can_inflate, inflate
 from deeplab.deployment.model_deploy import Gradient
 from deeplab.errors import CheckpointError, NetworkMismatchError
 from deeplab.names import agreeing, counted, listed
@@ -270,38 +268,19 @@ def get_model_init_fn(
         variables = variables_to_restore(everything, initialize_last_layer, last_layers, exclude_scopes)
         # The checkpoint no longer has a name that the map has replaced by another.
         names = None if renamed is None else {v.op.name: renamed.get(v.op.name, '') for v in variables}
-        check = functools.partial(_check_restore, path, slots, ignore_missing_vars, bool(rename_map))
-        conversion = functools.partial(_inflation, input_channels, slots)
-        report = checkpoints.restore_matching(session, path, variables, names, check, conversion)
-        logging.info('Restored %d variables from %s.', len(report.restored), path)
-        _log_changed(_without(slots, report), input_channels)
+        own = [v for v in variables if v.op.name not in slots]
+
+        def check(report: checkpoints.RestoreReport) -> None:
+            _require_something(path, report)
+            if not ignore_missing_vars:
+                _require_everything(path, report, bool(rename_map))
+
+        report = checkpoints.restore_matching(session, path, own, names, check, input_channels)
+        state = checkpoints.restore_matching(session, path, [v for v in variables if v.op.name in slots], names)
+        logging.info('Restored %d variables from %s.', len(report.restored) + len(state.restored), path)
+        _log_changed(report, input_channels)
 
     return restore
-
-
-def _inflation(
-    input_channels: int, slots: set[str], variable: tf.Variable, entry: checkpoints.Entry
-) -> checkpoints.Conversion | None:
-    """Returns the conversion of the weights of a first convolution to the input channels; None for all others."""
-    if variable.op.name in slots or not can_inflate(variable.shape.as_list(), entry.shape, input_channels):
-        return None
-    return lambda weights: inflate(weights, input_channels)
-
-
-def _without(slots: set[str], report: checkpoints.RestoreReport) -> checkpoints.RestoreReport:
-    """Returns the part of a report that is about the network's own variables."""
-    parts = (tuple(line for line in part if line.split(':')[0] not in slots) for part in report)
-    return checkpoints.RestoreReport(*parts)
-
-
-def _check_restore(
-    path: str, slots: set[str], ignore_missing_vars: bool, is_renamed: bool, report: checkpoints.RestoreReport
-) -> None:
-    """Raises `CheckpointError` if too few variables are about to be restored."""
-    report = _without(slots, report)
-    _require_something(path, report)
-    if not ignore_missing_vars:
-        _require_everything(path, report, is_renamed)
 
 
 def _require_something(path: str, report: checkpoints.RestoreReport) -> None:
