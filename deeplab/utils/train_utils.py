@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import tensorflow as tf
@@ -269,12 +270,7 @@ def get_model_init_fn(
         # The checkpoint no longer has a name that the map has replaced by another.
         names = None if renamed is None else {v.op.name: renamed.get(v.op.name, '') for v in variables}
         own = [v for v in variables if v.op.name not in slots]
-
-        def check(report: checkpoints.RestoreReport) -> None:
-            _require_something(path, report)
-            if not ignore_missing_vars:
-                _require_everything(path, report, bool(rename_map))
-
+        check = functools.partial(_check_restore, path, ignore_missing_vars, bool(rename_map))
         report = checkpoints.restore_matching(session, path, own, names, check, input_channels)
         state = checkpoints.restore_matching(session, path, [v for v in variables if v.op.name in slots], names)
         logging.info('Restored %d variables from %s.', len(report.restored) + len(state.restored), path)
@@ -283,9 +279,11 @@ def get_model_init_fn(
     return restore
 
 
-def _require_something(path: str, report: checkpoints.RestoreReport) -> None:
-    """Raises `CheckpointError` if no model variable will be restored."""
+def _check_restore(path: str, ignore_missing_vars: bool, is_renamed: bool, report: checkpoints.RestoreReport) -> None:
+    """Raises `CheckpointError` if no variable, or not every one that is needed, is about to be restored."""
     if report.restored:
+        if not ignore_missing_vars:
+            _require_everything(path, report, is_renamed)
         return
     if not report.missing and not report.mismatched:
         raise CheckpointError(

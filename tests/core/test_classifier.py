@@ -35,9 +35,9 @@ def variables_of_classifier(name, **others):
     with cost.abstract_graph() as backbone:
         feature_extractor.extract_features(tf.zeros([1, 64, 64, 3]), model_options)
     scope = f'{BACKBONES.get(name).scope}/'
-    added = {key: variable for key, variable in whole.variables.items() if key not in backbone.variables}
+    added = {key: shape for key, shape in whole.shapes.items() if key not in backbone.shapes}
     assert all(key.startswith(scope) for key in added)
-    return {key.removeprefix(scope): list(variable.shape) for key, variable in added.items() if variable.is_trained}
+    return {key.removeprefix(scope): list(shape) for key, shape in added.items() if key in whole.trained}
 
 
 def last(scope, channels):
@@ -188,10 +188,10 @@ def test_8_bit_classifiers_have_ranges_of_every_layer(name, per_channel):
     with cost.abstract_graph() as network:
         images, settings = tf.zeros([2, 32, 32, 3]), quantization.FakeQuantization(True, 0, per_channel)
         assert build(images, options(name), fake_quantization=settings).shape == [2, 1, 1, CLASSES]
-    layers_with_weights = {key.rpartition('/')[0] for key in network.variables if key.endswith('/weights')}
+    layers_with_weights = {key.rpartition('/')[0] for key in network.shapes if key.endswith('/weights')}
     places = {'weights_quant', 'act_quant'}
     for layer in layers_with_weights:
-        assert places <= {key.split('/')[-2] for key in network.variables if key.startswith(f'{layer}/')}
+        assert places <= {key.split('/')[-2] for key in network.shapes if key.startswith(f'{layer}/')}
 
 
 def test_a_fully_connected_layer_needs_the_size_of_the_images():
