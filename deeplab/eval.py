@@ -22,7 +22,6 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 from absl import logging
 
@@ -35,7 +34,7 @@ from deeplab.files import folder_lock, output_files, writing
 from deeplab.inference import network_source, opening, task_calibration
 from deeplab.inference.network import InferenceNetwork, memory_size
 from deeplab.inference.run_weights import WeightsChoice
-from deeplab.options import EngineOptions, EvalOptions, ResizeOptions
+from deeplab.options import EngineOptions, EvalOptions, ResizeOptions, WindowOptions
 from deeplab.registry import TASKS
 from deeplab.system import memory
 from deeplab.wording import option
@@ -108,7 +107,7 @@ def _run(options: EvalOptions) -> EvalResult:
     return EvalResult(tuple(rounds), report(rounds[-1], split.descriptor) if rounds else '')
 
 
-def _task(options: EvalOptions, split: runner.Split) -> evaluation_rounds.Task:
+def _task(options: EvalOptions, split: runner.Split) -> runner.Task:
     """Returns what is evaluated, and how; raises what would be raised after the wait for a checkpoint."""
     metrics: Mapping[str, Mapping[str, Any]] = options.metric_parameters
     if options.takes_all_metrics:
@@ -117,7 +116,7 @@ def _task(options: EvalOptions, split: runner.Split) -> evaluation_rounds.Task:
     network = InferenceNetwork(
         options.model, options.prediction, options.batch_size, scores.needs_confidence, of_labels_only=True
     )
-    return evaluation_rounds.Task(
+    return runner.Task(
         network,
         split,
         options.resize,
@@ -131,21 +130,15 @@ def _task(options: EvalOptions, split: runner.Split) -> evaluation_rounds.Task:
 
 def _open_split(options: EvalOptions) -> runner.Split:
     """Opens the split, with the crop size of the options or one that is chosen for its images."""
-    model = options.model
-    is_chosen = options.fits_crop_size or options.windows is not None
-    asked = dataclasses.replace(model, crop_size=None) if is_chosen else model
-    data = DataSource(options.dataset).split()
-    split = runner.open_split(data, asked, options.resize, True, options.eval_logdir, chooses_crop=True)
-    if asked.crop_size is not None or options.windows is not None:
-        return split
-    if model.crop_size is not None and all(np.less_equal(split.crop_size, model.crop_size)):
-        return dataclasses.replace(split, crop_size=model.crop_size)
-    logging.info('The crop size is %d,%d, into which every image fits.', *split.crop_size)
+    data, is_chosen = DataSource(options.dataset).split(), options.fits_crop_size or options.windows is not None
+    split = runner.open_fitting_split(data, options.model, options.resize, is_chosen, options.eval_logdir)
+    if options.windows is None and split.crop_size != options.model.crop_size:
+        logging.info('The crop size is %d,%d, into which every image fits.', *split.crop_size)
     return split
 
 
 def _evaluate(
-    checkpoint: str, options: EvalOptions, task: evaluation_rounds.Task, choice: WeightsChoice
+    checkpoint: str, options: EvalOptions, task: runner.Task, choice: WeightsChoice
 ) -> evaluation_rounds.Round:
     """Evaluates a checkpoint and writes its metrics."""
     options = dataclasses.replace(options, use_moving_average=choice.takes_averages(checkpoint))
@@ -160,7 +153,7 @@ def _evaluate(
     return dataclasses.replace(evaluated, documents={})  # they may be large, and are written
 
 
-def _of_several(options: EvalOptions, task: evaluation_rounds.Task, choice: WeightsChoice) -> EvalResult:
+def _of_several(options: EvalOptions, task: runner.Task, choice: WeightsChoice) -> EvalResult:
     """Evaluates and compares several existing checkpoints, except unreadable ones.
 
     Raises:
@@ -241,21 +234,15 @@ def flags_of_figures(options: EvalOptions) -> dict[str, object]:
         'max_resize_value': options.resize.max_value,
         'resize_factor': options.resize.factor,
         **({'metrics': options.metric_parameters} if options.metrics else {}),
-        **_windows(options),
-        **_changed_engine(options.engine),
+        **_changed(options.windows),
+        **_changed(options.engine),
     }
 
 
-def _changed_engine(engine: EngineOptions) -> dict[str, object]:
-    """Returns the fields of the engine that are not at their defaults, by name."""
-    values = dataclasses.asdict(engine)
-    return {name: value for name, value in values.items() if value != getattr(EngineOptions(), name)}
-
-
-def _windows(options: EvalOptions) -> dict[str, object]:
-    """Returns the options of windows that are set, by name."""
-    windows = {} if options.windows is None else dataclasses.asdict(options.windows)
-    return {name: value for name, value in windows.items() if value is not None}
+def _changed(part: EngineOptions | WindowOptions | None) -> dict[str, object]:
+    """Returns the fields of an options object that are not at their defaults, by name."""
+    fields = () if part is None else dataclasses.fields(part)
+    return {field.name: getattr(part, field.name) for field in fields if getattr(part, field.name) != field.default}
 
 
 def figures_file(step: int, options: EvalOptions) -> str:
@@ -280,9 +267,9 @@ def _variant(options: EvalOptions) -> str:
         parts.append('flipped')
     if options.use_moving_average:
         parts.append('moving_average')
-    for name, value in _windows(options).items():
+    for name, value in _changed(options.windows).items():
         parts.append('_'.join([name, *map(str, value if isinstance(value, tuple) else (value,))]))
-    changed = _changed_engine(options.engine)
+    changed = _changed(options.engine)
     parts += [str(changed[name]) for name in ('engine', 'precision') if name in changed]
     resize = (options.resize.min_value, options.resize.max_value, options.resize.factor)
     if options.resize != ResizeOptions():

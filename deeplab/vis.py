@@ -17,9 +17,7 @@ if __name__ == '__main__':  # first, so that help and usage errors do not wait f
 
 import dataclasses
 import os
-import time
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 import numpy as np
 from absl import logging
@@ -29,12 +27,11 @@ from deeplab.datasets import task_data
 from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.datasets.segmentation_dataset import DataSource
 from deeplab.errors import OptionError
-from deeplab.evaluation import engine_run, runner, submission, waiting
-from deeplab.evaluation.further_pictures import Extra, FurtherPictures, Shown, TaskFiles
+from deeplab.evaluation import runner, submission, waiting
+from deeplab.evaluation.further_pictures import FurtherPictures, Shown, TaskFiles
 from deeplab.files import folder_lock, output_files, writing, written_files
 from deeplab.inference import network_source, opening, task_calibration, task_decoding, task_files
 from deeplab.inference.network import InferenceNetwork, memory_size
-from deeplab.inference.opening import Weights
 from deeplab.inference.run_weights import WeightsChoice
 from deeplab.inference.task_decoding import TaskDecoder
 from deeplab.options import VIS_SAVED, EngineOptions, ResizeOptions, VisOptions
@@ -46,6 +43,8 @@ PICTURES = 'segmentation_results'
 RAW_PREDICTIONS = 'raw_segmentation_results'
 _WAITING_PER_THREAD = 4  # images that may wait to be written
 _MOST_WAITING_BYTES = 1 << 29  # of these; one image may be larger
+
+Extra = FurtherPictures | TaskFiles | submission.Submission  # writes further files of images, in several threads
 
 
 @dataclasses.dataclass(frozen=True)
@@ -100,10 +99,11 @@ def _run(options: VisOptions) -> VisResult:
         cache_dir=options.vis_logdir,
         chooses_crop=options.windows is not None,
     )
+    colormap = choose_colormap(options.colormap_type, split.descriptor)
+    decoder = _decoder(options, split.descriptor, colormap)
     if options.submission is not None:
         corrupt = split.check_result.corrupt
         submission.check(options.submission, split.descriptor, options.dataset.split, split.image_names(), corrupt)
-    presentation = _presentation(options, split.descriptor)
     if options.model.is_semantic:
         runner.warn_of_flips(options.prediction)
     pictures_dir = output_files.make_folder(os.path.join(options.vis_logdir, PICTURES))
@@ -117,45 +117,60 @@ def _run(options: VisOptions) -> VisResult:
     )
     if not options.master and options.engine == EngineOptions():
         network.check_memory('vis')
+    task = runner.Task(
+        network, split, options.resize, master=options.master, engine=options.engine,
+        cache_dirs=(options.vis_logdir,), windows=options.windows,
+    )  # fmt: skip
     rounds = []
     extras: list[Extra] = []
     choice = WeightsChoice(options.use_moving_average, 'VisOptions.use_moving_average')
     for checkpoint in waiting.rounds(options.checkpoint_dir, options.wait):
-        options = dataclasses.replace(options, use_moving_average=choice.takes_averages(checkpoint))
-        written = written_files.WrittenFiles(options.vis_logdir, 'vis')
-        presentation = presentation.of_checkpoint(checkpoint)
-        extras = _extras(options, split, pictures_dir, presentation)
-        pictures = Pictures(pictures_dir, raw_dir, presentation, options.resize, written, extras)
-        rounds.append(_visualize(checkpoint, network, split, pictures, options))
-    report = '\n'.join([_report(rounds[-1], pictures_dir, raw_dir), *(e.report() for e in extras)]) if rounds else ''
+        task = dataclasses.replace(task, use_moving_average=choice.takes_averages(checkpoint))
+        if decoder is not None:
+            decoder = decoder.calibrated(task_calibration.load(checkpoint))
+        extras = _extras(options, split, pictures_dir, colormap, decoder)
+        pictures = Pictures(pictures_dir, raw_dir, split.descriptor, options.resize, colormap, decoder, extras)
+        keys = (*pictures.keys, *([pictures.truth_key] if options.needs_labels else []))
+        writer = Writer(pictures.write)
+        keep_original = undoes_resize(options.resize)
+        rounds.append(runner.run_checkpoint(checkpoint, task, 'vis', keys, writer, writer.add_batch, keep_original))
+        pictures.finish()
+    report = '\n'.join([_report(rounds[-1], pictures), *(e.report() for e in extras)]) if rounds else ''
     archive = next((extra.path for extra in extras if isinstance(extra, submission.Submission)), None)
     return VisResult(tuple(rounds), pictures_dir, raw_dir, archive, report)
 
 
-def _presentation(options: VisOptions, descriptor: DatasetDescriptor) -> Presentation:
-    """Returns how the predictions of the network are shown.
+def _decoder(options: VisOptions, descriptor: DatasetDescriptor, colormap: np.ndarray) -> TaskDecoder | None:
+    """Returns what decodes the maps of the network; None for a network of classes alone.
 
     Raises:
-      OptionError: The color map has too few colors, or the data set lacks what a task of the network requires.
+      OptionError: The data set lacks what a task of the network requires, or ids are asked for that it does not have.
     """
-    colormap = choose_colormap(options.colormap_type, descriptor)
-    if options.model.is_semantic:
-        return Presentation(descriptor, colormap)
-    context = task_data.context_of(descriptor, options.model)
-    palette = colormap[: descriptor.num_classes]
-    return Presentation(descriptor, colormap, TaskDecoder(options.model, context._replace(palette=palette)))
+    model = options.model
+    if model.is_semantic:
+        return None
+    for name in ('also_save_raw_predictions', 'submission'):
+        value = getattr(options, name)
+        if value and not task_decoding.has_classes(model):
+            raise OptionError(
+                f'{option(f"VisOptions.{name}", value)} needs a class for each pixel, which '
+                f'{option("ModelOptions.task", model.task)} does not predict. Omit it.'
+            )
+    context = task_data.context_of(descriptor, model)
+    return TaskDecoder(model, context._replace(palette=colormap[: descriptor.num_classes]))
 
 
-def _extras(options: VisOptions, split: runner.Split, pictures_dir: str, presentation: Presentation) -> list[Extra]:
+def _extras(
+    options: VisOptions, split: runner.Split, pictures_dir: str, colormap: np.ndarray, decoder: TaskDecoder | None
+) -> list[Extra]:
     """Returns what writes the further files of a round."""
     extras: list[Extra] = []
     kinds = [kind for kind in options.save if kind in VIS_SAVED]
     of_tasks = [kind for kind in options.save if kind not in VIS_SAVED]
     if kinds:
-        alpha = options.overlay_alpha
-        extras.append(FurtherPictures(pictures_dir, kinds, split.descriptor, presentation.colormap, alpha))
-    if of_tasks and presentation.decoder is not None:
-        extras.append(TaskFiles(options.vis_logdir, of_tasks, presentation.decoder))
+        extras.append(FurtherPictures(pictures_dir, kinds, split.descriptor, colormap, options.overlay_alpha))
+    if of_tasks and decoder is not None:
+        extras.append(TaskFiles(options.vis_logdir, of_tasks, decoder))
     if options.submission is not None:
         sizes = split.check_result.sizes
         extras.append(submission.Submission(options.submission, options.vis_logdir, split.descriptor, sizes))
@@ -181,36 +196,6 @@ def choose_colormap(colormap_type: str | None, descriptor: DatasetDescriptor) ->
     return colormap
 
 
-def _visualize(
-    checkpoint: str,
-    network: InferenceNetwork,
-    split: runner.Split,
-    pictures: Pictures,
-    options: VisOptions,
-) -> runner.CheckpointPass:
-    """Runs one checkpoint over the split."""
-    step = network_source.at(checkpoint).step() or 0
-    images = names.counted(split.num_images, 'image')
-    logging.info("Visualizing '%s' (step %d) on %s.", checkpoint, step, images)
-    weights = Weights(checkpoint, bool(options.use_moving_average))
-    keys = (*pictures.keys, *([pictures.truth_key] if options.needs_labels else []))
-    reading = runner.reading_of(split, network, options.resize, keys, options.windows, undoes_resize(options.resize))
-    with engine_run.prepared(network, weights, options.engine, (options.vis_logdir,), options.windows) as ready:
-        started = time.monotonic()
-        with Writer(pictures.write) as writer:
-            runner.run_batches(ready, reading, writer.add_batch, f'vis step {step}', options.master)
-        pictures.finish()
-    seconds = time.monotonic() - started
-    logging.info('%s in %.1f s (%.1f images/s).', images, seconds, split.num_images / seconds)
-    return runner.CheckpointPass(
-        checkpoint=checkpoint,
-        global_step=step,
-        images=split.num_images,
-        seconds=seconds,
-        engine=None if ready.report.is_default else ready.report,
-    )
-
-
 def undoes_resize(resize: ResizeOptions) -> bool:
     """Returns whether predictions are resized back to the size of the original image."""
     return resize.min_value is not None and resize.max_value is not None
@@ -229,27 +214,6 @@ def nearest(values: np.ndarray, height: int, width: int) -> np.ndarray:
     return resized
 
 
-class Presentation(NamedTuple):
-    """How the predictions of a network are shown.
-
-    Attributes:
-      descriptor: the data set; raw predictions have its `eval_ids`.
-      colormap: [n, 3] uint8, colors of the classes.
-      decoder: what decodes the maps of the network; None for a network of classes alone.
-    """
-
-    descriptor: DatasetDescriptor
-    colormap: np.ndarray
-    decoder: TaskDecoder | None = None
-
-    def of_checkpoint(self, checkpoint: str) -> Presentation:
-        """Returns the presentation with what the tasks have chosen for a checkpoint."""
-        if self.decoder is None:
-            return self
-        context = self.decoder.context._replace(calibration=task_calibration.load(checkpoint))
-        return self._replace(decoder=dataclasses.replace(self.decoder, context=context))
-
-
 class Pictures:
     """Writes the files of one image; safe to use from several threads for different images."""
 
@@ -257,32 +221,33 @@ class Pictures:
         self,
         pictures_dir: str,
         raw_dir: str | None,
-        presentation: Presentation,
+        descriptor: DatasetDescriptor,
         resize: ResizeOptions,
-        written: written_files.WrittenFiles,
+        colormap: np.ndarray,
+        decoder: TaskDecoder | None = None,
         extras: Sequence[Extra] = (),
     ) -> None:
         """Creates the object; writes nothing yet.
 
         Args:
-          pictures_dir: folder for images and colored predictions.
+          pictures_dir: folder for images and colored predictions. The folder above it lists what vis wrote: files of
+            earlier runs are removed before the first file is written.
           raw_dir: folder for class ids; None for none.
-          presentation: how predictions are shown.
+          descriptor: the data set; raw predictions have its `eval_ids`.
           resize: how the images were resized.
-          written: the list of files that vis wrote; files of earlier runs are removed before the first file is written.
+          colormap: [n, 3] uint8, colors of the classes.
+          decoder: what decodes the maps of the network; None for a network of classes alone.
           extras: what writes further files of each image.
         """
-        self._written, self._extras = written, extras
-        self._pictures_dir, self._raw_dir, self._colormap = pictures_dir, raw_dir, presentation.colormap
-        self._decoder = presentation.decoder
-        eval_ids = presentation.descriptor.eval_ids
-        self._eval_ids = None if eval_ids is None else np.array(eval_ids, np.uint8)
+        self._written, self._extras = written_files.WrittenFiles(os.path.dirname(pictures_dir), 'vis'), extras
+        self.pictures_dir, self.raw_dir, self._colormap, self._decoder = pictures_dir, raw_dir, colormap, decoder
+        self.has_classes = decoder is None or task_decoding.has_classes(decoder.options)
+        self._eval_ids = None if descriptor.eval_ids is None else np.array(descriptor.eval_ids, np.uint8)
         self._undoes_resize = undoes_resize(resize)
-        image = common.ORIGINAL_IMAGE if self._undoes_resize else common.IMAGE
-        self._image_key = image
+        self._image_key = common.ORIGINAL_IMAGE if self._undoes_resize else common.IMAGE
         self.truth_key = common.ORIGINAL_LABEL if self._undoes_resize else common.LABEL
         original_size = (common.ORIGINAL_HEIGHT, common.ORIGINAL_WIDTH) if self._undoes_resize else ()
-        self.keys = (image, common.IMAGE_NAME, common.HEIGHT, common.WIDTH, *original_size)
+        self.keys = (self._image_key, common.IMAGE_NAME, common.HEIGHT, common.WIDTH, *original_size)
 
     def write(self, number: int, name: str, sample: runner.Batch) -> None:
         """Writes the files of one image.
@@ -302,8 +267,7 @@ class Pictures:
         maps = None
         if self._decoder is not None:
             maps = sample[runner.MAPS][:height, :width]
-            if task_decoding.has_classes(self._decoder.options):
-                confidence = maps[..., : self._decoder.options.num_classes].max(axis=2)
+            confidence = maps[..., : self._decoder.options.num_classes].max(axis=2) if self.has_classes else None
         if self._undoes_resize:
             height, width = int(sample[common.ORIGINAL_HEIGHT]), int(sample[common.ORIGINAL_WIDTH])
             if self._decoder is not None and maps is not None:
@@ -313,15 +277,16 @@ class Pictures:
         truth = sample[self.truth_key][:height, :width, 0] if self.truth_key in sample else None
         image = save_annotation.rounded(sample[self._image_key][:height, :width])
         self._written.begin()
-        paths = [save_annotation.save_image(save_annotation.viewable(image), self._pictures_dir, f'{number:06d}_image')]
-        paths.append(
-            save_annotation.save_annotation(
-                labels, self._pictures_dir, f'{number:06d}_prediction', colormap_type=self._colormap
+        name_of_image, name_of_prediction = f'{number:06d}_image', f'{number:06d}_prediction'
+        paths = [save_annotation.save_image(save_annotation.viewable(image), self.pictures_dir, name_of_image)]
+        if self.has_classes:
+            colors = self._colormap
+            paths.append(
+                save_annotation.save_annotation(labels, self.pictures_dir, name_of_prediction, colormap_type=colors)
             )
-        )
-        if self._raw_dir is not None:
+        if self.raw_dir is not None:
             ids = labels if self._eval_ids is None else self._eval_ids[labels]
-            paths.append(save_annotation.save_annotation(ids, self._raw_dir, name, add_colormap=False))
+            paths.append(save_annotation.save_annotation(ids, self.raw_dir, name, add_colormap=False))
         tasks = None if self._decoder is None or maps is None else self._decoder(maps)
         shown = Shown(number, bytes(sample[common.IMAGE_NAME]), name, image, labels, truth, confidence, tasks)
         for extra in self._extras:
@@ -381,15 +346,17 @@ def _bytes_of(number: int, name: str, sample: runner.Batch) -> int:
     return sum(getattr(value, 'nbytes', 0) for value in sample.values())
 
 
-def _report(result: runner.CheckpointPass, pictures_dir: str, raw_dir: str | None) -> str:
+def _report(result: runner.CheckpointPass, pictures: Pictures) -> str:
     """Returns where the images are, and how long they took."""
-    first = os.path.join(pictures_dir, '000000_image.png')
+    first = os.path.join(pictures.pictures_dir, '000000_image.png')
     lines = [
         result.speed_text(),
-        f'Images and colored predictions: {first}, 000000_prediction.png, ...',
+        f'Images and colored predictions: {first}, 000000_prediction.png, ...'
+        if pictures.has_classes
+        else f'Images: {first}, ...',
     ]
-    if raw_dir is not None:
-        lines.append(f'Predictions as ids: {os.path.join(raw_dir, "NAME.png")}')
+    if pictures.raw_dir is not None:
+        lines.append(f'Predictions as ids: {os.path.join(pictures.raw_dir, "NAME.png")}')
     if result.engine is not None:
         lines.append(result.engine.text())
     return '\n'.join(lines)

@@ -93,7 +93,7 @@ def test_masks_are_warned_of_before_a_checkpoint_is_waited_for(options, caplog, 
         check_result=label_checks.Counts(np.array([0, 0, 7, 0]), 3),
         has_labels=True,
     )
-    monkeypatch.setattr(runner, 'open_split', lambda *_, **__: split)
+    monkeypatch.setattr(runner, 'open_fitting_split', lambda *_: split)
     with pytest.raises(CheckpointError):  # there is none
         eval_program.run(options)
     found = logged(caplog, logging.WARNING)

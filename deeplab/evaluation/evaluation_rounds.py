@@ -8,46 +8,17 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
-from absl import logging
 
 from deeplab.datasets.descriptor import DatasetDescriptor
-from deeplab.evaluation import engine_run, runner, scoring, task_results
+from deeplab.evaluation import runner, scoring, task_results
 from deeplab.files import documents, writing
 from deeplab.inference import network_source
-from deeplab.inference.network import InferenceNetwork
-from deeplab.inference.opening import Weights
-from deeplab.names import counted
-from deeplab.options import EngineOptions, PredictionOptions, ResizeOptions, WindowOptions
+from deeplab.options import PredictionOptions
 from deeplab.system import overlap
-
-
-@dataclasses.dataclass(frozen=True)
-class Task:
-    """What is evaluated, and how: the same for each checkpoint.
-
-    Attributes:
-      network: the network, which gets the weights of a checkpoint.
-      metrics: values of the parameters of each further metric, by names of registered metrics and of parameters.
-      master: address of a TensorFlow server, empty for this process.
-      use_moving_average: whether to evaluate the moving averages (EMA) of the weights instead.
-      cache_dirs: folders for converted networks if the folder of the checkpoint cannot be written.
-      windows: sizes of windows for images of any size; None for images of the crop size.
-    """
-
-    network: InferenceNetwork
-    split: runner.Split
-    resize: ResizeOptions
-    metrics: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
-    master: str = ''
-    use_moving_average: bool = False
-    engine: EngineOptions = EngineOptions()
-    cache_dirs: tuple[str, ...] = ()
-    windows: WindowOptions | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -65,7 +36,7 @@ class Round(scoring.Results, runner.CheckpointPass):
 
 def evaluate(
     checkpoint: str,
-    task: Task,
+    task: runner.Task,
     handle: Callable[[runner.Batch], None] = lambda batch: None,
     keys: Sequence[str] = (),
     handle_results: task_results.Handler = lambda sample, results: None,
@@ -73,7 +44,7 @@ def evaluate(
     """Evaluates one checkpoint on a split.
 
     Args:
-      checkpoint: its path, or the path of an export, whose images are read in their own size (`Task.windows`).
+      checkpoint: its path, or the path of an export, whose images are read in their own size (`runner.Task.windows`).
       task: network, split and metrics.
       handle: called with each batch, in a thread, before its metrics are computed; what it raises ends the round.
       keys: what its batches have, besides what the metrics need, by the names in `common`.
@@ -83,41 +54,22 @@ def evaluate(
       CheckpointError: The checkpoint does not match the network.
       DataError: An image cannot be decoded.
     """
-    network, split = task.network, task.split
-    step = network_source.at(checkpoint).step() or 0
-    images = counted(split.num_images, 'image')
-    logging.info("Evaluating '%s' (step %d) on %s.", checkpoint, step, images)
+    network = task.network
     scores = scoring.Scores(
-        split.descriptor,
+        task.split.descriptor,
         task.metrics,
         network.options,
         {} if network.options.is_semantic else network_source.at(checkpoint).calibration(),
         handle_results,
     )
-    reading = runner.reading_of(split, network, task.resize, (*scores.keys, *keys), task.windows)
-    weights = Weights(checkpoint, task.use_moving_average)
 
     def count(batch: runner.Batch) -> None:
         handle(batch)
         scores.update(batch)
 
-    with (
-        engine_run.prepared(network, weights, task.engine, task.cache_dirs, task.windows) as ready,
-        overlap.Background(count, workers=1, max_calls=2) as background,
-    ):
-        started = time.monotonic()
-        runner.run_batches(ready, reading, background.add, f'eval step {step}', task.master)
-    seconds = time.monotonic() - started
-    logging.info('%s in %.1f s (%.1f images/s).', images, seconds, split.num_images / seconds)
-    return Round(
-        **vars(scores.results()),
-        checkpoint=checkpoint,
-        global_step=step,
-        images=split.num_images,
-        seconds=seconds,
-        engine=None if ready.report.is_default else ready.report,
-        crop_size=network.crop_size,
-    )
+    background = overlap.Background(count, workers=1, max_calls=2)
+    done = runner.run_checkpoint(checkpoint, task, 'eval', (*scores.keys, *keys), background, background.add)
+    return Round(**vars(scores.results()), **vars(done), crop_size=network.crop_size)
 
 
 def tagged_figures(result: scoring.Results, prediction: PredictionOptions) -> dict[str, float | None]:

@@ -6,7 +6,7 @@ import os
 import re
 import threading
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
@@ -43,19 +43,6 @@ class Shown(NamedTuple):
     truth: np.ndarray | None
     confidence: np.ndarray | None
     tasks: TaskPrediction | None = None
-
-
-class Extra(Protocol):
-    """Writes further files of images; several threads may use it at a time."""
-
-    def write(self, shown: Shown) -> list[str]:
-        """Writes the files of an image; returns their paths."""
-
-    def finish(self) -> list[str]:
-        """Writes the files that belong to all images, when these have been written; returns their paths."""
-
-    def report(self) -> str:
-        """Returns one line about the files, for the user."""
 
 
 class FurtherPictures:

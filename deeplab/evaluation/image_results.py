@@ -58,32 +58,6 @@ class TemporaryContents(contextlib.AbstractContextManager['TemporaryContents']):
         return zlib.decompress(compressed)
 
 
-class IdsFile(contextlib.AbstractContextManager['IdsFile']):
-    """Arrays of class ids in a temporary file; see `TemporaryContents`."""
-
-    def __init__(self) -> None:
-        """Creates the file; raises as `TemporaryContents` does."""
-        self._contents = TemporaryContents()
-        self._shapes: list[tuple[int, ...]] = []
-
-    def __exit__(self, *_: object) -> None:
-        self._contents.__exit__()
-
-    def add(self, ids: np.ndarray) -> None:
-        """Adds an array [h, w] of ids, 0 to 255; raises as `TemporaryContents.add` does."""
-        self._contents.add(np.ascontiguousarray(ids, np.uint8).tobytes())
-        self._shapes.append(ids.shape)
-
-    def read(self, number: int) -> np.ndarray:
-        """Returns the array that was added as number `number`, from 0: [h, w] uint8."""
-        return np.frombuffer(self._contents.read(number), np.uint8).reshape(self._shapes[number])
-
-    def shape(self, number: int) -> tuple[int, int]:
-        """Returns height and width of an array."""
-        height, width = self._shapes[number]
-        return height, width
-
-
 @contextlib.contextmanager
 def _explained() -> Iterator[None]:
     """Raises `OutputError` for an error of the temporary file."""
@@ -106,34 +80,42 @@ class ImageResults(contextlib.AbstractContextManager['ImageResults']):
     Attributes:
       num_classes: number of classes.
       names: names of the images.
+      sizes: height and width of each image.
       pairs: for each image, label * num_classes + prediction of the pairs that occur, ascending.
       pair_pixels: for each image, the number of pixels of each of these pairs.
-      predictions: the predicted ids.
     """
 
     def __init__(self, num_classes: int, ignore_label: int) -> None:
+        """Creates a file for the predicted ids; raises as `TemporaryContents` does."""
         self.num_classes = num_classes
         self._ignore_label = ignore_label
         self.names: list[str] = []
         self.pairs: list[np.ndarray] = []
         self.pair_pixels: list[np.ndarray] = []
-        self.predictions = IdsFile()
+        self._predictions = TemporaryContents()
+        self.sizes: list[tuple[int, int]] = []
 
     def __exit__(self, *_: object) -> None:
-        self.predictions.__exit__()
+        self._predictions.__exit__()
 
     def __len__(self) -> int:
         return len(self.names)
 
     def add(self, name: str, labels: np.ndarray, predictions: np.ndarray) -> None:
-        """Adds an image: labels and predictions are ids [h, w]."""
+        """Adds an image: labels and predictions are ids [h, w], predictions 0 to 255."""
         matrix = confusion_matrix.of_images(labels[None], predictions[None], self.num_classes, self._ignore_label)
         pixels = matrix.reshape(-1)
         pairs = np.flatnonzero(pixels)
         self.names.append(name)
         self.pairs.append(pairs.astype(np.int32))
         self.pair_pixels.append(pixels[pairs])
-        self.predictions.add(predictions)
+        self._predictions.add(np.ascontiguousarray(predictions, np.uint8).tobytes())
+        height, width = predictions.shape
+        self.sizes.append((height, width))
+
+    def prediction(self, image: int) -> np.ndarray:
+        """Returns the predicted ids of an image, [h, w] uint8."""
+        return np.frombuffer(self._predictions.read(image), np.uint8).reshape(self.sizes[image])
 
     def confusion(self) -> np.ndarray:
         """Returns the number of pixels [label, prediction] over all images, int64."""
@@ -152,10 +134,6 @@ class ImageResults(contextlib.AbstractContextManager['ImageResults']):
             np.add.at(image[1], of_label, pixels)
             np.add.at(image[2], of_prediction, pixels)
         return counts
-
-    def shapes(self) -> np.ndarray:
-        """Returns height and width of each image: [images, 2]."""
-        return np.array([self.predictions.shape(image) for image in range(len(self))]).reshape(-1, 2)
 
     def scores(self) -> np.ndarray:
         """Returns the mean IoU of each image, over the classes in its labels or predictions: [images].

@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
-from collections.abc import Callable, Generator, Sequence
+import time
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,9 +21,12 @@ from deeplab.datasets import example, task_data
 from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.datasets.segmentation_dataset import SegmentationDataset
 from deeplab.errors import OptionError
+from deeplab.evaluation import engine_run
 from deeplab.evaluation.engine_run import EngineNetwork, EngineReport, GraphNetwork, Prepared
+from deeplab.inference import network_source
 from deeplab.inference.network import InferenceNetwork, in_graph
-from deeplab.options import ModelOptions, PredictionOptions, ResizeOptions, WindowOptions, crop_sizes
+from deeplab.inference.opening import Weights
+from deeplab.options import EngineOptions, ModelOptions, PredictionOptions, ResizeOptions, WindowOptions, crop_sizes
 from deeplab.registry import Outputs
 from deeplab.system import overlap
 from deeplab.utils import input_generator, train_utils
@@ -32,6 +36,8 @@ from deeplab.wording import option
 PREDICTION = 'prediction'  # [n, h, w] int32, the predicted ids
 CONFIDENCE = 'confidence'  # [n, h, w] float32, their probabilities
 MAPS = 'maps'  # [n, h, w, channels] float32, the maps of all outputs of a network of other tasks than `semantic`
+
+_DOING = {'eval': 'Evaluating', 'vis': 'Visualizing'}  # by program
 
 Batch = dict[str, np.ndarray]
 
@@ -143,6 +149,25 @@ def open_split(
     return Split(descriptor, split.reader, split.check_result, crop_size, has_labels=split.has_labels)
 
 
+def open_fitting_split(
+    dataset: SegmentationDataset, network: ModelOptions, resize: ResizeOptions, fits_crop_size: bool, cache_dir: str
+) -> Split:
+    """Opens a split with its masks for images of one crop size; see `open_split`.
+
+    Args:
+      dataset: the split.
+      network: its crop size is taken if it is set.
+      resize: how images are resized before the crop.
+      fits_crop_size: whether a crop size into which not every image fits is replaced by the smallest that is enough.
+      cache_dir: folder that caches the check result of the records.
+    """
+    asked = dataclasses.replace(network, crop_size=None) if fits_crop_size else network
+    split = open_split(dataset, asked, resize, True, cache_dir, chooses_crop=True)
+    if network.crop_size is not None and all(np.less_equal(split.crop_size, network.crop_size)):
+        return dataclasses.replace(split, crop_size=network.crop_size)
+    return split
+
+
 def require_channels(network: ModelOptions, descriptor: DatasetDescriptor) -> None:
     """Raises `OptionError` unless the network takes as many channels as the data set's images have."""
     if network.input_channels != descriptor.image_channels:
@@ -250,6 +275,70 @@ class CheckpointPass:
         speed = f'{names.counted(self.images, "image")} in {names.duration(self.seconds)}'
         source = f'checkpoint {self.checkpoint} (step {self.global_step})'
         return f'{speed} ({self.images / self.seconds:.1f} images/s), {source}.'
+
+
+@dataclasses.dataclass(frozen=True)
+class Task:
+    """What is predicted, and how: the same for each checkpoint.
+
+    Attributes:
+      network: the network, which gets the weights of a checkpoint.
+      metrics: values of the parameters of each further metric, by names of registered metrics and of parameters.
+      master: address of a TensorFlow server, empty for this process.
+      use_moving_average: whether to use the moving averages (EMA) of the weights instead.
+      cache_dirs: folders for converted networks if the folder of the checkpoint cannot be written.
+      windows: sizes of windows for images of any size; None for images of the crop size.
+    """
+
+    network: InferenceNetwork
+    split: Split
+    resize: ResizeOptions
+    metrics: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
+    master: str = ''
+    use_moving_average: bool = False
+    engine: EngineOptions = EngineOptions()
+    cache_dirs: tuple[str, ...] = ()
+    windows: WindowOptions | None = None
+
+
+def run_checkpoint(
+    checkpoint: str,
+    task: Task,
+    program: str,
+    keys: Sequence[str],
+    background: overlap.Background[Any],
+    handle: Callable[[Batch], None],
+    keep_original: bool = False,
+) -> CheckpointPass:
+    """Predicts every image of a split with one checkpoint.
+
+    Args:
+      checkpoint: its path, or the path of an export, whose images are read in their own size (`Task.windows`).
+      task: network and split.
+      program: 'eval' or 'vis', for messages.
+      keys: see `Reading`.
+      background: works on the batches in threads, which have ended when this function returns.
+      handle: called with each batch, see `run_batches`; hands it to `background`.
+      keep_original: see `input_preprocess.eval_steps`.
+
+    Raises:
+      CheckpointError: The checkpoint does not match the network.
+      DataError: An image cannot be decoded.
+    """
+    step = network_source.at(checkpoint).step() or 0
+    number = task.split.num_images
+    images = names.counted(number, 'image')
+    logging.info("%s '%s' (step %d) on %s.", _DOING[program], checkpoint, step, images)
+    reading = reading_of(task.split, task.network, task.resize, keys, task.windows, keep_original)
+    weights = Weights(checkpoint, task.use_moving_average)
+    with engine_run.prepared(task.network, weights, task.engine, task.cache_dirs, task.windows) as ready:
+        started = time.monotonic()
+        with background:
+            run_batches(ready, reading, handle, f'{program} step {step}', task.master)
+    seconds = time.monotonic() - started
+    logging.info('%s in %.1f s (%.1f images/s).', images, seconds, number / seconds)
+    engine = None if ready.report.is_default else ready.report
+    return CheckpointPass(checkpoint=checkpoint, global_step=step, images=number, seconds=seconds, engine=engine)
 
 
 def run_batches(

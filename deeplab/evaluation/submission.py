@@ -79,7 +79,7 @@ SERVERS = {
 
 
 class Submission:
-    """Writes the pictures of a split as a server asks for them, and then their archive; see `further_pictures.Extra`.
+    """Writes the pictures of a split as a server asks for them, and then their archive.
 
     Attributes:
       path: path of the archive.

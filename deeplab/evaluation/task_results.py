@@ -11,7 +11,7 @@ from deeplab import common
 from deeplab.datasets import task_data
 from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.datasets.planes import without_padding
-from deeplab.inference.task_decoding import decoded
+from deeplab.inference.task_decoding import TaskDecoder
 from deeplab.options import ModelOptions
 from deeplab.registry import TASKS
 
@@ -51,12 +51,12 @@ class TaskScores:
         Raises:
           OptionError: the description of the data set lacks what a task requires.
         """
-        self._options = options
-        self._context = task_data.context_of(descriptor, options, calibration)
+        context = task_data.context_of(descriptor, options, calibration)
+        self._decoder = TaskDecoder(options, context)
         self._handle = handle
         tasks = TASKS.chosen(options)
         self.accumulators: dict[str, Any] = {
-            task.name: task.metric(self._context) for task in tasks if task.metric is not None
+            task.name: task.metric(context) for task in tasks if task.metric is not None
         }
         planes = task_data.planes_of(descriptor, options)
         self._lists = {plane.key: plane for plane in planes if plane.is_list}
@@ -73,7 +73,7 @@ class TaskScores:
                 for key, values in batch.items()
                 if key in self._lists or values.ndim == 4
             }
-            results = decoded(image_maps[:height, :width], self._options, self._context)
+            results = self._decoder(image_maps[:height, :width]).results
             for name, accumulator in self.accumulators.items():
                 accumulator.update(sample, results[name])
             self._handle(sample, results)

@@ -230,14 +230,9 @@ def _networks(model: ModelOptions) -> Iterator[tuple[str, ModelOptions]]:
 
 
 def _open(case: VerifyCase, options: VerifyOptions) -> runner.Split:
-    """Opens the split for a network; without a crop size that is the smallest into which every image fits."""
-    model = case.model
-    asked = dataclasses.replace(model, crop_size=None) if options.fits_crop_size else model
+    """Opens the split for a network."""
     data = DataSource(options.dataset).split()
-    split = runner.open_split(data, asked, case.resize, True, options.verify_logdir, chooses_crop=True)
-    if model.crop_size is not None and all(np.less_equal(split.crop_size, model.crop_size)):
-        return dataclasses.replace(split, crop_size=model.crop_size)
-    return split
+    return runner.open_fitting_split(data, case.model, case.resize, options.fits_crop_size, options.verify_logdir)
 
 
 def _part(split: runner.Split, images: int) -> runner.Split:
@@ -256,7 +251,7 @@ def _evaluate(
     model = dataclasses.replace(case.model, crop_size=split.crop_size)
     network = InferenceNetwork(model, case.prediction, options.batch_size)
     network.check_memory('verify')
-    task = evaluation_rounds.Task(network, split, case.resize, use_moving_average=weights.use_moving_average)
+    task = runner.Task(network, split, case.resize, use_moving_average=weights.use_moving_average)
     return evaluation_rounds.evaluate(weights.checkpoint, task)
 
 

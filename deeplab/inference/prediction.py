@@ -36,7 +36,7 @@ class Prediction:
     Attributes:
       image: the image, upright, [h, w, channels], 0 to 255.
       labels: class of each pixel, [h, w] uint8, the largest channel of the output of classes; `NO_CLASS` for a class
-        that is not kept.
+        that is not kept. Of a network without such an output they say nothing.
       results: results of the tasks of the network by name; empty for a network of classes alone. They have all classes.
       class_names: one name for each class; numbers as text if the names are unknown.
       colors: color of each class, [classes, 3] uint8.
@@ -110,7 +110,7 @@ class Prediction:
 
     def _shares(self) -> list[tuple[int, float]]:
         """Returns id and share of each class that occurs and is kept, the largest share first."""
-        if self._tasks is not None and not has_classes(self._tasks.options):
+        if self._tasks is not None and not has_classes(self._tasks.decoder.options):
             return []
         counts = np.zeros(256, np.int64)
         for rows in drawing.bands(*self.labels.shape):
@@ -193,7 +193,7 @@ class Prediction:
 
     def _require_kind(self, kind: str, path: str | os.PathLike[str], suffix: str) -> None:
         """Raises `OptionError` unless the prediction has a kind of file, and files with `suffix` can hold it."""
-        options = None if self._tasks is None else self._tasks.options
+        options = None if self._tasks is None else self._tasks.decoder.options
         of_tasks = {} if options is None else TASKS.files(options)
         kinds = (*task_files.own_kinds(SAVED, options), *of_tasks)
         allowed = {'overlay': ('.png', *_LOSSY), 'probabilities': ('.npy',)}.get(kind, ('.png',))
@@ -255,7 +255,7 @@ class Prediction:
     def __repr__(self) -> str:
         height, width = self.labels.shape
         most = ', '.join(f'{name} {share:.1%}' for name, share in list(self.shares.items())[:5])
-        return f'<Prediction of {height} x {width} pixels: {most}>'
+        return f'<Prediction of {height} x {width} pixels{": " if most else ""}{most}>'
 
 
 def overlay_suffix(height: int, width: int) -> str:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import dataclasses
 import io
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from PIL import Image
 
 from deeplab import common
 from deeplab.options import ModelOptions
-from deeplab.registry import TASKS, ResultFile, TaskContext
+from deeplab.registry import TASKS, TaskContext
 
 
 def by_output(maps: np.ndarray, options: ModelOptions) -> dict[str, np.ndarray]:
@@ -48,23 +48,6 @@ def differences(maps: np.ndarray, expected: np.ndarray, channels: Mapping[str, i
     return compared
 
 
-def decoded(maps: np.ndarray, options: ModelOptions, context: TaskContext) -> dict[str, Mapping[str, Any]]:
-    """Returns the result of each task that has one, by the name of the task.
-
-    Args:
-      maps: the maps of all outputs of an image, [h, w, channels] float32.
-      options: the network.
-      context: what the tasks know of the data set.
-    """
-    named = by_output(maps, options)
-    results = {}
-    for task in TASKS.chosen(options):
-        if task.decode is not None:
-            of_task = {output.name: named[output.name] for output in task.outputs(options)}
-            results[task.name] = task.decode(of_task, context)
-    return results
-
-
 def resized(maps: np.ndarray, options: ModelOptions, size: tuple[int, int]) -> np.ndarray:
     """Resizes the maps of all outputs bilinearly, with aligned corners; lengths change with the size.
 
@@ -95,50 +78,6 @@ def _interpolated(values: np.ndarray, size: int) -> np.ndarray:
 
 
 @dataclasses.dataclass(frozen=True)
-class TaskPrediction:
-    """What the tasks of a network predict for an image.
-
-    Attributes:
-      results: result of each task by its name.
-      options: the network.
-      context: what the tasks know of the data set.
-    """
-
-    results: Mapping[str, Mapping[str, Any]]
-    options: ModelOptions
-    context: TaskContext
-
-    def overlay(self, image: np.ndarray, alpha: float) -> np.ndarray | None:
-        """Returns the image with the result of the first task, [h, w, 3] uint8; None if that is the classes alone."""
-        for task in TASKS.chosen(self.options):
-            if task.decode is None:
-                return None
-            if task.overlay is not None:
-                context = self.context._replace(overlay_alpha=alpha)
-                drawn: np.ndarray = task.overlay(self.results[task.name], image, context)
-                return drawn
-        return None
-
-    def file(self, kind: str, image: np.ndarray) -> bytes:
-        """Returns the content of a file of a kind in `TASKS.files`; `image` is [h, w, channels], 0 to 255."""
-        task, file = self._file(kind)
-        return encoded(file.content(self.results[task], image, self.context), file.suffix)
-
-    def entry(self, kind: str, path: str) -> Mapping[str, Any] | None:
-        """Returns what the file about all images says of this one; None if the kind has no such file.
-
-        Args:
-          kind: kind of file.
-          path: path of its file in the folder of the kind, with slashes.
-        """
-        task, file = self._file(kind)
-        return None if file.entry is None else file.entry(self.results[task], path, self.context)
-
-    def _file(self, kind: str) -> tuple[str, ResultFile]:
-        return TASKS.files(self.options)[kind]
-
-
-@dataclasses.dataclass(frozen=True)
 class TaskDecoder:
     """Decodes the maps of a network of other tasks than `semantic`.
 
@@ -150,9 +89,52 @@ class TaskDecoder:
     options: ModelOptions
     context: TaskContext
 
+    def calibrated(self, calibration: Mapping[str, Any]) -> TaskDecoder:
+        """Returns the decoder with what the tasks have chosen for a checkpoint, by their names."""
+        return dataclasses.replace(self, context=self.context._replace(calibration=calibration))
+
     def __call__(self, maps: np.ndarray) -> TaskPrediction:
-        """Returns what the tasks predict; takes the maps of all outputs of an image, [h, w, channels] float32."""
-        return TaskPrediction(decoded(maps, self.options, self.context), self.options, self.context)
+        """Returns the result of each task that has one; takes the maps of an image, [h, w, channels] float32."""
+        named = by_output(maps, self.options)
+        results = {}
+        for task in TASKS.chosen(self.options):
+            if task.decode is not None:
+                of_task = {output.name: named[output.name] for output in task.outputs(self.options)}
+                results[task.name] = task.decode(of_task, self.context)
+        return TaskPrediction(results, self)
+
+
+class TaskPrediction(NamedTuple):
+    """What the tasks of a network predict for an image: the result of each task by its name, and what decoded them."""
+
+    results: Mapping[str, Mapping[str, Any]]
+    decoder: TaskDecoder
+
+    def overlay(self, image: np.ndarray, alpha: float) -> np.ndarray | None:
+        """Returns the image with the result of the first task, [h, w, 3] uint8; None if that is the classes alone."""
+        for task in TASKS.chosen(self.decoder.options):
+            if task.decode is None:
+                return None
+            if task.overlay is not None:
+                context = self.decoder.context._replace(overlay_alpha=alpha)
+                drawn: np.ndarray = task.overlay(self.results[task.name], image, context)
+                return drawn
+        return None
+
+    def file(self, kind: str, image: np.ndarray) -> bytes:
+        """Returns the content of a file of a kind in `TASKS.files`; `image` is [h, w, channels], 0 to 255."""
+        task, file = TASKS.files(self.decoder.options)[kind]
+        return encoded(file.content(self.results[task], image, self.decoder.context), file.suffix)
+
+    def entry(self, kind: str, path: str) -> Mapping[str, Any] | None:
+        """Returns what the file about all images says of this one; None if the kind has no such file.
+
+        Args:
+          kind: kind of file.
+          path: path of its file in the folder of the kind, with slashes.
+        """
+        task, file = TASKS.files(self.decoder.options)[kind]
+        return None if file.entry is None else file.entry(self.results[task], path, self.decoder.context)
 
 
 def has_classes(options: ModelOptions) -> bool:

@@ -15,7 +15,7 @@ from absl import logging
 from deeplab import names
 from deeplab.errors import DataError
 from deeplab.files import folder_lock
-from deeplab.inference import inputs, output_folder, pipeline, videos
+from deeplab.inference import inputs, output_folder, pipeline, task_decoding, videos
 from deeplab.inference.inputs import Failure
 from deeplab.inference.predictor import Predictor
 from deeplab.options import SAVED, USUAL_SAVED, PredictOptions
@@ -81,7 +81,8 @@ def run(options: PredictOptions) -> PredictResult:
             'images_per_second': round(done.images / done.seconds, 3),
         }
         summary = folder.finish(items, failures, facts)
-    report = _report(folder, options.output_dir, done, failures, summary)
+    has_classes = predictor.decoder is None or task_decoding.has_classes(predictor.decoder.options)
+    report = _report(folder, options.output_dir, done, failures, summary, has_classes)
     return PredictResult(done.images, failures, summary, report)
 
 
@@ -104,12 +105,13 @@ def _report(
     done: pipeline.PredictionSummary,
     failures: Sequence[Failure],
     summary: str,
+    has_classes: bool,
 ) -> str:
     """Returns what was written, then the files that could not be predicted."""
     rate = done.images / done.seconds
     lines = [
         f'{names.counted(done.images, "image")} in {names.duration(done.seconds)} ({rate:.1f} images/s).',
-        f'{", ".join(folder.kinds)}: {output_dir}; shares of the classes: {summary}',
+        f'{", ".join(folder.kinds)}: {output_dir}; {"shares of the classes" if has_classes else "list"}: {summary}',
         *(f'{kind} of all images: {path}' for kind, path in folder.documents.paths.items()),
     ]
     if failures:

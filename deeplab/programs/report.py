@@ -210,7 +210,7 @@ def _pictures(runs: Sequence[content.Run], groups: Groups, most_bytes: int) -> I
     for image, sample in zip(images, split_images.samples(reading.split, reading.steps, images), strict=True):
         photo = save_annotation.viewable(save_annotation.rounded(sample.image))
         predicted = [
-            None if each.result is None or not each.result.has_classes else each.result.images.predictions.read(image)
+            None if each.result is None or not each.result.has_classes else each.result.images.prediction(image)
             for each in runs
         ]
         yield pictures.encoded(photo, sample.truth, predicted, most_bytes)

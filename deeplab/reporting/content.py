@@ -254,7 +254,7 @@ def picture_list(runs: Sequence[Run], groups: choice.Groups) -> list[dict[str, A
     rows = []
     for image, of_image in groups.items():
         assert first is not None
-        height, width = first.predictions.shape(image)
+        height, width = first.sizes[image]
         cells = [[] if images is None else images.cells(image) for images in results]
         rows.append({'image': image, 'groups': of_image, 'size': [width, height], 'cells': cells})
     return rows

@@ -43,7 +43,7 @@ class Task(NamedTuple):
 
     source: NetworkSource
     options: EvalOptions
-    evaluation: evaluation_rounds.Task
+    evaluation: runner.Task
     step: int | None
     notes: Sequence[str] = ()
 
@@ -114,7 +114,7 @@ def prepare(path: str, options: EvalOptions, cache_dir: str | None, checks_weigh
     metrics: tuple[str, ...] = ('calibration', 'intervals') if source.has_probabilities else ('intervals',)
     if not options.model.is_semantic:  # whose outputs are not probabilities of labels
         metrics = ('intervals',) if task_results.has_classes(options.model) else ()
-    evaluation = evaluation_rounds.Task(
+    evaluation = runner.Task(
         network,
         split,
         options.resize,
@@ -235,7 +235,7 @@ def require_same_labels(passes: Sequence[Pass]) -> list[list[str]]:
     first = passes[0]
     notes: list[list[str]] = [[]]
     for other in passes[1:]:
-        is_resized = (first.images.shapes() != other.images.shapes()).any(axis=1)
+        is_resized = np.not_equal(first.images.sizes, other.images.sizes).any(axis=1)
         has_other_labels = (first.images.counts()[:, 1] != other.images.counts()[:, 1]).any(axis=1)
         differing = np.flatnonzero(has_other_labels & ~is_resized)
         if len(differing):

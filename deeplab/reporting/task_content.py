@@ -146,9 +146,7 @@ def picture(
         if each.tasks is None or name not in each.tasks.tasks:
             continue
         drawn = drawn or each.tasks.of_truth(name, sample.parts, pixels)
-        if (
-            each.images.predictions.shape(image) == pixels.shape[:2]
-        ):  # not resized in another way than for the first run
+        if each.images.sizes[image] == pixels.shape[:2]:  # not resized in another way than for the first run
             of_run = f'{run_names[number]}: ' if len(run_names) > 1 else ''
             of_result, legend = each.tasks.of_result(name, image, sample.parts, pixels)
             drawn |= {f'{of_run}{caption}': values for caption, values in of_result.items()}

@@ -207,7 +207,7 @@ class ValidationHook(Hook):
         self._settings = settings_of(options, self.split)
         self._warn_of_labels()
         network = dataclasses.replace(network, crop_size=self.split.crop_size)
-        self._task = evaluation_rounds.Task(
+        self._task = runner.Task(
             InferenceNetwork(network, _PREDICTION, BATCH_SIZE),
             self.split,
             options.resize,

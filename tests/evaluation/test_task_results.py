@@ -59,7 +59,7 @@ def test_maps_are_split_by_output(height):
     parts = task_decoding.by_output(maps, OPTIONS)
     np.testing.assert_array_equal(parts['semantic'], maps[..., :3])
     np.testing.assert_array_equal(parts['height'], maps[..., 3:])
-    results = task_decoding.decoded(maps, OPTIONS, TaskContext(3))
+    results = task_decoding.TaskDecoder(OPTIONS, TaskContext(3))(maps).results
     assert list(results) == ['height']
 
 

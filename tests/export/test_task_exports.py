@@ -238,7 +238,7 @@ def test_the_example_of_the_page_decodes_as_the_task_does(checkpoint, tmp_path, 
         model = network_source.with_tasks(ModelOptions({common.OUTPUT_TYPE: 8}), exported.metadata, 'model.tflite')
     assert model.task == 'panoptic' and (model.stuff_area, model.center_threshold) == (16, 0.0)
     described = descriptor.load(_with_records(checkpoint).dataset)
-    result = task_decoding.decoded(maps, model, task_data.context_of(described, model))['panoptic']
+    result = task_decoding.TaskDecoder(model, task_data.context_of(described, model))(maps).results['panoptic']
     np.testing.assert_array_equal(names['classes'], result['class_ids'])
     assert len(capsys.readouterr().out.splitlines()) == len(result['instances']) > 0
 

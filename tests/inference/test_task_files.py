@@ -7,6 +7,7 @@ import pathlib
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from PIL import Image
 
 from deeplab import cli, common, vis
@@ -258,3 +259,27 @@ def test_options_name_kinds_of_tasks():
     assert PredictOptions(('a',), checkpoint_dir='x').save is None
     with pytest.raises(OptionError, match='name some of mask.*panoptic'):
         PredictOptions(('a',), checkpoint_dir='x', save=())
+
+
+def test_files_of_a_network_without_classes(monkeypatch, tmp_path):
+    """There is no colored prediction of class ids that mean nothing, and no share of classes."""
+
+    def predict_maps(images, *_, **__):
+        return {'depth': tf.compat.v1.get_variable('weight', [1]) * (1 + images[..., :1])}
+
+    monkeypatch.setattr('deeplab.model.predict_maps', predict_maps)
+    monkeypatch.chdir(tmp_path)
+    data = setup.write_data(tmp_path, depth_scale=0.01)
+    model = ModelOptions({common.OUTPUT_TYPE: 3}, crop_size=(33, 49), task='depth')
+    training = setup.write_training(tmp_path, data, descriptor.load(data.name).classes, model)
+    options = VisOptions(model, data, str(training), 'vis', wait=ONCE)
+    result = vis.run(options)
+    pictures = sorted(path.name for path in pathlib.Path('vis/segmentation_results').iterdir())
+    assert pictures[:3] == ['000000_image.png', '000000_overlay.png', '000001_image.png']
+    assert not any('prediction' in name for name in pictures) and 'prediction' not in result.report
+    for changes in ({'also_save_raw_predictions': True}, {'submission': 'voc'}):
+        with pytest.raises(OptionError, match=f"{next(iter(changes))}=.* which task='depth' does not predict"):
+            vis.run(dataclasses.replace(options, **changes))
+    Image.fromarray(setup.image(0)).save('image.png')
+    report = predict.run(PredictOptions(('image.png',), checkpoint_dir=str(training))).report
+    assert 'shares' not in report and report.endswith('list: predictions/predictions.json')

@@ -52,8 +52,8 @@ def test_pixel_counts_agree_with_the_confusion_matrix(results, pairs):
         ]  # fmt: skip
         assert results.cells(number) == [[i, count] for i, count in enumerate(own.counts.ravel().tolist()) if count]
         assert results.pixels_of_pair(2, 1)[number] == own.counts[2, 1]
-        assert results.predictions.read(number).tolist() == predictions.tolist()
-        assert results.predictions.shape(number) == predictions.shape
+        assert results.prediction(number).tolist() == predictions.tolist()
+        assert results.sizes[number] == predictions.shape
     assert results.confusion().tolist() == whole.counts.tolist()
 
 
@@ -63,10 +63,8 @@ def test_a_full_disk_for_temporary_files_is_named(monkeypatch):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(image_results.tempfile, 'TemporaryFile', Full)
-    with image_results.IdsFile() as ids, pytest.raises(OutputError, match='No space left.*TMPDIR'):
-        ids.add(np.zeros((2, 2), np.uint8))
-    with pytest.raises(IndexError):
-        ids.shape(0)
+    with image_results.ImageResults(CLASSES, 255) as images, pytest.raises(OutputError, match='No space left.*TMPDIR'):
+        images.add('a', np.zeros((2, 2), np.uint8), np.zeros((2, 2), np.uint8))
 
 
 def test_a_network_does_not_differ_from_itself(results):

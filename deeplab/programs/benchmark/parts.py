@@ -15,7 +15,6 @@ from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.datasets.record_index import Records
 from deeplab.datasets.segmentation_dataset import DataSource
 from deeplab.evaluation import runner
-from deeplab.files import written_files
 from deeplab.options import DatasetOptions, ResizeOptions
 from deeplab.pictures.sample_image import sample_image
 from deeplab.programs.benchmark.figures import Parts
@@ -69,10 +68,7 @@ def _writing(descriptor: DatasetDescriptor, size: tuple[int, int], folder: str) 
     pictures_dir, raw_dir = (os.path.join(folder, name) for name in (vis.PICTURES, vis.RAW_PREDICTIONS))
     for path in (pictures_dir, raw_dir):
         os.makedirs(path, exist_ok=True)
-    written = written_files.WrittenFiles(folder, 'vis')
-    pictures = vis.Pictures(
-        pictures_dir, raw_dir, vis.Presentation(descriptor, descriptor.palette), ResizeOptions(), written
-    )
+    pictures = vis.Pictures(pictures_dir, raw_dir, descriptor, ResizeOptions(), descriptor.palette)
     started = time.perf_counter()
     with (writer := vis.Writer(pictures.write)):
         for count in itertools.count(1):
