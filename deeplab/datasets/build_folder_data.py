@@ -157,10 +157,7 @@ def read_classes(options: BuildFolderOptions) -> Classes:
     names = tuple(plane_files.class_folders(dataclasses.replace(options, class_names=wanted))) or names
     if names is not None:
         require_classes(option('BuildFolderOptions.class_names'), len(names))
-    if options.colors:
-        table: color_tables.ColorTable | None = color_tables.load(options.colors, ignore_label)
-    else:
-        table = None if dataset is None else color_tables.of_palette(dataset.palette[: dataset.num_classes])
+    table = color_tables.chosen(options.colors, dataset, ignore_label)
     ids = (
         [entry.class_id for entry in table.entries if entry.class_id != ignore_label]
         if options.colors and table

@@ -103,9 +103,9 @@ def read_labels(path: str, version: str) -> Labels:
     """
     try:
         entries = documents.load(path)['labels']
-        labels = [
-            (bool(entry['evaluate']), str(entry['readable']), str(entry['name']), entry['color']) for entry in entries
-        ]
+        names = [(str(entry['readable']), str(entry['name'])) for entry in entries]
+        colors = [entry['color'] for entry in entries]
+        classes = [number for number, entry in enumerate(entries) if entry['evaluate']]
         has_instances = [entry.get('instances') for entry in entries]
     except documents.DocumentError as error:
         raise DataError(f"'{path}' {error}.") from None
@@ -114,22 +114,19 @@ def read_labels(path: str, version: str) -> Labels:
             f"'{path}' is not a configuration of Mapillary Vistas: it needs a list 'labels' of objects with color, "
             'name, readable and evaluate.'
         ) from None
-    if not 0 < len(labels) <= _MOST_LABELS or not any(is_class for is_class, *_ in labels):
+    if not classes or len(entries) > _MOST_LABELS:
         raise DataError(
-            f"'{path}' has {len(labels)} labels; 1 to {_MOST_LABELS}, at least one of them evaluated, are allowed."
+            f"'{path}' has {len(entries)} labels; 1 to {_MOST_LABELS}, at least one of them evaluated, are allowed."
         )
-    classes = [number for number, (is_class, *_) in enumerate(labels) if is_class]
-    names = [labels[number][1] for number in classes]
-    if len(set(names)) < len(names):
-        names = [labels[number][2] for number in classes]
-    ids = {number: classes.index(number) if number in classes else IGNORED for number in range(len(labels))}
+    readable, unique = ([names[number][kind] for number in classes] for kind in (0, 1))
+    ids = {number: classes.index(number) if number in classes else IGNORED for number in range(len(entries))}
     things = tuple(number for number in classes if has_instances[number])
     try:
         dataset = descriptor.DatasetDescriptor(
             name='mapillary_vistas' if version == MAPILLARY_VERSIONS[0] else f'mapillary_vistas_{version}',
             num_classes=len(classes),
-            class_names=names,
-            palette=[labels[number][3] for number in classes],
+            class_names=readable if len(set(readable)) == len(readable) else unique,
+            palette=[colors[number] for number in classes],
             things=None if set(has_instances) == {None} else [ids[number] for number in things],
         )
     except OptionError as error:

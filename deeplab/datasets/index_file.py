@@ -6,6 +6,7 @@ have not changed since, and if the last record is where the index says.
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 from collections.abc import Sequence
@@ -116,10 +117,7 @@ def _is_true(path: str, stat: storage.Stat, columns: Columns) -> bool:
         offset, length = int(columns.offset[-1]), int(columns.length[-1])
         if offset + length + tfrecord.FOOTER_BYTES != stat.size:
             return False
-        file = storage.opened(path)
-        try:
+        with contextlib.closing(storage.opened(path)) as file:
             return tfrecord.is_record_at(file.read_at, offset, length)
-        finally:
-            file.close()
     except OSError:
         return False

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from deeplab.datasets import example, images, mask_sources, orientation, planes, tfrecord, wire
+from deeplab.datasets import example, images, mask_sources, orientation, plane_files, planes, tfrecord, wire
 from deeplab.datasets.mask_ids import MaskIds
 from deeplab.datasets.plane_files import PlaneFiles, PlaneNumbers
 from deeplab.errors import DataError
@@ -97,7 +97,7 @@ def read(item: SourceFiles, allowed: MaskIds | None) -> BuiltRecord:
             assert counts is not None
             _check_ids(counts, allowed)
             if masks.instances is not None:
-                instances = _instances(item, masks.instances, header, turns)
+                instances = _instances(masks.instances, header, turns is not None and turns.turn_image)
                 things = _things(instances, images.read_ids(gray), allowed)
                 further[planes.INSTANCE.feature] = images.encode_png(instances)
     turns_image = turns is not None and turns.turn_image
@@ -112,24 +112,13 @@ def read(item: SourceFiles, allowed: MaskIds | None) -> BuiltRecord:
     return BuiltRecord(tfrecord.framed(record), counts, turns, encoded_again, things)
 
 
-def _instances(
-    item: SourceFiles, content: bytes, header: images.Header, turns: orientation.Decision | None
-) -> np.ndarray:
-    """Returns the instance ids of an image, turned as its class mask: [h, w] uint16.
-
-    Raises:
-      DataError: They have another size than the image, or another orientation than the class mask.
-    """
-    mask = images.read_mask(content)
-    try:
-        own = _decide(item.image, header, mask)
-    except DataError as error:
-        raise DataError(f'the size of its instance mask is wrong: {error}') from None
-    turns_image = turns is not None and turns.turn_image
-    if (own is not None and own.turn_image) != turns_image:
-        raise DataError('its instance mask fits the image in another EXIF orientation than its class mask')
+def _instances(content: bytes, header: images.Header, turns_image: bool) -> np.ndarray:
+    """Returns the instance ids of an image, turned as the image is: [h, w] uint16."""
     ids = images.read_ids(content).astype(np.uint16)
-    return orientation.turned_pixels(ids, mask.orientation) if own is not None and own.turn_mask else ids
+    try:
+        return plane_files.turned_as_image(ids, orientation.read(content), header, turns_image)
+    except DataError as error:
+        raise DataError(f'its instance mask cannot be used: {error}') from None
 
 
 def _things(instances: np.ndarray, classes: np.ndarray, allowed: MaskIds | None) -> tuple[int, ...]:

@@ -80,6 +80,29 @@ class PlaneNumbers:
         return self.numbers.ravel()
 
 
+def turned_as_image(values: np.ndarray, turn: int, header: images.Header, turns_image: bool) -> np.ndarray:
+    """Returns the values of a plane, turned as its image is.
+
+    Args:
+      values: [h, w], the plane as it is stored.
+      turn: EXIF orientation of the plane.
+      header: the image's header.
+      turns_image: whether the image is turned upright.
+
+    Raises:
+      DataError: The plane fits the image in no orientation, or in another one than the image gets.
+    """
+    sizes = header.size, header.orientation, values.shape[:2], turn
+    decision = orientation.decide(*sizes)
+    if decision is None:
+        height, width = values.shape
+        text = f'it is {height} x {width} pixels (height x width), its image {header.height} x {header.width}'
+        raise DataError(text + orientation.explanation(*sizes))
+    if header.orientation != orientation.UPRIGHT and decision.turn_image != turns_image:
+        raise DataError('it fits the image in another EXIF orientation than its class mask')
+    return orientation.turned_pixels(values, turn) if decision.turn_mask else values
+
+
 def _upright(plane: planes.Plane, path: str, header: images.Header, turns_image: bool) -> np.ndarray:
     """Returns the values of a file, turned as the image is: [h, w] uint16, or float32 for an array of depth."""
     content = mask_sources.contents(path)
@@ -90,16 +113,9 @@ def _upright(plane: planes.Plane, path: str, header: images.Header, turns_image:
             values, turn = images.read_ids(content).astype(np.uint16), orientation.read(content)
             if plane.kind == planes.DEPTHS and plane.scale is None:
                 raise DataError(f'it is a PNG, whose unit is unknown; set {option("BuildFolderOptions.depth_scale")}')
-        sizes = header.size, header.orientation, values.shape[:2], turn
-        decision = orientation.decide(*sizes)
-        has_turn = header.orientation != orientation.UPRIGHT
-        if decision is None or (has_turn and decision.turn_image != turns_image):
-            height, width = values.shape
-            text = f'it is {height} x {width} pixels (height x width), its image {header.height} x {header.width}'
-            raise DataError(text + orientation.explanation(*sizes))
+        return turned_as_image(values, turn, header, turns_image)
     except DataError as error:
         raise DataError(f"Cannot use '{escaped(path)}': {error}.") from None
-    return orientation.turned_pixels(values, turn) if decision.turn_mask else values
 
 
 def instances(options: BuildFolderOptions, stems: Collection[str]) -> dict[str, str] | None:

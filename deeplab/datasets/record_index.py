@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import array
+import contextlib
 import hashlib
 import os
 import struct
@@ -260,14 +261,11 @@ def _walked(path: str) -> tuple[Columns, tfrecord.FramingError | OSError | None]
     failure: tfrecord.FramingError | OSError | None = None
     try:
         size = storage.stat(path).size
-        file = storage.opened(path)
-        try:
+        with contextlib.closing(storage.opened(path)) as file:
             for span in tfrecord.spans(file.read_at, size):
                 offset.append(span[0])
                 length.append(span[1])
                 checksum.append(span[2])
-        finally:
-            file.close()
     except (tfrecord.FramingError, OSError) as error:
         failure = error
     return Columns(np.array(offset, np.int64), np.array(length, np.int64), np.array(checksum, np.uint32)), failure

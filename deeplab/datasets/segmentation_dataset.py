@@ -362,10 +362,7 @@ def folder_items(
         folder = getattr(options, field)
         if folder and not os.path.isdir(folder):
             raise DataError(f"'{source.description}' names a folder that does not exist: {key} is '{folder}'.")
-    if options.colors:
-        table: color_tables.ColorTable | None = color_tables.load(options.colors, dataset.ignore_label)
-    else:
-        table = color_tables.of_palette(dataset.palette[: dataset.num_classes])
+    table = color_tables.chosen(options.colors, dataset, dataset.ignore_label)
     try:
         with wording.file_keys(_KEYS):
             files = file_pairs.find(options)

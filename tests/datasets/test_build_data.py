@@ -395,16 +395,20 @@ class TestInstances:
         upright = dataset_files.png(np.ones(shown.shape, np.uint8))
         record = self.built(tmp_path, photo, upright, dataset_files.png(shown))
         np.testing.assert_array_equal(self.read(record, shown.shape), shown)
+        record = self.built(tmp_path, dataset_files.jpeg(dataset_files.pixels(*shown.shape)), upright, marked[1])
+        np.testing.assert_array_equal(self.read(record, shown.shape), shown)
         record = self.built(tmp_path, photo, upright, marked[1])  # as viewers show both
         np.testing.assert_array_equal(self.read(record, shown.shape), shown)
         if value >= 5:
             stored = self.built(tmp_path, photo)  # both masks have the size of the stored pixels
             np.testing.assert_array_equal(self.read(stored), self.ids)
-            with pytest.raises(DataError, match='fits the image in another EXIF orientation than its class mask'):
+            with pytest.raises(
+                DataError, match='instance mask.*: it fits the image in another EXIF orientation than its class'
+            ):
                 self.built(tmp_path, photo, upright)
 
     def test_another_size(self, tmp_path):
-        with pytest.raises(DataError, match=r"mask': the size of its instance mask is wrong: it is 6 x 5 pixels"):
+        with pytest.raises(DataError, match=r"mask': its instance mask cannot be used: it is 6 x 5 pixels"):
             self.built(tmp_path, instances=dataset_files.png(self.ids.T.copy()))
 
     def test_an_instance_without_class(self, tmp_path):

@@ -129,13 +129,12 @@ def _bitmap(region: Mapping[str, Any], image_size: tuple[int, int] | None) -> Bi
             f'{image_size[0]} x {image_size[1]}'
         )
     counts = region['counts']
-    return Bitmap(lambda: _mask(counts, height, width))
 
+    def decode() -> np.ndarray:
+        numbers = run_lengths.of_coco_text(counts) if isinstance(counts, (str, bytes)) else counts
+        return run_lengths.alternating(numbers, height, width, by_columns=True)
 
-def _mask(counts: Sequence[int] | str, height: int, width: int) -> np.ndarray:
-    """Returns the pixels of run lengths, compressed or not: [h, w] bool."""
-    numbers = run_lengths.of_coco_text(counts) if isinstance(counts, (str, bytes)) else counts
-    return run_lengths.alternating(numbers, height, width, by_columns=True)
+    return Bitmap(decode)
 
 
 def _image(
