@@ -12,6 +12,7 @@ if __name__ == '__main__':  # first, so that help and errors do not wait for Ten
 
     start.run_program('build_ade20k_data')
 
+import os
 import pathlib
 import random
 from typing import Any
@@ -61,15 +62,15 @@ def _items(split: str, image_folder: str, label_folder: str, options: BuildAde20
     """Finds the records of one split."""
     search = folders.Search()
 
-    def label_of(path: str) -> pathlib.Path:
-        return search.find(pathlib.Path(label_folder) / f'{pathlib.Path(path).stem}.{options.label_format}')
+    def label_of(path: str) -> str:
+        return search.first(label_folder, [options.label_format], pathlib.Path(path).stem)
 
     visible = [path for path in pathlib.Path(image_folder).iterdir() if not path.name.startswith('.')]
     others = build_data.other_formats(options.image_format, image_folder, label_folder)
     paths = [str(path) for path in folders.of_extensions(visible, options.image_format, others)]
     ending = f'.{options.image_format}'.lower()
     if any(path.lower().endswith(ending) for path in paths):  # others without a mask are no images of the data set
-        paths = [path for path in paths if path.lower().endswith(ending) or label_of(path).is_file()]
+        paths = [path for path in paths if path.lower().endswith(ending) or os.path.isfile(label_of(path))]
     if not paths:
         hint = build_data.hint_format(image_folder, options.image_format)
         raise DataError(
@@ -78,13 +79,9 @@ def _items(split: str, image_folder: str, label_folder: str, options: BuildAde20
         )
     random.Random(options.seed).shuffle(paths)
     labels = [label_of(path) for path in paths]
-    build_data.require_files(
-        split,
-        [str(label) for label in labels if not label.is_file()],
-        len(labels),
-        str(pathlib.Path(label_folder) / f'NAME.{options.label_format}'),
-    )
-    return [pairs.SourceFiles(path, str(label), path) for path, label in zip(paths, labels, strict=True)]
+    missing = [label for label in labels if not os.path.isfile(label)]
+    build_data.require_files(split, missing, len(labels), os.path.join(label_folder, f'NAME.{options.label_format}'))
+    return [pairs.SourceFiles(path, label, path) for path, label in zip(paths, labels, strict=True)]
 
 
 def find_release_items(options: BuildAde20kOptions) -> dict[str, list[pairs.SourceFiles]]:

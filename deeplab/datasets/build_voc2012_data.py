@@ -12,8 +12,10 @@ if __name__ == '__main__':  # first, so that help and errors do not wait for Ten
 
     start.run_program('build_voc2012_data')
 
+import functools
 import os
 import pathlib
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from absl import logging
@@ -61,74 +63,50 @@ def find_items(options: BuildVocOptions) -> dict[str, list[pairs.SourceFiles]]:
             f"There is no list *.txt in '{options.list_folder}'. Each split needs one, with one name without extension "
             f'per line. {folders.summary(options.list_folder)}'
         )
-    images = _Images(options)
-    splits = {path.stem: [images.name_of(line) for line in split_lists.read(path)] for path in lists}
+    others = build_data.other_formats(options.image_format, options.image_folder, options.semantic_segmentation_folder)
     search = folders.Search()
-    masks = {split: _existing_masks(names, options, search) for split, names in splits.items()}
-    if options.semantic_segmentation_folder and not any(masks.values()):
-        example = shown(f'{next(iter(splits.values()))[0]}.{options.label_format}')
-        raise DataError(
-            f"There is no mask of any split in '{options.semantic_segmentation_folder}', searched for as "
-            f'NAME.{options.label_format}, such as {example}. Set '
-            f'{option("BuildVocOptions.semantic_segmentation_folder")}, or leave it empty to build records without '
-            'masks.'
-        )
-    return {split: _items(split, names, masks[split], options, images) for split, names in splits.items()}
+    find_image = functools.partial(search.first, options.image_folder, [options.image_format, *others])
+    find_mask = functools.partial(search.first, options.semantic_segmentation_folder, [options.label_format])
+    splits = {path.stem: [_name_of(line, find_image) for line in split_lists.read(path)] for path in lists}
+    masks: dict[str, dict[str, str]] = dict.fromkeys(splits, {})
+    if options.semantic_segmentation_folder:
+        masks = {
+            split: {name: path for name in names if os.path.isfile(path := find_mask(name))}
+            for split, names in splits.items()
+        }
+        if not any(masks.values()):
+            example = shown(f'{next(iter(splits.values()))[0]}.{options.label_format}')
+            raise DataError(
+                f"There is no mask of any split in '{options.semantic_segmentation_folder}', searched for as "
+                f'NAME.{options.label_format}, such as {example}. Set '
+                f'{option("BuildVocOptions.semantic_segmentation_folder")}, or leave it empty to build records without '
+                'masks.'
+            )
+    return {
+        split: _items(split, [(name, find_image(name)) for name in names], masks[split], options)
+        for split, names in splits.items()
+    }
 
 
-class _Images:
-    """Finds images by the lines of lists."""
-
-    def __init__(self, options: BuildVocOptions) -> None:
-        """Keeps where to search: for the given format first, then for others."""
-        self._folder = pathlib.Path(options.image_folder)
-        others = build_data.other_formats(
-            options.image_format, options.image_folder, options.semantic_segmentation_folder
-        )
-        self._formats = [options.image_format, *others]
-        self._search = folders.Search()
-
-    def name_of(self, line: str) -> str:
-        """Returns the name of the image in a line: its path without extension; the line itself if there is none."""
-        return next((name for name in split_lists.names_in(line) if os.path.isfile(self.path(name))), line)
-
-    def path(self, name: str) -> str:
-        """Returns the path of an image, in the given format if there is none."""
-        for image_format in self._formats:
-            path = str(self._search.find(self._folder / f'{name}.{image_format}'))
-            if os.path.isfile(path):
-                return path
-        return str(self._folder / f'{name}.{self._formats[0]}')
-
-
-def _existing_masks(names: list[str], options: BuildVocOptions, search: folders.Search) -> dict[str, str]:
-    """Returns the paths of existing masks by name."""
-    if not options.semantic_segmentation_folder:
-        return {}
-    folder = pathlib.Path(options.semantic_segmentation_folder)
-    paths = {name: search.find(folder / f'{name}.{options.label_format}') for name in names}
-    return {name: str(path) for name, path in paths.items() if os.path.isfile(path)}
+def _name_of(line: str, find_image: Callable[[str], str]) -> str:
+    """Returns the name of the image in a line: its path without extension; the line itself if there is none."""
+    return next((name for name in split_lists.names_in(line) if os.path.isfile(find_image(name))), line)
 
 
 def _items(
-    split: str, names: list[str], masks: dict[str, str], options: BuildVocOptions, images: _Images
+    split: str, images: Sequence[tuple[str, str]], masks: Mapping[str, str], options: BuildVocOptions
 ) -> list[pairs.SourceFiles]:
-    """Finds the records of one split."""
-    image_folder, label_folder = pathlib.Path(options.image_folder), pathlib.Path(options.semantic_segmentation_folder)
-    image_paths = [images.path(name) for name in names]
-    missing = [path for path in image_paths if not os.path.isfile(path)]
+    """Returns the records of one split, from names and paths of its images, and paths of existing masks by name."""
+    missing = [path for _, path in images if not os.path.isfile(path)]
     if missing:
         stem = pathlib.Path(missing[0]).name.removesuffix(f'.{options.image_format}')
         hint = build_data.hint_format(options.image_folder, options.image_format, stem)
-        pattern = str(image_folder / f'NAME.{options.image_format}')
-        build_data.require_files(split, missing, len(names), pattern, hint)
+        pattern = os.path.join(options.image_folder, f'NAME.{options.image_format}')
+        build_data.require_files(split, missing, len(images), pattern, hint)
     if not masks:
         logging.warning("Split '%s' has no masks: it can be visualized, but not trained on or evaluated.", split)
-        return [pairs.SourceFiles(path, None, name) for path, name in zip(image_paths, names, strict=True)]
-    build_data.require_files(
-        split,
-        [str(label_folder / f'{name}.{options.label_format}') for name in names if name not in masks],
-        len(names),
-        str(label_folder / f'NAME.{options.label_format}'),
-    )
-    return [pairs.SourceFiles(path, masks[name], name) for path, name in zip(image_paths, names, strict=True)]
+        return [pairs.SourceFiles(path, None, name) for name, path in images]
+    pattern = os.path.join(options.semantic_segmentation_folder, f'NAME.{options.label_format}')
+    without_mask = [f'{name}.{options.label_format}' for name, _ in images if name not in masks]
+    build_data.require_files(split, without_mask, len(images), pattern)
+    return [pairs.SourceFiles(path, masks[name], name) for name, path in images]

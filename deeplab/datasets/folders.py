@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections
 import os
 import pathlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from deeplab.errors import DataError
 from deeplab.names import counted, listed
@@ -92,6 +92,11 @@ class Search:
             self._listings[folder] = {_key(name): name for name in names}
         name = self._listings[folder].get(_key(path.name))
         return path if name is None else folder / name
+
+    def first(self, folder: str, extensions: Sequence[str], stem: str) -> str:
+        """Returns the first existing file FOLDER/STEM.EXTENSION; the path with the first extension if there is none."""
+        paths = [pathlib.Path(folder, f'{stem}.{extension}') for extension in extensions]
+        return str(next((path for path in map(self.find, paths) if os.path.isfile(path)), paths[0]))
 
 
 def _key(name: str) -> str:
