@@ -116,11 +116,7 @@ class ReleaseMasks:
         things = '' if self.things is None else f' {self.things}'
         if self.class_map is not None:
             return f'ade20k release {sorted(self.class_map.items())}{things}'
-        try:
-            stat = os.stat(annotation_path(self.path))
-        except OSError:
-            return f'ade20k release{things}'  # `masks` says that there is no such file
-        return f'ade20k release {stat.st_size} {stat.st_mtime_ns}{things}'
+        return f'ade20k release {mask_sources.file_state(annotation_path(self.path))}{things}'
 
     def masks(self, path: str) -> mask_sources.Masks:
         """Returns the masks, as PNG files; 0 is the class of all other objects.

@@ -59,7 +59,6 @@ def find_items(options: BuildAde20kOptions) -> dict[str, list[pairs.SourceFiles]
 
 
 def _items(split: str, image_folder: str, label_folder: str, options: BuildAde20kOptions) -> list[pairs.SourceFiles]:
-    """Finds the records of one split."""
     search = folders.Search()
 
     def label_of(path: str) -> str:

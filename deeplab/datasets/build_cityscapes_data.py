@@ -97,7 +97,6 @@ def _images(root: pathlib.Path, folder: str, options: BuildCityscapesOptions) ->
 def _items(
     split: str, paths: list[pathlib.Path], masks: pathlib.Path, options: BuildCityscapesOptions
 ) -> list[pairs.SourceFiles]:
-    """Finds the records of one split."""
     is_test = split.startswith('test')  # its other masks hold nothing but ignored pixels
     endings = [ending for ending in _SOURCES if not is_test or _SOURCES[ending] is None]
     search = folders.Search()

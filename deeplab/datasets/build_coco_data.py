@@ -46,7 +46,6 @@ def run(options: BuildCocoOptions) -> dict[str, Any]:
 
 
 def _load(options: BuildCocoOptions) -> dict[str, coco_annotations.Annotations]:
-    """Reads the annotations of every split that has some."""
     loaded: dict[str, coco_annotations.Annotations] = {}
     for split in coco_folders.SPLITS:
         path = os.path.join(options.coco_root, 'annotations', f'{options.masks}_{split}{options.year}.json')

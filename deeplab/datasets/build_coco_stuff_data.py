@@ -83,7 +83,6 @@ def find_items(options: BuildCocoStuffOptions) -> dict[str, list[pairs.SourceFil
 
 
 def _source(is_contiguous: bool, options: BuildCocoStuffOptions) -> mask_sources.MaskSource:
-    """Returns what converts the masks to the wanted ids."""
     old = range(len(PRESENT)) if is_contiguous else PRESENT
     new = PRESENT if options.classes == '182' else range(len(PRESENT))
     return mask_sources.IdTable({**dict(zip(old, new, strict=True)), IGNORED: IGNORED})

@@ -136,7 +136,6 @@ def _finished(shard: Shard, entries: Sequence[Mapping[str, Any]], left: set[str]
 
 
 def _log(split: str, total: int, kept: int, reasons: Mapping[str, int]) -> None:
-    """Logs which shards are kept, and why others are not."""
     if kept:
         logging.info(
             "Split '%s': %d of %d shards exist already and are kept, because their source files and the settings have "

@@ -82,7 +82,6 @@ def load(path: str, kind: str) -> Annotations:
 
 
 def _require_unique(path: str, what: str, values: Sequence[Any]) -> None:
-    """Raises `DataError` if a file lists something twice."""
     value, count = collections.Counter(map(str, values)).most_common(1)[0]
     if count > 1:
         raise DataError(

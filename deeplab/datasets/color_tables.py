@@ -260,7 +260,6 @@ def _codes(colors: np.ndarray) -> np.ndarray:
 
 
 def _unknown_colors(codes: np.ndarray) -> str:
-    """Returns the message about colors that are not in the table."""
     values, counts = np.unique(codes, return_counts=True)
     colors = [
         f'({values[i] >> 16}, {values[i] >> 8 & 255}, {values[i] & 255}) on {counts[i]} pixels'

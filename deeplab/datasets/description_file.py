@@ -167,7 +167,6 @@ def _update(directory: str, path: str, splits: Mapping[str, SplitFacts]) -> str:
 
 
 def _write(path: str, content: Mapping[str, Any], splits: Mapping[str, SplitFacts]) -> None:
-    """Writes the file."""
     table = {
         name: {key: value for key, value in facts._asdict().items() if value is not None}
         for name, facts in splits.items()

@@ -123,7 +123,6 @@ class DatasetDescriptor(Dataset):
         object.__setattr__(self, 'palette', self._checked_palette())
 
     def _check_planes(self) -> None:
-        """Checks the fields about instances and depth."""
         things, scale = self.things, self.depth_scale
         if things is not None:
             are_ids = _is_list(things) and all(_is_int(value, 0, self.num_classes - 1) for value in things)

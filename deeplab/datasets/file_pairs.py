@@ -213,7 +213,6 @@ def require_images(images: Collection[str], folder: str, formats: Sequence[str],
 
 
 def _require_some(files: Collection[str], folder: str, what: str, field: str) -> None:
-    """Raises `DataError` if no file was found."""
     if not files:
         raise DataError(
             f"There is no {what} in '{folder}' or its folders. {folders.summary(folder)} Set {option(field)}."
@@ -221,7 +220,6 @@ def _require_some(files: Collection[str], folder: str, what: str, field: str) ->
 
 
 def _require_partners(images: Mapping[str, str], masks: Mapping[str, str], options: BuildFolderOptions) -> None:
-    """Raises `DataError` if a file has no partner."""
     parts = _without_partner(images, masks, options.image_folder, options.mask_folder)
     if not parts:
         return

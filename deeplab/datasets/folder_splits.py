@@ -176,7 +176,6 @@ def _by_ratio(stems: Sequence[str], options: BuildFolderOptions) -> dict[str, li
 
 
 def _groups(stems: Sequence[str], pattern: str | None) -> dict[str, list[str]]:
-    """Returns the images of each group."""
     groups: dict[str, list[str]] = collections.defaultdict(list)
     lost = []
     for stem in stems:
@@ -195,7 +194,6 @@ def _groups(stems: Sequence[str], pattern: str | None) -> dict[str, list[str]]:
 
 
 def _by_lists(stems: Sequence[str], folder: str, unmatched: Sequence[str], tell: Listener) -> dict[str, list[str]]:
-    """Reads a split from each list in a folder."""
     search, others = split_lists.Search(stems), split_lists.Search(unmatched)
     splits = {path.stem: _read_list(path, search, others, tell) for path in lists_in(folder, search, tell)}
     shared = sorted(set(splits.get('train', ())) & set(splits.get('val', ())))

@@ -253,7 +253,6 @@ def _array_text(content: bytes) -> tuple[str, int]:
 
 
 def _array_field(text: str, name: str, pattern: str) -> str:
-    """Returns the value of a field in the text that describes an array."""
     field = re.search(rf'[\'"]{name}[\'"]\s*:\s*{pattern}', text)
     if field is None:
         raise DataError(f'its header is invalid ({name} is missing or damaged)')

@@ -200,7 +200,6 @@ def _ignored_fraction(histogram: Histogram) -> float:
 def _one_class(
     descriptor: DatasetDescriptor, histogram: Histogram, where: str, consequences: _Consequences
 ) -> list[str]:
-    """Returns a warning if only one of several classes occurs."""
     present = np.flatnonzero(histogram.class_pixels)
     if len(present) != 1:
         return []
@@ -240,7 +239,6 @@ def missing(descriptor: DatasetDescriptor, pixels: np.ndarray, images: int, wher
 
 
 def _uneven(descriptor: DatasetDescriptor, pixels: np.ndarray, where: str) -> list[str]:
-    """Returns warnings about very rare and about dominant classes."""
     shares = pixels / pixels.sum()
     warnings = []
     rare = [int(i) for i in np.flatnonzero((shares > 0) & (shares < RARE_SHARE))]

@@ -151,7 +151,6 @@ def _split_names(folder: str) -> list[str]:
 
 
 def _split(folder: str, name: str, described: description_file.SplitFacts | None) -> SplitFacts:
-    """Returns the facts of a split in shards."""
     try:
         shards = segmentation_dataset.find_shards(name, folder)
         columns = index_file.load(folder, name, shards)

@@ -163,7 +163,6 @@ def _decide(image: str, header: images.Header, mask: images.Mask) -> orientation
 
 
 def _check_ids(counts: np.ndarray, allowed: MaskIds | None) -> None:
-    """Raises `DataError` if a mask contains ids that are not allowed."""
     outside = () if allowed is None else allowed.outside(counts)
     if allowed is None or not len(outside):
         return

@@ -238,7 +238,6 @@ def _no_shard_message(
 
 
 def _splits(files: Iterable[str]) -> list[str]:
-    """Returns the names of the splits whose shards exist."""
     return sorted({match['split'] for file in files if (match := SHARD_NAME.fullmatch(file))})
 
 
@@ -388,7 +387,6 @@ def _option_value(path: str, key: str, value: Any) -> Any:
 
 
 def _has_shards(directory: str) -> bool:
-    """Returns whether a folder holds files of records."""
     with contextlib.suppress(OSError):
         return any('-of-' in name for name in shard_names.candidates(directory))
     return False

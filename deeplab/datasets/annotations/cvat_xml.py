@@ -60,7 +60,6 @@ def _parse(document: Document, annotations: AnnotationSet) -> None:
 
 
 def _image(element: ElementTree.Element, document: Document, annotations: AnnotationSet) -> AnnotatedImage:
-    """Reads one image."""
     shapes = []
     for number, child in enumerate(element, start=1):
         if child.tag in _WITHOUT_AREA:
@@ -89,7 +88,6 @@ def _image(element: ElementTree.Element, document: Document, annotations: Annota
 
 
 def _geometry(element: ElementTree.Element) -> Geometry | None:
-    """Returns the area of an element; None if it has none."""
     values = {key: reading.number(element.get(key)) for key in _NUMBERS.get(element.tag, ())}
     rotation = reading.number(element.get('rotation') or 0)
     if element.tag == 'box':

@@ -68,7 +68,6 @@ def _parse_json(document: Document, annotations: AnnotationSet) -> None:
 
 
 def _image(image: Mapping[str, Any], document: Document, annotations: AnnotationSet) -> AnnotatedImage:
-    """Reads one image."""
     shapes = []
     for number, label in enumerate(reading.objects(image.get('labels') or []), start=1):
         with reading.within(f'label {number}'):
@@ -92,7 +91,6 @@ def _image(image: Mapping[str, Any], document: Document, annotations: Annotation
 
 
 def _geometry(label: Mapping[str, Any]) -> Geometry | None:
-    """Returns the area of a label; None if it has none."""
     if label.get('mask'):
         left, top, right, bottom = (reading.whole(value) for value in label['bbox'])
         runs = label['mask']

@@ -76,7 +76,6 @@ def _rank(annotation: Mapping[str, Any]) -> tuple[bool, str]:
 def _image(
     task: Mapping[str, Any], annotation: Mapping[str, Any], document: Document, annotations: AnnotationSet
 ) -> AnnotatedImage:
-    """Reads one task."""
     results = annotation['result']
     sizes = {
         reading.size(result.get('original_height'), result.get('original_width'))
@@ -136,7 +135,6 @@ def _label(result: Mapping[str, Any], further: Mapping[str, Any] | None) -> str 
 
 
 def _geometry(kind: str, result: Mapping[str, Any], size: tuple[int, int] | None) -> Geometry | None:
-    """Returns the area of a result; None if it has none."""
     if size is None:
         raise DataError('original_width and original_height are missing')
     if result.get('image_rotation'):

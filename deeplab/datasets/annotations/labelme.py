@@ -65,7 +65,6 @@ def _parse(document: Document, annotations: AnnotationSet) -> None:
 
 
 def _geometry(shape: Mapping[str, Any]) -> Geometry | None:
-    """Returns the area of a shape; None if it has none."""
     kind = shape.get('shape_type')
     if kind not in AREAS:
         return None

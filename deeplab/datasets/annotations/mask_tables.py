@@ -69,7 +69,6 @@ def _color(value: str) -> tuple[int, int, int]:
 
 
 def _splits(folder: pathlib.Path) -> dict[str, str]:
-    """Returns the split of each image that is in a list."""
     # The list of a usual split decides on images that are in several lists.
     lists = sorted(folder.glob('*.txt'), key=lambda path: (bool(folder_splits.usual_split(path.stem)), path.name))
     return {

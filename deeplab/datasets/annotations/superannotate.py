@@ -90,12 +90,10 @@ def _part_colors(instances: Sequence[Mapping[str, Any]]) -> tuple[dict[int, str]
 
 
 def _group(instance: Mapping[str, Any]) -> str | None:
-    """Returns the group of an instance; None for none."""
     return reading.group(instance.get('groupId'), none='0')
 
 
 def _geometry(instance: Mapping[str, Any]) -> Geometry | None:
-    """Returns the area of an instance in a vector project; None if it has none."""
     kind = instance.get('type')
     if kind == 'polygon':
         ring = reading.points(instance['points'])

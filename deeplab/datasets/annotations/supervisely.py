@@ -86,7 +86,6 @@ def _parse(document: Document, annotations: AnnotationSet) -> None:
 
 
 def _geometry(entry: Mapping[str, Any]) -> Geometry | None:
-    """Returns the area of an object; None if it has none."""
     kind = entry.get('geometryType')
     if kind == 'bitmap':
         left, top = (reading.whole(part) for part in entry['bitmap']['origin'])
@@ -103,7 +102,6 @@ def _geometry(entry: Mapping[str, Any]) -> Geometry | None:
 
 
 def _polygon(points: Mapping[str, Any]) -> Polygon | None:
-    """Returns an outline with holes; None if it has no area."""
     outline = np.round(reading.points(points['exterior']))
     if not reading.has_area(outline):
         return None
