@@ -207,8 +207,7 @@ def _publish(result: evaluation_rounds.Round, descriptor: DatasetDescriptor, opt
         evaluation_rounds.write_json(content, result.path)
     with output_files.writing_to(options.eval_logdir, _LOGDIR, report(result, descriptor)):
         for name, text in result.documents.items():
-            with writing.atomic_write(document_path(name, result.path)) as stream:
-                stream.write(text)
+            writing.write(document_path(name, result.path), text)
         with tf.Graph().as_default(), tf.compat.v1.summary.FileWriter(options.eval_logdir) as writer:
             evaluation_rounds.add_summaries(writer, figures, result.global_step)
 

@@ -98,8 +98,7 @@ class CheckCache:
         writing.remove_leftovers(str(self._folder), r'record_check-.+\.npz')
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
-            with writing.atomic_write(self._folder / self._name, 'wb') as stream:
-                stream.write(content.getvalue())
+            writing.write(self._folder / self._name, content.getvalue())
         except OSError as error:
             logging.warning('The check result of the records could not be cached in %s: %s', self._folder, error)
 

@@ -108,8 +108,7 @@ def _options(options: DoctorOptions) -> dict[str, Any]:
 
 def finish(repairs: Repairs) -> None:
     """Notes in a copy that its findings have been written."""
-    with writing.atomic_write(os.path.join(repairs.folder, LOG)) as stream:
-        stream.write(json.dumps(repairs.as_json(), indent=1) + '\n')
+    writing.write(os.path.join(repairs.folder, LOG), json.dumps(repairs.as_json(), indent=1) + '\n')
 
 
 def write(data: Data, folder: str) -> Repairs:

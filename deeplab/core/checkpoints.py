@@ -431,8 +431,7 @@ class CheckpointWriter:
 def write_state(directory: str, names: Sequence[str]) -> None:
     """Writes the state file of `directory`, which lists its checkpoints `names`, the newest last."""
     state = tf.compat.v1.train.generate_checkpoint_state_proto('/', names[-1], list(names))
-    with writing.atomic_write(os.path.join(directory, _STATE_FILE)) as stream:
-        stream.write(str(state))
+    writing.write(os.path.join(directory, _STATE_FILE), str(state))
 
 
 def _remove(prefix: str) -> None:

@@ -116,5 +116,4 @@ def write_graph(graph: tf.Graph, path: str) -> None:
     """Writes a graph as text, for people and for other tools."""
     # tf.io.write_graph has temporary files of its own, which stay if the disk is full.
     text = str(graph.as_graph_def())  # as text_format.MessageToString, in a seventh of the time
-    with writing.atomic_write(path) as stream:
-        stream.write(text)
+    writing.write(path, text)

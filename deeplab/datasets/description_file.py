@@ -148,8 +148,7 @@ def write_folders(directory: str, description: DatasetDescriptor, folders: Mappi
       folders: `images`, `masks` and `lists`, as seen from there.
     """
     path = os.path.join(directory, FILE_NAME)
-    with writing.atomic_write(path) as stream:
-        stream.write(documents.yaml_text({**_content(description), **folders}))
+    writing.write(path, documents.yaml_text({**_content(description), **folders}))
     return path
 
 
@@ -171,8 +170,7 @@ def _write(path: str, content: Mapping[str, Any], splits: Mapping[str, SplitFact
         name: {key: value for key, value in facts._asdict().items() if value is not None}
         for name, facts in splits.items()
     }
-    with writing.atomic_write(path) as stream:
-        stream.write(_REMARK + documents.yaml_text({**content, 'splits': table}))
+    writing.write(path, _REMARK + documents.yaml_text({**content, 'splits': table}))
 
 
 def _kept(path: str, directory: str) -> dict[str, SplitFacts]:

@@ -59,8 +59,7 @@ def write(directory: str, split: str, index: RecordIndex) -> str:
         if storage.is_remote(path):
             storage.write(path, content.getvalue())
         else:
-            with writing.atomic_write(path, 'wb') as stream:
-                stream.write(content.getvalue())
+            writing.write(path, content.getvalue())
     return path
 
 

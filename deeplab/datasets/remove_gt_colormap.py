@@ -82,8 +82,7 @@ def convert_file(path: str, output_dir: str) -> None:
                 f"'{target}' exists and is not a single-channel mask, so it is not overwritten. Set another "
                 f'{option("RemoveColormapOptions.output_dir")}.'
             )
-        with writing.atomic_write(target, 'wb') as stream:
-            stream.write(ids)
+        writing.write(target, ids)
 
 
 def _is_plain_mask(content: bytes) -> bool:

@@ -181,8 +181,5 @@ def _write(result: CocoFormatResult, truth: Annotations, options: CocoFormatOpti
         'options': dataclasses.asdict(options),
     }
     path = options.results_json_file or ''
-    with (
-        output_files.writing_to(path, 'CocoFormatOptions.results_json_file', result.report),
-        writing.atomic_write(path) as stream,
-    ):
-        json.dump(content, stream, indent=1)
+    with output_files.writing_to(path, 'CocoFormatOptions.results_json_file', result.report):
+        writing.write(path, json.dumps(content, indent=1))

@@ -182,5 +182,4 @@ def free_path(folder: str, name: str, own_key: str, ending: str) -> str:
 
 def write_json(content: dict[str, object], path: str) -> None:
     """Writes a JSON file atomically."""
-    with writing.atomic_write(path) as stream:
-        json.dump(content, stream)
+    writing.write(path, json.dumps(content))

@@ -159,8 +159,8 @@ class TaskFiles:
         for kind, suffix in self._suffixes.items():
             name = shown.name + suffix
             path = os.path.join(self._folder, kind, name)
-            with writing.explained(path), writing.atomic_write(path, 'wb') as stream:
-                stream.write(shown.tasks.file(kind, shown.image))
+            with writing.explained(path):
+                writing.write(path, shown.tasks.file(kind, shown.image))
             self._documents.add(kind, name, shown.tasks.entry(kind, name))
             paths.append(path)
         return paths

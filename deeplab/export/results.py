@@ -64,9 +64,7 @@ def forget(export: str) -> None:
 
 def _write(path: str, entries: dict[str, Any]) -> None:
     """Writes export.json."""
-    with writing.atomic_write(path) as stream:
-        json.dump({'exports': entries, 'machine': processors.facts()}, stream, indent=1)
-        stream.write('\n')
+    writing.write(path, json.dumps({'exports': entries, 'machine': processors.facts()}, indent=1) + '\n')
 
 
 def _earlier(path: str) -> dict[str, Any]:

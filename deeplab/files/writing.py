@@ -11,7 +11,6 @@ import os
 import re
 import shutil
 from collections.abc import Iterator, Sequence
-from typing import IO, Any
 
 from deeplab.errors import DataError
 
@@ -23,19 +22,10 @@ def temporary_name(path: str | os.PathLike[str]) -> str:
     return f'{os.fspath(path)}.{os.getpid()}.partial'
 
 
-@contextlib.contextmanager
-def atomic_write(path: str | os.PathLike[str], mode: str = 'w') -> Iterator[IO[Any]]:
-    """Opens a file for writing that replaces `path` when the block ends; if the block fails, `path` stays as it was.
-
-    Args:
-      path: the file.
-      mode: 'w' for UTF-8 text, 'wb' for bytes.
-    """
-    with (
-        atomic_path(path) as temporary,
-        open(temporary, mode, encoding=None if 'b' in mode else 'utf-8') as stream,
-    ):
-        yield stream
+def write(path: str | os.PathLike[str], content: str | bytes) -> None:
+    """Writes a file, text in UTF-8, that replaces `path` when it is complete; if it fails, `path` stays as it was."""
+    with atomic_path(path) as temporary, open(temporary, 'wb') as stream:
+        stream.write(content.encode() if isinstance(content, str) else content)
 
 
 @contextlib.contextmanager

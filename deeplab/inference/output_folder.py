@@ -146,9 +146,8 @@ class OutputFolder:
         for path in self.documents.write():
             self._written.add(path)
         path = os.path.join(output_files.make_folder(self._folder), SUMMARY)
-        with writing.explained(path), writing.atomic_write(path) as stream:
-            json.dump(content, stream, indent=1)
-            stream.write('\n')
+        with writing.explained(path):
+            writing.write(path, json.dumps(content, indent=1) + '\n')
         self._written.add(path)
         return path
 

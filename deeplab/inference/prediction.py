@@ -182,7 +182,7 @@ class Prediction:
         self._require_kind(kind, path, suffix)
         if legend is not None and (kind != 'overlay' or legend not in LEGENDS):
             raise OptionError(f"legend={legend!r} is not allowed: it is 'present' or 'all', and for overlays only.")
-        with writing.explained(path), writing.atomic_write(path, 'wb') as stream:
+        with writing.explained(path), writing.atomic_path(path) as temporary, open(temporary, 'wb') as stream:
             if kind == 'probabilities':
                 np.lib.format.write_array(stream, self.probabilities, allow_pickle=False)
             elif kind in SAVED:

@@ -47,8 +47,7 @@ def save(checkpoint: str, calibration: Mapping[str, Any]) -> None:
         return
     path = checkpoint + checkpoints.CALIBRATION
     try:
-        with writing.atomic_write(path) as stream:
-            json.dump(dict(calibration), stream)
+        writing.write(path, json.dumps(dict(calibration)))
     except OSError as error:  # the evaluation of a checkpoint in a folder of others goes on
         logging.warning("'%s' cannot be written (%s): predictions use the defaults.", path, error.strerror)
     else:

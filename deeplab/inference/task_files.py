@@ -104,7 +104,6 @@ class RunDocuments:
             assert self._decoder is not None  # otherwise there are no kinds
             entries = [self._entries[kind][name] for name in sorted(self._entries[kind])]
             content = self._files[kind].document(entries, self._decoder.context)
-            with writing.explained(path), writing.atomic_write(path) as stream:
-                json.dump(content, stream)
-                stream.write('\n')
+            with writing.explained(path):
+                writing.write(path, json.dumps(content) + '\n')
         return list(self.paths.values())

@@ -41,8 +41,7 @@ def write(path: str | os.PathLike[str], sheet: Image.Image) -> None:
     content = io.BytesIO()
     sheet.save(content, 'PNG')
     writing.remove_leftovers(str(path.parent), re.escape(path.name))
-    with writing.atomic_write(path, 'wb') as stream:
-        stream.write(content.getvalue())
+    writing.write(path, content.getvalue())
 
 
 def is_sheet(path: str | os.PathLike[str]) -> bool:

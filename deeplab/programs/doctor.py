@@ -102,8 +102,7 @@ def _write(diagnosis: Diagnosis, path: str, page: str | None) -> str:
         with output_files.writing_to(name, field, '\n'.join(diagnosis.lines(written))):
             os.makedirs(os.path.dirname(name) or '.', exist_ok=True)
             writing.remove_leftovers(os.path.dirname(name), re.escape(os.path.basename(name)))
-            with writing.atomic_write(name) as stream:
-                stream.write(content)
+            writing.write(name, content)
         written.append(name)
     if diagnosis.repairs is not None:
         with contextlib.suppress(OSError):  # the copy is complete; the same line would find its findings again

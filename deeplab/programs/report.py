@@ -235,8 +235,7 @@ def _write(path: str, text: str) -> None:
     folder = output_files.make_folder(os.path.dirname(path) or '.')
     with output_files.writing_to(folder, _PATH):
         writing.remove_leftovers(folder, re.escape(os.path.basename(path)))
-        with writing.atomic_write(path) as stream:
-            stream.write(text)
+        writing.write(path, text)
 
 
 def _result(options: ReportOptions, data: Mapping[str, Any], shown: _Shown) -> ReportResult:

@@ -54,8 +54,8 @@ def run(options: VerifyOptions) -> VerifyResult:
         verified = tuple(verification.verify(checkpoint, case, options) for case in options.cases)
         report = _report(verified, options)
         path = os.path.join(options.verify_logdir, f'verify-{options.preset or "checkpoint"}.json')
-        with output_files.writing_to(path, _FIELD, report), writing.atomic_write(path) as stream:
-            json.dump(_as_json(verified, options), stream, indent=1)
+        with output_files.writing_to(path, _FIELD, report):
+            writing.write(path, json.dumps(_as_json(verified, options), indent=1))
     report = f'{report}\nAll figures: {path}'
     is_reproduced = all(each.is_reproduced for each in verified)
     return VerifyResult(verified, f'{report}\n{_conclusion(verified, options)}', 0 if is_reproduced else 1)

@@ -69,7 +69,7 @@ class MetricsHook(Hook):
                     return
         except OSError:  # a new file
             return
-        self._output.attempt(lambda: self._rewrite(text))
+        self._output.attempt(lambda: writing.write(self._path, text))
         if self._output.is_on:
             logging.info('%s: dropped the lines of steps after step %d, which will be repeated.', self._path, step)
 
@@ -104,10 +104,6 @@ class MetricsHook(Hook):
         if _key_of(line) not in self._validated:
             self._validated.add(_key_of(line))
             self._write(line)
-
-    def _rewrite(self, text: str) -> None:
-        with writing.atomic_write(self._path) as stream:
-            stream.write(text)
 
     def _write(self, line: Line) -> None:
         """Adds a line in one write, which a killed process does as a whole or not at all, except on a full disk."""

@@ -125,9 +125,7 @@ def write(directory: str, run: Run) -> None:
         if not earlier:
             os.replace(path, f'{path}.unreadable')
             logging.warning('%s is not a run manifest; it is kept as %s.unreadable.', path, FILE)
-    text = json.dumps({'format': FORMAT, 'runs': [*earlier, run]}, indent=1) + '\n'
-    with writing.atomic_write(path) as stream:
-        stream.write(text)
+    writing.write(path, json.dumps({'format': FORMAT, 'runs': [*earlier, run]}, indent=1) + '\n')
 
 
 def options_as_json(options: TrainOptions) -> dict[str, Any]:

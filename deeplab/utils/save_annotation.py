@@ -72,8 +72,7 @@ def save_image(pixels: np.ndarray, save_dir: str, filename: str, palette: np.nda
         if palette is not None:
             picture.putpalette(palette.tobytes())
         picture.save(content, 'PNG', **_COMPRESSION)
-        with writing.atomic_write(path, 'wb') as stream:
-            stream.write(content.getvalue())
+        writing.write(path, content.getvalue())
     return path
 
 

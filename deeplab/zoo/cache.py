@@ -195,8 +195,7 @@ def _download(place: Place, source: str) -> None:
     """Downloads an archive, and notes its address before it gets its name."""
     shown = '' if place.size is None else f' ({names.byte_size(place.size)})'
     logging.info('Downloading %s%s to %s.', place.address, shown, place.cache)
-    with writing.atomic_write(source) as stream:
-        stream.write(place.address)
+    writing.write(source, place.address)
     try:
         transfer.download(place.address, place.archive)
     except BaseException as error:
@@ -252,8 +251,7 @@ def read(path: str) -> Manifest | None:
 
 def write(note: Manifest, path: str) -> None:
     """Writes a note."""
-    with writing.atomic_write(path) as stream:
-        json.dump(dataclasses.asdict(note), stream, indent=1)
+    writing.write(path, json.dumps(dataclasses.asdict(note), indent=1))
 
 
 def verify(note: Manifest, place: Place) -> None:

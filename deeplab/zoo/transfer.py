@@ -154,8 +154,7 @@ class _Partial:
     def begin(self, validator: str, size: int | None) -> None:
         """Drops the bytes that have arrived; notes what will."""
         self.drop()
-        with writing.atomic_write(self._note) as stream:
-            json.dump({'address': self.address, 'validator': validator, 'size': size}, stream)
+        writing.write(self._note, json.dumps({'address': self.address, 'validator': validator, 'size': size}))
 
     def drop(self) -> None:
         """Removes what has arrived."""

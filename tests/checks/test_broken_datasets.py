@@ -159,16 +159,16 @@ def test_a_full_disk_keeps_the_report(tmp_path, monkeypatch, full):
     paths = {'output': str(tmp_path / 'out.json'), 'html': str(tmp_path / 'out.html')}
     monkeypatch.setattr(suggestion.memory, 'free', lambda: 1 << 40)  # reports contain it
 
-    def atomic_write(path, *mode, write=writing.atomic_write):
+    def write_or_fail(path, content, write_file=writing.write):
         if path == paths[full]:
             raise OSError(errno.ENOSPC, 'No space left on device')
-        return write(path, *mode)
+        write_file(path, content)
 
     for left in ('out.json.999999999.partial', 'out.html.999999999.partial'):
         (tmp_path / left).touch()
     options = DoctorOptions(str(folder), num_classes=broken_datasets.CLASSES, fix=str(tmp_path / 'copy'), **paths)
     with monkeypatch.context() as patch:
-        patch.setattr(writing, 'atomic_write', atomic_write)
+        patch.setattr(writing, 'write', write_or_fail)
         with pytest.raises(OutputError, match=f'{full}: .*cannot be written: No space left') as caught:
             doctor.run(options)
     kept = caught.value.report.splitlines()

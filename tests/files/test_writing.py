@@ -22,14 +22,17 @@ def ended():
     return process.pid
 
 
-@pytest.mark.parametrize('mode', ['w', 'wb'])
-def test_a_file_replaces_the_old_one_when_it_is_complete(tmp_path, mode):
+@pytest.mark.parametrize('content', ['n\u00e9w', 'n\u00e9w'.encode()])
+def test_a_file_replaces_the_old_one_when_it_is_complete(tmp_path, monkeypatch, content):
     path = tmp_path / 'notes.txt'
     path.write_text('old')
-    text = 'n\u00e9w' if mode == 'w' else 'n\u00e9w'.encode()
-    with writing.atomic_write(path, mode) as stream:
-        stream.write(text)
-        assert path.read_text() == 'old'
+
+    def replace(temporary, target, rename=os.replace):
+        assert path.read_text() == 'old' and pathlib.Path(temporary).read_text('utf-8') == 'n\u00e9w'
+        rename(temporary, target)
+
+    monkeypatch.setattr(os, 'replace', replace)
+    writing.write(path, content)
     assert path.read_text('utf-8') == 'n\u00e9w'
     assert list(tmp_path.iterdir()) == [path]
 
@@ -38,8 +41,8 @@ def test_a_file_replaces_the_old_one_when_it_is_complete(tmp_path, mode):
 def test_a_failure_leaves_the_old_file_and_nothing_else(tmp_path, error):
     path = tmp_path / 'notes.txt'
     path.write_text('old')
-    with pytest.raises(type(error)), writing.atomic_write(path) as stream:
-        stream.write('half')
+    with pytest.raises(type(error)), writing.atomic_path(path) as temporary:
+        pathlib.Path(temporary).write_text('half')
         raise error
     assert path.read_text() == 'old'
     assert list(tmp_path.iterdir()) == [path]
@@ -48,8 +51,8 @@ def test_a_failure_leaves_the_old_file_and_nothing_else(tmp_path, error):
 def test_a_failed_rename_leaves_nothing(tmp_path):
     (tmp_path / 'folder').mkdir()
     (tmp_path / 'folder' / 'file').write_text('')
-    with pytest.raises(OSError), writing.atomic_write(tmp_path / 'folder') as stream:
-        stream.write('text')
+    with pytest.raises(OSError):
+        writing.write(tmp_path / 'folder', 'text')
     assert os.listdir(tmp_path) == ['folder']
 
 

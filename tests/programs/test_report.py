@@ -310,7 +310,7 @@ def test_the_output_is_checked_before_the_work(options, tmp_path):
 
 @pytest.mark.skipif(not os.path.exists('/dev/full'), reason='no /dev/full')
 def test_a_full_disk_is_reported(monkeypatch, tmp_path):
-    monkeypatch.setattr(report.writing, 'atomic_write', lambda path: open('/dev/full', 'w'))
+    monkeypatch.setattr(report.writing, 'write', lambda path, text: pathlib.Path('/dev/full').write_text(text))
     with pytest.raises(OptionError, match='No space left'):
         report._write(str(tmp_path / 'report.html'), 'a')
 

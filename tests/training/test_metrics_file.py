@@ -130,10 +130,10 @@ def test_a_file_that_cannot_be_written_is_told_once_and_left_alone(tmp_path, cap
 def test_later_lines_that_cannot_be_dropped(tmp_path, monkeypatch, caplog):
     write(tmp_path, metrics_file.text_of({'step': 8, 'loss': 1.0}))
 
-    def fail(path):
+    def fail(path, content):
         raise OSError(28, 'No space left on device')
 
-    monkeypatch.setattr(metrics_file.writing, 'atomic_write', fail)
+    monkeypatch.setattr(metrics_file.writing, 'write', fail)
     hook(tmp_path).begin(None, 4)
     assert len(caplog.messages) == 1
     assert 'cannot be written (No space left on device)' in caplog.text

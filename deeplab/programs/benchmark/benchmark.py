@@ -100,8 +100,7 @@ def _write(path: str, content: dict[str, Any], report: str) -> None:
     with output_files.writing_to(path, _OUTPUT, report.rpartition('\n')[0]):
         os.makedirs(os.path.dirname(path) or '.', exist_ok=True)
         writing.remove_leftovers(os.path.dirname(path), re.escape(os.path.basename(path)))
-        with writing.atomic_write(path) as stream:
-            stream.write(json.dumps(content, indent=1) + '\n')
+        writing.write(path, json.dumps(content, indent=1) + '\n')
 
 
 def _dataset(options: BenchmarkOptions, folder: str) -> DatasetOptions:

@@ -291,8 +291,7 @@ def _claim(workdir: pathlib.Path, wanted: dict[str, Any], options: DemoOptions) 
             f'{option(_WORKDIR, options.workdir)}: the folder is not empty, and its files are not from a demo. Give a '
             'folder that is empty or does not exist yet.'
         )
-    with writing.atomic_write(note) as stream:
-        stream.write(json.dumps(wanted, indent=2) + '\n')
+    writing.write(note, json.dumps(wanted, indent=2) + '\n')
 
 
 def _require_same(note: pathlib.Path, wanted: dict[str, Any]) -> None:

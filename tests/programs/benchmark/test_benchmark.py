@@ -92,7 +92,7 @@ def test_a_full_disk_keeps_the_table(options, stand_ins, monkeypatch):
     def full(*_):
         raise OSError(errno.ENOSPC, 'No space left on device')
 
-    monkeypatch.setattr(writing, 'atomic_write', full)
+    monkeypatch.setattr(writing, 'write', full)
     with pytest.raises(OutputError, match='output: .* cannot be written: No space left') as caught:
         benchmark.run(options)
     assert 'wait for writing' in caught.value.report.splitlines()[-1]
