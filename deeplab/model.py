@@ -220,7 +220,6 @@ def _scaled(images: tf.Tensor, options: ModelOptions, scale: float) -> tuple[tf.
 
 
 def _merge(logits: Sequence[tf.Tensor], method: str) -> tf.Tensor:
-    """Merges logits of equal shapes, element by element."""
     if method == 'max':
         return functools.reduce(tf.maximum, logits)
     return summation.in_order(logits) / float(len(logits))

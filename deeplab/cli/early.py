@@ -44,12 +44,13 @@ def use_one_dnn(options: Any = None) -> None:
         os.environ.setdefault('TF_ENABLE_ONEDNN_OPTS', '1')
 
 
-def limit_arenas() -> None:
+def limit_arenas(options: Any = None) -> None:
     """Limits the arenas of glibc's malloc to one for two processors, unless the environment says otherwise.
 
     By default, there are up to eight for each processor, and each keeps what its threads free: a training that passes
     its feature maps from thread to thread holds up to 5 % more memory, and is not faster.
     """
+    del options
     if 'MALLOC_ARENA_MAX' in os.environ or 'arena_max' in os.environ.get('GLIBC_TUNABLES', ''):
         return
     if sys.platform == 'linux' and hasattr(libc := ctypes.CDLL(None), 'mallopt'):  # other C libraries have no arenas
@@ -71,21 +72,8 @@ def limit_threads(values: Values) -> None:
         os.environ[name] = str(number)
 
 
-def prepare_training(options: TrainOptions) -> None:
-    """Begins what a training needs."""
-    use_one_dnn()
-    limit_arenas()
-    check_records(options)
-
-
-def prepare_inference(options: EvalOptions | VisOptions) -> None:
-    """Begins what eval and vis need."""
-    use_one_dnn()
-    check_records(options)
-
-
-def prepare_report(options: ReportOptions) -> None:
-    """Checks what report and compare need, and begins it.
+def check_report(options: ReportOptions) -> None:
+    """Checks what report and compare need.
 
     Raises:
       OptionError: a run does not exist, or the package of the charts is missing.
@@ -94,4 +82,3 @@ def prepare_report(options: ReportOptions) -> None:
 
     page.require_paths([run.path for run in options.runs])
     page.require_library()
-    use_one_dnn()

@@ -56,7 +56,6 @@ def _positional(program: Program) -> str:
 
 
 def _flag_help(flag: Flag, is_required: bool) -> list[str]:
-    """Returns the lines of one flag."""
     shapes = {'string': 'TEXT', 'integer': 'N', 'float': 'X', 'enum': '|'.join(flag.choices), 'list': 'N,N'}
     shapes |= {'repeated integer': 'N', 'repeated float': 'X', 'repeated string': 'TEXT'}
     head = f'  --[no]{flag.name}' if flag.kind == 'boolean' else f'  --{flag.name}={shapes[flag.kind]}'

@@ -158,6 +158,5 @@ def _converted(values: Values, flag: str, kind: Any, declaration: Declaration | 
 
 @functools.cache
 def _types(kind: type) -> dict[str, Any]:
-    """Returns the types of the fields of an options class by name."""
     types = typing.get_type_hints(kind)
     return {field.name: types[field.name] for field in dataclasses.fields(kind)}

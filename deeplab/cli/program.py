@@ -36,7 +36,7 @@ class Program:
       required: names of required flags.
       aliases: other names.
       runs_others: whether its `run` takes a second argument, `run_program`.
-      begin: begins what its run needs and what needs no TensorFlow, before TensorFlow is imported for the run.
+      beginning: functions of its options, called before TensorFlow is imported for the run: what needs no TensorFlow.
       prepare: changes the words of the command line before they are parsed.
       positional: name of the flag whose value may be given as a positional argument, as FILE in `deeplab checkpoint
         FILE`, or values if the flag is a 'repeated string'; empty for none.
@@ -55,13 +55,18 @@ class Program:
     positional: str = ''
     package: str = 'deeplab.programs'
     common: str = ''
-    begin: Callable[[Any], None] = lambda options: None
+    beginning: tuple[Callable[[Any], None], ...] = ()
     prepare: Callable[[Sequence[str]], list[str]] = list
 
     @property
     def module(self) -> str:
         """Name of the module of its `run(options)`; imported when the program runs."""
         return f'{self.package}.{self.name}'
+
+    def begin(self, program_options: Any) -> None:
+        """Begins a run, see `beginning`."""
+        for function in self.beginning:
+            function(program_options)
 
     @property
     def summary(self) -> str:

@@ -111,7 +111,7 @@ TRAIN = Program(
         Group('Machines', of(options.TrainOptions, *_MACHINES), NUM_THREADS, of(options.CloneOptions)),
     ),
     to_options=train_options,
-    begin=early.prepare_training,
+    beginning=(early.use_one_dnn, early.limit_arenas, early.check_records),
     required=('train_logdir', 'dataset_dir'),
     prepare=with_repeated,
     common=(
@@ -196,7 +196,7 @@ program.register(
             _UNUSED,
         ),
         to_options=eval_options,
-        begin=early.prepare_inference,
+        beginning=(early.use_one_dnn, early.check_records),
         required=('checkpoint_dir', 'eval_logdir', 'dataset_dir'),
         aliases=('evaluate',),
         common=(
@@ -228,7 +228,7 @@ program.register(
             HEAD,
         ),
         to_options=verify_options,
-        begin=early.use_one_dnn,
+        beginning=(early.use_one_dnn,),
         required=('dataset_dir',),
         common='checkpoint_dir published tolerance verify_logdir dataset eval_split eval_crop_size ' + _NETWORK_FLAGS,
     ),
@@ -239,7 +239,7 @@ program.register(
             'Log folder of a training, checkpoint or export; several are compared with the first', 'report.html'
         ),
         to_options=report_options,
-        begin=early.prepare_report,
+        beginning=(early.check_report, early.use_one_dnn),
         required=('run',),
         positional='run',
         common=_PAGE_FLAGS,
@@ -251,7 +251,7 @@ program.register(
             'Checkpoint, export, or log folder of a training; the others are compared with the first', 'compare.html'
         ),
         to_options=compare_options,
-        begin=early.prepare_report,
+        beginning=(early.check_report, early.use_one_dnn),
         required=('run',),
         positional='run',
         common=_PAGE_FLAGS,
@@ -356,7 +356,7 @@ program.register(
             HEAD,
         ),
         to_options=predict_options,
-        begin=early.use_one_dnn,
+        beginning=(early.use_one_dnn,),
         required=('inputs',),
         positional='inputs',
         common=(
@@ -383,7 +383,7 @@ program.register(
             _UNUSED,
         ),
         to_options=vis_options,
-        begin=early.prepare_inference,
+        beginning=(early.use_one_dnn, early.check_records),
         required=('checkpoint_dir', 'vis_logdir', 'dataset_dir'),
         aliases=('visualize', 'visualise'),
         common=(
@@ -452,7 +452,7 @@ program.register(
             _UNUSED,
         ),
         to_options=export_options,
-        begin=early.use_one_dnn,
+        beginning=(early.use_one_dnn,),
         required=('checkpoint_path', 'export_path'),
         aliases=('export',),
         common=(
@@ -466,7 +466,7 @@ program.register(
         example='--quantized_graph_def_path=frozen_inference_graph.pb --output_tflite_path=model.tflite',
         groups=(Group('Graph and model', of(options.ConvertOptions)),),
         to_options=plain_options(options.ConvertOptions),
-        begin=early.use_one_dnn,
+        beginning=(early.use_one_dnn,),
         required=('quantized_graph_def_path', 'output_tflite_path'),
     ),
     Program(
@@ -488,7 +488,7 @@ program.register(
             *TRAIN.groups,
         ),
         to_options=benchmark_options,
-        begin=early.use_one_dnn,  # the processes that measure inherit it
+        beginning=(early.use_one_dnn,),  # the processes that measure inherit it
         prepare=TRAIN.prepare,
         positional='exports',
         common=(

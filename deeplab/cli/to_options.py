@@ -264,7 +264,6 @@ def checkpoint_options(values: Values) -> options.CheckpointOptions:
 
 @functools.cache
 def _preset_networks() -> dict[str, options.ModelOptions]:
-    """Returns the networks of the published checkpoints by preset."""
     networks = {}
     for name, preset in catalog.all_presets().items():
         if not preset.is_backbone:

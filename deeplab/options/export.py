@@ -113,7 +113,6 @@ class ProofOptions(Options):
 
 
 def _formats_meaning() -> str:
-    """Returns the meaning of the formats, with the registered ones and their variants."""
     formats = '; '.join(
         f'{record.name} ({", ".join(record.variants)})' if len(record.variants) > 1 else record.name
         for record in EXPORT_FORMATS.records()

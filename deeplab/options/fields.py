@@ -152,7 +152,6 @@ def declarations(kind: type) -> dict[str, Declaration]:
 
 
 def _declaration(field: dataclasses.Field[Any], annotation: Any) -> Declaration:
-    """Returns the declaration of a field with an annotation."""
     facts = field.metadata['declaration']
     plain = without_none(annotation)
     kind = facts['kind'] or ('enum' if facts.get('choices') else _KINDS.get(plain, ''))

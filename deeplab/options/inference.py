@@ -153,7 +153,6 @@ class WaitOptions(Options):
 
 
 def _metrics_meaning() -> str:
-    """Returns the meaning of the metrics, with the names of the registered ones."""
     further = ', '.join(name for name in METRICS.names() if name != CONFUSION_MATRIX)
     return (
         'Comma-separated names of further metrics, which are computed in addition to mean IoU, the IoU of each class '

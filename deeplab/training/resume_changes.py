@@ -119,7 +119,6 @@ def _changed(options: Any, old: Any, new: Mapping[str, Any]) -> Iterator[Change]
 
 
 def _differ(field: str, old: Any, new: Any) -> bool:
-    """Returns whether two values of an option are different ones."""
     if field in FILES and isinstance(old, str) and isinstance(new, str):
         return os.path.basename(old) != os.path.basename(new)
     return bool(old != new)

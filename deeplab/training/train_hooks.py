@@ -98,7 +98,6 @@ class ProgressHook(Hook):
         self._bar.update(result.step - self._bar.n)  # other replicas may have done some steps
 
     def _log(self, step: int, now: float) -> None:
-        """Logs the step and the time left if a line is due."""
         if self._first is None:
             self._first, self._due = (step, now), now + _FIRST_PROGRESS_SECS
         if now < self._due or step >= self._number_of_steps:

@@ -257,11 +257,9 @@ class _Loop:
         return bool(asking)
 
     def _stop_reason(self) -> str | None:
-        """Returns why a hook ends training; None if none does."""
         return next((reason for hook in self._hooks if (reason := hook.stop_reason()) is not None), None)
 
     def _one_step(self, done: int) -> StepResult:
-        """Runs the step after `done` steps."""
         extra = [hook.fetches(done + 1) for hook in self._hooks]
         start = time.monotonic()
         with self._saved_before(lambda error: isinstance(error, tf.errors.OpError), done):
@@ -348,7 +346,6 @@ class _Loop:
         )
 
     def _facts(self, step: int, values: dict[str, Any]) -> str:
-        """Describes a step whose update was not applied."""
         shown = [names.shown(name) for name in values.get('image_names', ())]
         images = f'images {names.listed(shown, 16)}' if shown else 'images fed by the caller'
         layers = _norms_by_layer(self._step.variable_names, values.get('variable_norms', ()))

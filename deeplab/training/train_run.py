@@ -145,7 +145,6 @@ def _start(options: TrainOptions) -> Start:
 
 
 def _report(result: TrainResult, validator: validation.ValidationHook | None) -> str:
-    """Returns the chief's report for the user."""
     best = '' if validator is None else validator.report()
     if result.status:
         return f'Stopped at step {result.step}; the same command resumes from {result.checkpoint}.{best}'
@@ -271,7 +270,6 @@ def _train(
 def _build(
     options: TrainOptions, data: CheckedSplit, config: model_deploy.DeploymentConfig, first_step: int
 ) -> TrainGraph:
-    """Builds input, clones and training step in the current graph."""
     with config.host_scope():
         global_step = tf.compat.v1.train.get_or_create_global_step()
         parts = options.accumulation_steps
@@ -317,7 +315,6 @@ def _hooks(
 
 
 def _size(options: TrainOptions) -> memory.Size:
-    """Returns what determines the memory of the training."""
     assert options.model.crop_size is not None
     parts = options.clones.num_clones * options.accumulation_steps
     return memory.Size('train', options.batch_size, options.model.crop_size, options.model.output_stride, parts)
@@ -344,6 +341,5 @@ def _check_memory(
 
 
 def _write_graph(train_logdir: str) -> None:
-    """Writes the current graph into the run's folder."""
     with output_files.writing_to(train_logdir, _LOGDIR):
         sessions.write_graph(tf.compat.v1.get_default_graph(), os.path.join(train_logdir, 'graph.pbtxt'))

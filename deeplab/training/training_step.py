@@ -210,7 +210,6 @@ def build_train_step(
 
 
 def _mean_terms(clones: Sequence[model_deploy.Clone]) -> dict[str, tf.Tensor]:
-    """Returns the mean of each term of the loss over the clones."""
     return {
         name: summation.in_order([clone.outputs.terms[name] for clone in clones]) / float(len(clones))
         for name in clones[0].outputs.terms

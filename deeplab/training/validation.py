@@ -370,7 +370,6 @@ class ValidationHook(Hook):
         self._value_by_step[step] = value
 
     def _show(self) -> None:
-        """Shows the figure on the progress bar."""
         if self._value_by_step:
             latest = next(reversed(self._value_by_step.values()))
             self._bar.note = f'{self.score.figure.title} {_shown(latest)} (best {_shown(self.score.best)})'

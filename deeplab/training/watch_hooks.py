@@ -176,7 +176,6 @@ class WatchHook(Hook):
             )
 
     def _check_input(self, result: StepResult) -> None:
-        """Detects steps that wait for their batches."""
         if result.waiting_seconds is None or result.step <= self._first_step + WARM_UP_STEPS:
             return
         self._seconds += result.seconds
@@ -198,7 +197,6 @@ class WatchHook(Hook):
         self._waited_steps = 0
 
     def _warn(self, kind: str, text: str) -> None:
-        """Logs a warning unless one of its kind has been logged."""
         if kind not in self._warned:
             self._warned.add(kind)
             with self._bar.hidden():

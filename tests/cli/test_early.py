@@ -74,7 +74,9 @@ def test_the_check_before_tensorflow_is_the_check_of_the_tasks(monkeypatch):
 def test_one_dnn_is_chosen_before_tensorflow_is_imported_unless_the_user_chooses(monkeypatch):
     monkeypatch.setattr(os, 'environ', {})
     begin = find_program('export_model').begin
-    assert {find_program(name).begin for name in ('predict', 'verify', 'benchmark')} == {begin}
+    assert {find_program(name).beginning for name in ('export_model', 'predict', 'verify', 'benchmark')} == {
+        (early.use_one_dnn,)
+    }
     monkeypatch.setitem(sys.modules, 'tensorflow', None)
     begin(None)
     assert not os.environ  # it is imported already
@@ -122,7 +124,7 @@ def test_threads_of_tensorflow_and_of_other_engines(monkeypatch):
 def test_a_report_needs_its_runs_and_charts_before_tensorflow_is_imported(monkeypatch, tmp_path):
     monkeypatch.setattr(os, 'environ', {})
     begin = find_program('report').begin
-    assert find_program('compare').begin == begin
+    assert find_program('compare').beginning == find_program('report').beginning
     monkeypatch.setitem(sys.modules, 'vl_convert', None)
     for path, part in ((tmp_path / 'nowhere', "nowhere' does not exist"), (tmp_path, r'deeplab-toolkit\[report\]')):
         with pytest.raises(OptionError, match=part):
