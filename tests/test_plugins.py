@@ -210,7 +210,7 @@ def test_a_metric_of_a_plugin(tmp_path, monkeypatch):
             cli.options_of('eval', [*words, '--errors_least=3'])
         with pytest.raises(
             OptionError,
-            match=r'--metrics=iou is not known\. Did you mean image_iou .* Known: .*most_errors',
+            match='--metrics=iou is not allowed: did you mean image_iou .* It must be one of .*most_errors',
         ):
             cli.options_of('eval', [*words, '--metrics=iou'])
 

@@ -227,7 +227,6 @@ class ModelOptions(OptionsWithSettings, registries=(BACKBONES, HEADS, TASKS)):
     quantize_per_channel: bool = declared(
         False,
         'With {quantize_delay_step}: one range of 8-bit weights for each channel, instead of one for all channels.',
-        needs=('quantize_delay_step',),
     )
     input_channels: int = declared(
         3,
@@ -258,6 +257,11 @@ class ModelOptions(OptionsWithSettings, registries=(BACKBONES, HEADS, TASKS)):
             self.logits_kernel_size == 1 or not self.aspp.with_batch_norm,
             'logits_kernel_size',
             f'it must be 1 with {option("AsppOptions.with_batch_norm", True)}',
+        )
+        self._require(
+            not self.quantize_per_channel or self.quantize_delay_step is not None,
+            'quantize_per_channel',
+            f'it is about 8-bit weights; also set {option("ModelOptions.quantize_delay_step", 0)}, or omit it',
         )
 
     @property
