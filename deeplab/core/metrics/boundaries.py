@@ -64,31 +64,22 @@ def _sliding(values: npt.NDArray[Any], length: int, extreme: np.ufunc) -> npt.ND
 
     The extreme of a window follows from two shorter windows that overlap: log2(length) operations for each axis.
     """
-    for axis in (0, 1):
-        done = 1
-        while done < length:
-            shift = min(done, length - done)
-            size = values.shape[axis]
-            first, second = (_along(axis, 0, size - shift), _along(axis, shift, size))
-            values = extreme(values[first], values[second])
-            done += shift
+    done = 1
+    while done < length:
+        shift = min(done, length - done)
+        values = extreme(values[:-shift], values[shift:])
+        values = extreme(values[:, :-shift], values[:, shift:])
+        done += shift
     return values
-
-
-def _along(axis: int, start: int, stop: int) -> tuple[slice, ...]:
-    """Returns the index of rows, or of columns, `start` to `stop` of an array [h, w]."""
-    return (slice(start, stop),) if axis == 0 else (slice(None), slice(start, stop))
 
 
 def contours(ids: Ids, counted: Mask) -> Mask:
     """Returns which counted pixels have a pixel of another class above, below, left or right of them: [h, w]."""
     on_contour = np.zeros(ids.shape, bool)
-    for axis in (0, 1):
-        size = ids.shape[axis]
-        first, second = _along(axis, 0, size - 1), _along(axis, 1, size)
-        differs = (ids[first] != ids[second]) & counted[first] & counted[second]
-        on_contour[first] |= differs
-        on_contour[second] |= differs
+    for mask, values, is_counted in ((on_contour, ids, counted), (on_contour.T, ids.T, counted.T)):
+        differs = (values[:-1] != values[1:]) & is_counted[:-1] & is_counted[1:]
+        mask[:-1] |= differs
+        mask[1:] |= differs
     return on_contour
 
 
