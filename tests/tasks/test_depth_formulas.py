@@ -9,11 +9,14 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from deeplab.core import depth
+from deeplab import common
 from deeplab.errors import DataError
+from deeplab.registry import TaskContext
+from deeplab.tasks import depth
 
 LOSSES = {'l1': depth.l1, 'silog': depth.silog}
 each_loss = pytest.mark.parametrize('name', LOSSES)
+CONTEXT = TaskContext(1)
 INVALID = (0.0, -1.0, np.nan, np.inf, -np.inf)
 
 
@@ -123,10 +126,14 @@ def figures_twin(p, t):
     }
 
 
+def add(errors, truth, prediction):
+    errors.update({common.DEPTH: truth[..., np.newaxis]}, {common.DEPTH: prediction})
+
+
 def errors_of(prediction, truth):
-    errors = depth.DepthErrors()
+    errors = depth.DepthMetric(CONTEXT)
     for p, t in zip(prediction[..., 0], truth[..., 0], strict=True):
-        errors.add(t, p)
+        add(errors, t, p)
     return errors
 
 
@@ -142,9 +149,9 @@ def test_figures_against_their_twin():
 
 
 def test_figures_by_hand():
-    errors = depth.DepthErrors()
-    errors.add(np.array([[2.0, 4.0, np.nan]]), np.array([[2.0, 6.0, 1.0]]))
-    errors.add(np.array([[10.0]]), np.array([[12.5]]))  # a ratio of exactly 1.25 is not below it
+    errors = depth.DepthMetric(CONTEXT)
+    add(errors, np.array([[2.0, 4.0, np.nan]]), np.array([[2.0, 6.0, 1.0]]))
+    add(errors, np.array([[10.0]]), np.array([[12.5]]))  # a ratio of exactly 1.25 is not below it
     result = errors.result()
     assert (result['abs_rel'], result['pixel_abs_rel']) == (0.25, 0.25)
     assert result['rmse'] == pytest.approx((math.sqrt(2) + 2.5) / 2)
@@ -160,25 +167,25 @@ def test_merging_equals_one_pass_in_any_order():
     random.Random(0).shuffle(order)
     merged = errors_of(prediction[order[:4]], truth[order[:4]])
     merged.merge(errors_of(prediction[order[4:]], truth[order[4:]]))
-    merged.merge(depth.DepthErrors())
+    merged.merge(depth.DepthMetric(CONTEXT))
     assert merged.result() == whole
 
 
 def test_perfect_depths_no_depths_and_bad_ones():
     truth = np.array([[1.0, 2.0]])
-    errors = depth.DepthErrors()
+    errors = depth.DepthMetric(CONTEXT)
     assert set(errors.result().values()) == {None}
-    errors.add(np.zeros((2, 2)), np.full((2, 2), np.nan))
+    add(errors, np.zeros((2, 2)), np.full((2, 2), np.nan))
     assert set(errors.result().values()) == {None}
-    errors.add(truth, truth)
+    add(errors, truth, truth)
     assert [errors.result()[name] for name in depth.FIGURES] == [0, 0, 0, 0, 1, 1, 1]
-    errors.add(truth, np.array([[0.0, -1.0]]))
+    add(errors, truth, np.array([[0.0, -1.0]]))
     assert all(math.isfinite(value) for value in errors.result().values())
     for bad in (np.nan, np.inf):
         with pytest.raises(DataError, match='not finite'):
-            errors.add(truth, np.array([[1.0, bad]]))
+            add(errors, truth, np.array([[1.0, bad]]))
 
 
 def test_importing_needs_no_tensorflow():
-    code = 'import sys; from deeplab.core import depth; assert "tensorflow" not in sys.modules'
+    code = 'import sys; from deeplab.tasks import depth; assert "tensorflow" not in sys.modules'
     subprocess.run([sys.executable, '-c', code], check=True)

@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from deeplab.core import edges
+from deeplab import common
 from deeplab.errors import DataError
+from deeplab.registry import TaskContext
+from deeplab.tasks import edges
 from tests.helpers import metric_batches
 
 IGNORE = 255
@@ -60,8 +62,10 @@ def test_targets_of_a_flipped_image_and_of_a_small_one():
 
 
 def test_targets_in_a_graph_of_one_class_and_of_none():
+    context = TaskContext(5, IGNORE, settings={'edge_width': 7})
     graph = tf.function(
-        lambda ids: edges.build_targets(ids, IGNORE, 7), input_signature=[tf.TensorSpec([None, 9], tf.int32)]
+        lambda ids: tuple(edges.targets({common.LABEL: ids[..., tf.newaxis]}, context).values()),
+        input_signature=[tf.TensorSpec([None, 9], tf.int32)],
     )
     labels = metric_batches.blocks(np.random.default_rng(2), 3, (6, 9)).astype(np.int32)
     assert [output.shape.as_list() for output in graph.get_concrete_function().outputs] == [[None, 9]] * 2
@@ -154,7 +158,7 @@ def figures_twin(images, tolerance):
 
 
 def metric_of(*images, tolerance=2.0):
-    metric = edges.EdgeF(tolerance)
+    metric = edges.EdgesMetric(TaskContext(2, settings={'edge_width': 2, 'edge_tolerance': tolerance}))
     for image in images:
         metric.add(*image)
     return metric
@@ -209,5 +213,5 @@ def test_invalid_pixels_have_no_effect_on_the_metric():
 
 
 def test_importing_needs_no_tensorflow():
-    code = 'import sys; from deeplab.core import edges; assert "tensorflow" not in sys.modules'
+    code = 'import sys; from deeplab.tasks import edges; assert "tensorflow" not in sys.modules'
     subprocess.run([sys.executable, '-c', code], check=True)
