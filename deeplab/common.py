@@ -9,6 +9,7 @@ IMAGE = 'image'  # [h, w, channels] float32, 0 to 255 (not normalized; the netwo
 LABEL = 'label'  # [h, w, 1] int32 class ids, or the data set's ignore_label
 INSTANCE = 'instance'  # [h, w, 1] int32 instance ids; 0: none (stuff, or a crowd of a class of things)
 DEPTH = 'depth'  # [h, w, 1] float32; 0: invalid
+CLASS_LABEL = 'class_label'  # [n] int64, class ids of the image
 MULTILABEL = 'multilabel'  # [h, w, classes] uint8, 1 in the mask of a class
 IMAGE_NAME = 'image_name'  # string, value of image/filename
 HEIGHT = 'height'  # int32, rows of the image before padding

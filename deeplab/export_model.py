@@ -52,7 +52,8 @@ def run(options: ExportOptions) -> PlainExport:
     choice = WeightsChoice(options.use_moving_average, 'ExportOptions.use_moving_average')
     options = dataclasses.replace(options, use_moving_average=choice.takes_averages(checkpoint))
     model = options.model
-    train_utils.warn_of_crop_size(export_graph.crop_size_of(options), model.output_stride)
+    if not model.is_per_image:
+        train_utils.warn_of_crop_size(export_graph.crop_size_of(options), model.output_stride)
     runner.warn_of_flips(options.prediction)
     if not options.formats and not targets[0].record.is_portable and model.is_semantic:
         written = plain.write(options, checkpoint, targets[0], {})

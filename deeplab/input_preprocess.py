@@ -26,6 +26,7 @@ from deeplab.registry import (
     CROP,
     Augmentation,
     AugmentContext,
+    Preprocessing,
     Task,
     TaskContext,
 )
@@ -34,6 +35,8 @@ from deeplab.registry.augmentations import (
     JOIN_PLANES,
     NUMBERS,
     PAD,
+    PREPROCESS,
+    PREPROCESS_SEED,
     RESIZE,
     SCALE_AND_CROP,
     SCALE_SEED,
@@ -123,9 +126,52 @@ def train_steps(
     }
 
 
+def train_steps_per_image(
+    preprocessing: Preprocessing, crop_size: tuple[int, int], augment: AugmentOptions, mean_pixel: Sequence[float]
+) -> dict[str, Step]:
+    """Returns the steps of training by name, in order, for a network with a vector for each image.
+
+    Besides the preprocessing, those augmentations run whose parameters are not at their defaults.
+
+    Args:
+      preprocessing: changes images to the size of the network's input.
+      crop_size: rows and columns of this.
+      augment: the random changes.
+      mean_pixel: see `train_steps`.
+
+    Raises:
+      OptionError: such an augmentation places crops.
+    """
+
+    def preprocess(sample: Sample) -> Sample:
+        image = preprocessing.train(sample[common.IMAGE], _seed_of(sample, PREPROCESS_SEED), crop_size)
+        return {**sample, common.IMAGE: image}
+
+    steps: dict[str, Step] = {PREPROCESS: preprocess}
+    context = AugmentContext(crop_size, mean_pixel, ignore_label=0)
+    for record in augment.active:
+        if augment.settings_of(record) != {parameter.name: parameter.default for parameter in record.parameters}:
+            if record.stage == CROP:
+                raise OptionError(f"The augmentation '{record.name}' places crops, which this task does not have.")
+            steps[record.name] = change(record, augment, context)
+    return steps
+
+
+def resize_for(resize: ResizeOptions | Preprocessing, crop_size: tuple[int, int] | None) -> Step:
+    """Returns the step that changes the size of an image before evaluation.
+
+    Args:
+      resize: range of the sides after resizing; or the preprocessing of a network with a vector for each image.
+      crop_size: rows and columns of the network's input, for preprocessing.
+    """
+    if isinstance(resize, ResizeOptions):
+        return resize_to_range(resize)
+    return lambda sample: {**sample, common.IMAGE: resize.evaluate(sample[common.IMAGE], crop_size)}
+
+
 def eval_steps(
     crop_size: tuple[int, int] | None,
-    resize: ResizeOptions,
+    resize: ResizeOptions | Preprocessing,
     mean_pixel: Sequence[float],
     ignore_label: int,
     keep_original: bool = False,
@@ -150,7 +196,7 @@ def eval_steps(
     return [
         *([note_original] if keep_original else []),
         *([join_planes(planes, ignore_label)] if planes else []),
-        resize_to_range(resize),
+        resize_for(resize, crop_size),
         note_size,
         *([] if crop_size is None else [pad_decoded_to(crop_size, mean_pixel, fill, keep_bytes)]),
         *([split_planes(planes)] if planes else []),

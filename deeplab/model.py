@@ -18,6 +18,7 @@ from absl import logging
 
 from deeplab import common
 from deeplab.core import (
+    classifier,
     compute_types,
     decoder,
     feature_extractor,
@@ -163,6 +164,9 @@ def _single_scale_logits(images: tf.Tensor, options: ModelOptions) -> dict[str, 
     """Builds the logits by output for one scale, at the network's own resolution, float32."""
     outputs = TASKS.outputs(options)
     backbone_features, end_points = feature_extractor.extract_features(images, options)
+    if options.is_per_image:
+        (output,) = outputs
+        return {output.name: classifier.logits(backbone_features, end_points, options, output.channels)}
     decoded: dict[Branch | None, tf.Tensor] = {
         branch: _decoded(backbone_features, end_points, options, branch, shapes.spatial_size(images))
         for branch in dict.fromkeys(output.branch for output in outputs)
@@ -265,7 +269,9 @@ def multi_scale_logits(
     images = _with_static_size(images, options)
     pyramid = tuple(image_pyramid or (1.0,))
     sizes = {
-        output.name: [
+        output.name: [1, 1]
+        if options.is_per_image
+        else [
             shapes.scaled_size(side, max(1.0, *pyramid) / _stride_of(output, options))
             for side in shapes.spatial_size(images)
         ]
@@ -347,7 +353,8 @@ def predict_maps(
                     values = tf.reverse(values, axis=[2])
                     values = values if output.mirrored is None else output.mirrored(values)
                 old_size = shapes.spatial_size(values)
-                values = shapes.resize_bilinear(values, size)  # [n, h, w, channels]
+                if not options.is_per_image:
+                    values = shapes.resize_bilinear(values, size)  # [n, h, w, channels]
                 values = values if output.activation is None else output.activation(values)
                 maps[output.name].append(scaled_lengths(values, output, old_size))
     return {name: summation.in_order(values) / float(len(values)) for name, values in maps.items()}

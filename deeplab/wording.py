@@ -25,7 +25,7 @@ _UNSET: Any = object()
 # What a shell splits or replaces in a text without quotes; wildcards stay as they are where no file has such a name.
 _MEANT_BY_SHELLS = re.compile(r'[\s\'"`$&;|<>()\\!]')
 # Names in other toolkits, see `_letters`, and the names of the same things here.
-_SYNONYMS = {'sgd': 'momentum', 'ce': 'softmax', 'crossentropy': 'softmax', 'voc2012': 'pascal_voc_seg'}
+_SYNONYMS = {'ce': 'softmax', 'crossentropy': 'softmax', 'voc2012': 'pascal_voc_seg'}
 _LEAST_LETTERS = 3  # of a name that is searched for in another one
 _NAMES_SHOWN = 3
 

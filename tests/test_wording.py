@@ -87,7 +87,6 @@ def test_every_option_that_a_message_names_is_a_field():
         ('VOC2012', 'pascal_voc_seg'),
         ('overlays', 'overlay'),
         ('cosin', 'cosine'),
-        ('SGD', 'momentum'),
         ('resnet', 'resnet_v1_50 or resnet_v1_101'),
     ],
 )

@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from deeplab.core import compute_types
 from deeplab.options import ModelOptions
-from deeplab.registry import BACKBONES, Normalization
+from deeplab.registry import BACKBONES, PREPROCESSINGS, Normalization
 
 
 def mean_pixel(model_variant: str, channels: int = 3) -> tuple[float, ...]:
@@ -28,8 +28,10 @@ def input_name(model_variant: str) -> str:
     return f'{scope}/{scope}/input'
 
 
-def normalize(images: tf.Tensor, normalization: Normalization) -> tf.Tensor:
-    """Normalizes images [n, h, w, channels] float32, 0 to 255."""
+def normalize(images: tf.Tensor, normalization: Normalization | None) -> tf.Tensor:
+    """Normalizes images [n, h, w, channels] float32, 0 to 255; with None each one to zero mean and unit variance."""
+    if normalization is None:
+        return tf.image.per_image_standardization(images)
     scaled = images if normalization.scale == 1.0 else images * normalization.scale
     offset = normalization.offset_of(int(images.shape[-1]))
     return scaled - (offset[0] if len(set(offset)) == 1 else tf.constant(offset))
@@ -51,7 +53,9 @@ def extract_features(images: tf.Tensor, options: ModelOptions) -> tuple[tf.Tenso
       OptionError: unknown variant, or an output stride that it does not support.
     """
     backbone = BACKBONES.chosen(options)
-    normalized = normalize(tf.cast(images, tf.float32), backbone.normalization)
+    preprocessing = PREPROCESSINGS.of_network(options)
+    normalization = backbone.normalization if preprocessing is None else preprocessing.normalization
+    normalized = normalize(tf.cast(images, tf.float32), normalization)
     # Converters of exported graphs use this name as the input of the network.
     normalized = tf.identity(normalized, name=input_name(options.model_variant))
     built: tuple[tf.Tensor, dict[str, tf.Tensor]] = backbone.build(compute_types.as_compute_type(normalized), options)

@@ -13,6 +13,7 @@ def learning_rate(step: tf.Tensor | int, options: LearningRateOptions, number_of
 
     The first `slow_start_steps` steps run at `slow_start_rate`; with the burn-in 'linear' they climb from there to
     `base` instead. Afterwards the learning policy gives the rate, from its own step 0 on (`core/learning_policies/`).
+    With the burn-in 'minimum' the policy begins at once, and `base * step / slow_start_steps` is the limit of its rate.
 
     Args:
       step: steps done before, scalar integer, 0 or more.
@@ -24,14 +25,18 @@ def learning_rate(step: tf.Tensor | int, options: LearningRateOptions, number_of
     """
     step = tf.cast(step, tf.int64)
     policy = LEARNING_POLICIES.get(options.policy)
+    is_limit = options.slow_start_burnin_type == 'minimum'
+    delay = 0 if is_limit else options.slow_start_steps
     rate = policy.function(
-        tf.maximum(step - options.slow_start_steps, 0),
+        tf.maximum(step - delay, 0),
         options.base,
-        float(max(number_of_steps - options.slow_start_steps, 1)),
+        float(max(number_of_steps - delay, 1)),
         **options.settings_of(policy),
     )
     if not options.slow_start_steps:
         return rate
+    if is_limit:
+        return tf.minimum(rate, options.base * tf.cast(step, tf.float32) / options.slow_start_steps)
     slow = tf.constant(options.slow_start_rate, tf.float32)
     if options.slow_start_burnin_type == 'linear':
         slow += (options.base - options.slow_start_rate) * tf.cast(step, tf.float32) / options.slow_start_steps

@@ -23,12 +23,13 @@ DEPTHS: Literal['depth'] = 'depth'
 MASKS: Literal['masks'] = 'masks'
 FLOATS: Literal['floats'] = 'floats'
 BYTES: Literal['bytes'] = 'bytes'
+INTEGERS: Literal['integers'] = 'integers'
 # What to do about records without a plane.
 FIX = (
     'Build the records again with the plane, or choose another task. Builders add instances with --instances; '
     'build_folder_data also takes --instance_folder, --depth_folder and --multilabel_folder'
 )
-_LISTS = (FLOATS, BYTES)
+_LISTS = (FLOATS, BYTES, INTEGERS)
 _NO_TEXT = b'\xff'  # never in UTF-8
 _BITS = 24  # place of the byte of a PNG with the bits of a sample
 
@@ -43,6 +44,7 @@ class Plane(NamedTuple):
     | masks | gray PNG, such as 1 bit: the masks of all classes below each other | [h, w, channels] uint8, 0 or 1 |
     | floats | list of n * channels numbers; a record without them has none | [n, channels] float32 |
     | bytes | list of texts or files; a record without them has none | [n] string |
+    | integers | list of class ids, which must not be empty | [n] int64 |
 
     Floats are points if their key begins with `common.POINTS_PREFIX`: [n, channels / 2, 2], rows and columns in pixels
     of the image, 0 at the middle of the first pixel. They move with the image.
@@ -51,13 +53,13 @@ class Plane(NamedTuple):
       key: key in a sample.
       feature: name of the feature in a record.
       kind: one of the kinds above.
-      channels: number of classes, or of numbers in a row of floats.
+      channels: number of classes (of `integers`, the allowed ones), or of numbers in a row of floats.
       scale: unit of depth in a PNG; None if it is not known, so that there must not be such a PNG.
     """
 
     key: str
     feature: str
-    kind: Literal['ids', 'depth', 'masks', 'floats', 'bytes']
+    kind: Literal['ids', 'depth', 'masks', 'floats', 'bytes', 'integers']
     channels: int = 1
     scale: float | None = None
 
@@ -69,7 +71,7 @@ class Plane(NamedTuple):
     @property
     def item_shape(self) -> tuple[int, ...]:
         """The shape of an item of a list."""
-        if self.kind == BYTES:
+        if self.kind in (BYTES, INTEGERS):
             return ()
         return (self.channels // 2, 2) if self.key.startswith(common.POINTS_PREFIX) else (self.channels,)
 
@@ -80,20 +82,22 @@ class Plane(NamedTuple):
 
     @property
     def padding(self) -> Any:
-        """What fills the list of a sample up to the longest of a batch: no number, and no text."""
-        return _NO_TEXT if self.kind == BYTES else np.float32(np.nan)
+        """What fills the list of a sample up to the longest of a batch: no number, no text, and no class."""
+        return {BYTES: _NO_TEXT, INTEGERS: np.int64(-1)}.get(self.kind, np.float32(np.nan))
 
 
 INSTANCE = Plane(common.INSTANCE, 'image/segmentation/instance/encoded', IDS)
 DEPTH = Plane(common.DEPTH, 'image/depth/encoded', DEPTHS)
+CLASS_LABEL = Plane(common.CLASS_LABEL, 'image/class/label', INTEGERS)
 MULTILABEL = Plane(common.MULTILABEL, 'image/segmentation/multilabel/encoded', MASKS)
 BUILT = (INSTANCE, DEPTH, MULTILABEL)  # by the builders of this package
 
 
 def of_dataset(planes: Iterable[Plane], dataset: DatasetDescriptor) -> tuple[Plane, ...]:
-    """Returns planes with what a data set says about them: the number of classes of masks, the scale of depth."""
+    """Returns planes with what a data set says about them: the number of classes, the scale of depth."""
     values: dict[str, dict[str, Any]] = {
         MASKS: {'channels': dataset.num_classes},
+        INTEGERS: {'channels': dataset.num_classes},
         DEPTHS: {'scale': dataset.depth_scale},
     }
     return tuple(plane._replace(**values.get(plane.kind, {})) for plane in planes)
@@ -107,7 +111,7 @@ def missing(planes: Iterable[Plane], features: Mapping[str, wire.Value]) -> str 
       features: the features of the record.
     """
     for plane in planes:
-        if not plane.is_list and plane.feature not in features:
+        if plane.kind not in (FLOATS, BYTES) and plane.feature not in features:
             return f"has no plane '{plane.key}' (the key '{plane.feature}')"
     return None
 
@@ -129,6 +133,13 @@ def read(plane: Plane, features: Mapping[str, wire.Value], size: tuple[int, int]
     if text := missing([plane], features):
         raise DataError(f'it {text}')
     value = features.get(plane.feature)
+    if plane.kind == INTEGERS:
+        class_ids = np.atleast_1d(np.asarray(value))
+        if class_ids.dtype.kind != 'i' or not class_ids.size:
+            raise DataError(f"'{plane.feature}' is {value!r}, not a class id")
+        if wrong := [number for number in class_ids.tolist() if not 0 <= number < plane.channels]:
+            raise DataError(f"'{plane.feature}' is {wrong[0]}; class ids are 0 to {plane.channels - 1}")
+        return class_ids.astype(np.int64)
     if plane.kind == BYTES:
         texts = [] if value is None else [value] if isinstance(value, bytes) else value
         return np.array(texts, object)
@@ -192,7 +203,7 @@ def read_depth_array(content: bytes) -> np.ndarray:
 
 def without_padding(plane: Plane, values: np.ndarray) -> np.ndarray:
     """Returns the items of a list in a batch, [n, ...], without `Plane.padding` at the end."""
-    is_padding = values == plane.padding if plane.kind == BYTES else np.isnan(values)
+    is_padding = np.isnan(values) if plane.kind == FLOATS else values == plane.padding
     items: np.ndarray = values[~is_padding.reshape(len(values), -1).all(axis=1)]
     return items
 
@@ -217,8 +228,9 @@ def feature_spec(plane: Plane) -> Any:
 
     if plane.kind == FLOATS:
         return tf.io.FixedLenSequenceFeature([plane.channels], tf.float32, allow_missing=True)
-    if plane.kind == BYTES:
-        return tf.io.FixedLenSequenceFeature([], tf.string, allow_missing=True)
+    if plane.kind in (BYTES, INTEGERS):
+        kind = tf.string if plane.kind == BYTES else tf.int64
+        return tf.io.FixedLenSequenceFeature([], kind, allow_missing=True)
     return tf.io.FixedLenFeature([], tf.string)
 
 

@@ -27,7 +27,7 @@ from deeplab.inference import network_source
 from deeplab.inference.network import InferenceNetwork, in_graph
 from deeplab.inference.opening import Weights
 from deeplab.options import EngineOptions, ModelOptions, PredictionOptions, ResizeOptions, WindowOptions, crop_sizes
-from deeplab.registry import Outputs
+from deeplab.registry import PREPROCESSINGS, Outputs
 from deeplab.system import overlap
 from deeplab.utils import input_generator, train_utils
 from deeplab.wording import option
@@ -136,16 +136,17 @@ def open_split(
         )
     require_channels(network, descriptor)
     crop_size = network.crop_size
-    if crop_size is not None:
+    if crop_size is not None and not network.is_per_image:
         train_utils.warn_of_crop_size(crop_size, network.output_stride, crop_field)
-    elif not chooses_crop:
+    elif crop_size is None and not chooses_crop:
         example = option(crop_field, (513, 513))
         raise OptionError(f'{option(crop_field)} is not set. Give height and width, such as {example}.')
     split = checked_split(dataset, network, needs_truth, cache_dir)
     resized = functools.partial(input_preprocess.size_in_range, resize)
     if crop_size is None:
         crop_size = _smallest_crop(split.check_result, network.output_stride, resized)
-    record_check.require_fit(split.check_result, crop_size, network.output_stride, resized, crop_field)
+    if not network.is_per_image:
+        record_check.require_fit(split.check_result, crop_size, network.output_stride, resized, crop_field)
     return Split(descriptor, split.reader, split.check_result, crop_size, has_labels=split.has_labels)
 
 
@@ -241,10 +242,12 @@ def reading_of(
     mean_pixel: Sequence[float] | None = network.mean_pixel
     if windows is not None:
         crop_size, batch_size, ahead, mean_pixel = None, 1, 1, None  # images may be large
+    if network.options.is_per_image:
+        crop_size = network.options.crop_size
     assert batch_size is not None
     steps = input_preprocess.eval_steps(
         crop_size,
-        resize,
+        PREPROCESSINGS.of_network(network.options) or resize,
         network.mean_pixel,
         split.descriptor.ignore_label,
         keep_original,

@@ -165,6 +165,9 @@ def check_sizes(resize: ResizeOptions, crop_size: tuple[int, int]) -> None:
 def _prepare(image: tf.Tensor, options: ExportOptions) -> tuple[tf.Tensor, tuple[tf.Tensor, tf.Tensor]]:
     """Returns the network's input for [1, h, w, c] uint8: [1, *crop_size, c] float32; and the size before padding."""
     crop_size, channels = crop_size_of(options), options.model.input_channels
+    if options.model.is_per_image:  # whose images have this size; any others are resized to it
+        images = tf.compat.v1.image.resize_bilinear(tf.cast(image, tf.float32), crop_size)
+        return tf.reshape(images, [1, *crop_size, channels]), (tf.constant(1), tf.constant(1))
     mean_pixel = feature_extractor.mean_pixel(options.model.model_variant, channels)
     sample = {common.IMAGE: tf.squeeze(image, axis=0)}  # [h, w, c]
     if options.image_bits == 16:

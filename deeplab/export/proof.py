@@ -23,8 +23,8 @@ from deeplab.evaluation.image_results import ImageResults
 from deeplab.export import export_graph, portable
 from deeplab.inference import task_decoding
 from deeplab.inference.runners import Runner, padded
-from deeplab.options import ExportOptions
-from deeplab.registry import TASKS, ExportFormat, Outputs
+from deeplab.options import ExportOptions, ResizeOptions
+from deeplab.registry import PREPROCESSINGS, TASKS, ExportFormat, Outputs
 from deeplab.utils import input_generator
 from deeplab.wording import option
 
@@ -120,8 +120,9 @@ def images_of(options: ExportOptions, source: DataSource, split: str, number: in
         )
     reader = input_generator.RecordReader(index, descriptor.image_channels, descriptor.image_bits)
     records = np.unique(np.linspace(0, count - 1, min(number, count)).astype(np.int64)).tolist()
+    preprocessing = PREPROCESSINGS.of_network(options.model)
     steps = [
-        input_preprocess.resize_to_range(options.resize),
+        input_preprocess.resize_for(preprocessing or options.resize, options.model.crop_size),
         input_preprocess.note_size,
         input_preprocess.to_numbers,
     ]
@@ -132,7 +133,9 @@ def images_of(options: ExportOptions, source: DataSource, split: str, number: in
             for _ in records:
                 sample = running.run(pipeline.samples)
                 height, width = int(sample[common.HEIGHT][0]), int(sample[common.WIDTH][0])
-                yield sample[common.IMAGE][0, :height, :width]
+                image = sample[common.IMAGE][0, :height, :width]
+                # Some formats take integers. Resized images of other networks are resized again in the export.
+                yield image if preprocessing is None else np.rint(image)
 
 
 def compared(predictions: Iterable[tuple[Outputs, Outputs]], channels: Mapping[str, int]) -> Comparison:
@@ -230,7 +233,9 @@ class Verification:
     def _evaluated(self, network: Runner, with_probabilities: bool) -> _Evaluated:
         """Evaluates a network."""
         descriptor, images = self._split.descriptor, range(self._split.num_images)
-        steps = [input_preprocess.note_size, input_preprocess.to_numbers]
+        resize = PREPROCESSINGS.of_network(self._model) or ResizeOptions()
+        change = input_preprocess.resize_for(resize, self._model.crop_size)
+        steps = [change, input_preprocess.note_size, input_preprocess.to_numbers]
         scores = None if self._model.is_semantic else self._scores()
         with ImageResults(descriptor.num_classes, descriptor.ignore_label) as results:
             for batch in split_images.batches(self._split, steps, images, self._split.has_labels):

@@ -47,7 +47,7 @@ from deeplab.options import (
     WindowOptions,
 )
 from deeplab.options.parameters import parameters_of
-from deeplab.registry import TASKS
+from deeplab.registry import PREPROCESSINGS, TASKS, Preprocessing
 from deeplab.system import overlap
 from deeplab.wording import did_you_mean, option
 from deeplab.zoo import cache, fetching
@@ -103,7 +103,12 @@ class Predictor:
             self._any_size = any_size.AnySize(runner, options.windows, options.batch_size)
             self._reader = image_files.Reader(runner.channels, classes.image_bits)
             closing.callback(self._reader.close)
-            self._resizer = _Resizer(resize, runner.channels) if resize is not None and resize.is_set else None
+            self._is_per_image = decoder is not None and decoder.options.is_per_image
+            self._resizer = None
+            if decoder is not None and (preprocessing := PREPROCESSINGS.of_network(decoder.options)) is not None:
+                self._resizer = _Resizer(preprocessing, runner.channels, decoder.options.crop_size)
+            elif resize is not None and resize.is_set:
+                self._resizer = _Resizer(resize, runner.channels)
             if self._resizer is not None:
                 closing.callback(self._resizer.close)
             self._closing = closing.pop_all()
@@ -371,6 +376,10 @@ class Predictor:
             return self._any_size.predict(images, confidence, probabilities)
         size = images[0].shape[:2]
         resized = [self._resizer.resized(image) for image in images]
+        if self._is_per_image:
+            vectors = self._runner.run(np.stack(resized), True).probabilities
+            assert vectors is not None
+            return [Scores(np.zeros(size, np.uint8), None, vector) for vector in vectors]
         result = []
         for prediction in self._any_size.predict(resized, False, confidence or probabilities):
             labels, scores = self._resizer.labels(prediction.labels, size), None
@@ -390,16 +399,20 @@ class _Resizer:
     Several threads may use it at a time.
     """
 
-    def __init__(self, resize: ResizeOptions, channels: int) -> None:
+    def __init__(
+        self, resize: ResizeOptions | Preprocessing, channels: int, crop_size: tuple[int, int] | None = None
+    ) -> None:
         """Builds the operations.
 
         Args:
-          resize: range of the sides.
+          resize: range of the sides, or the preprocessing of the network.
           channels: channels of the images.
+          crop_size: see `input_preprocess.resize_for`.
         """
+        change = input_preprocess.resize_for(resize, crop_size)
         with tf.Graph().as_default() as graph:
             self._image = tf.compat.v1.placeholder(tf.float32, [None, None, channels])
-            self._resized = input_preprocess.resize_to_range(resize)({common.IMAGE: self._image})[common.IMAGE]
+            self._resized = change({common.IMAGE: self._image})[common.IMAGE]
             self._size = tf.compat.v1.placeholder(tf.int32, [2])
             size = tf.unstack(self._size)
             self._labels = tf.compat.v1.placeholder(tf.uint8, [None, None])

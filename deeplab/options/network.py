@@ -11,6 +11,7 @@ from deeplab.options.fields import Options, PathText, declared
 from deeplab.options.parameters import OptionsWithSettings, Settings
 from deeplab.options.rules import require
 from deeplab.registry.networks import BACKBONES, HEADS
+from deeplab.registry.preprocessings import PREPROCESSINGS
 from deeplab.registry.tasks import SEMANTIC, TASKS
 from deeplab.wording import option
 
@@ -241,6 +242,8 @@ class ModelOptions(OptionsWithSettings, registries=(BACKBONES, HEADS, TASKS)):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.is_per_image:
+            self._follow_backbone()
         for output, classes in self.outputs_to_num_classes.items():
             require(
                 classes > 0,
@@ -264,10 +267,26 @@ class ModelOptions(OptionsWithSettings, registries=(BACKBONES, HEADS, TASKS)):
             f'it is about 8-bit weights; also set {option("ModelOptions.quantize_delay_step", 0)}, or omit it',
         )
 
+    def _follow_backbone(self) -> None:
+        """Sets what follows from the backbone and the task in a network with a vector for each image."""
+        backbone = BACKBONES.get(self.model_variant)
+        side = self.train_image_size or backbone.classifier.image_size
+        preprocessing = PREPROCESSINGS.get(self.preprocessing_name or backbone.classifier.preprocessing).name
+        # Stored, so that a checkpoint and an export keep them.
+        chosen = {**dict(self.settings), 'train_image_size': side, 'preprocessing_name': preprocessing}
+        object.__setattr__(self, 'settings', tuple(sorted(chosen.items())))
+        object.__setattr__(self, 'crop_size', (side, side))
+        object.__setattr__(self, 'output_stride', max(backbone.output_strides))
+
     @property
     def is_semantic(self) -> bool:
         """Whether the network predicts classes of pixels and nothing else."""
         return self.task == SEMANTIC
+
+    @property
+    def is_per_image(self) -> bool:
+        """Whether the network predicts a vector for each image; crop size and output stride then follow from others."""
+        return not self.is_semantic and TASKS.is_per_image(self)
 
     @property
     def num_classes(self) -> int:

@@ -42,8 +42,9 @@ class LearningRateOptions(OptionsWithSettings, registries=(LEARNING_POLICIES,)):
     )
     slow_start_burnin_type: str = declared(
         'none',
-        'none: the learning rate of the slow start is constant; linear: it rises to {base}.',
-        choices=('none', 'linear'),
+        'none: the learning rate of the slow start is constant; linear: it rises to {base}; minimum: it rises from 0 '
+        'to {base}, and the schedule begins beside it, of which it is the limit.',
+        choices=('none', 'linear', 'minimum'),
     )
     settings: Settings = ()
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from PIL import Image, ImageDraw
 
-from deeplab import common
+from deeplab import common, names
 from deeplab.datasets.planes import DEPTHS, IDS, MASKS, Plane
 from deeplab.pictures import drawing
 
@@ -14,6 +16,7 @@ _INVALID = (128, 128, 128)
 _OPACITY = 0.6
 _GOLDEN_RATIO = 0.6180339887  # its multiples, as hues, are far apart for neighboring numbers
 _LINE = (255, 225, 60)  # of polygons
+_TEXT_WIDTH = 160  # least width of a picture with text below it
 _MOST_CHANNELS = 16  # of a map that are drawn
 
 Pictures = dict[str, np.ndarray]  # [h, w, 3] uint8, by caption
@@ -152,3 +155,22 @@ def _hues(hues: np.ndarray) -> np.ndarray:
     """Returns the bright colors of hues, in turns: [...] to [..., 3] float, 0 to 255."""
     places = (np.asarray(hues, np.float32)[..., np.newaxis] * 6 + np.array([5, 3, 1], np.float32)) % 6
     return 255 * (1 - 0.85 * np.clip(np.minimum(places, 4 - places), 0, 1))
+
+
+def captioned(image: np.ndarray, lines: Sequence[str]) -> np.ndarray:
+    """Returns an image, [h, w, channels] of 0 to 255, with lines of text below it: [h', w, 3] uint8.
+
+    A small image is enlarged to the width of text.
+    """
+    picture = Image.fromarray(drawing.in_rgb(image))
+    if picture.width < _TEXT_WIDTH:
+        factor = -(-_TEXT_WIDTH // picture.width)
+        picture = picture.resize((picture.width * factor, picture.height * factor), Image.Resampling.NEAREST)
+    size = max(picture.width // 24, 10)
+    sheet = Image.new('RGB', (picture.width, picture.height + (len(lines) + 1) * size * 3 // 2), drawing.PAPER)
+    sheet.paste(picture)
+    pencil = ImageDraw.Draw(sheet)
+    for number, line in enumerate(lines):
+        place = (size, picture.height + size // 2 + number * size * 3 // 2)
+        pencil.text(place, names.shown(line, 60), drawing.INK, font=drawing.font(size))
+    return np.asarray(sheet)

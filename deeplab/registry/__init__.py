@@ -33,6 +33,7 @@ from deeplab.registry.networks import (
     Normalization,
 )
 from deeplab.registry.optimizers import LEARNING_POLICIES, OPTIMIZERS, LearningPolicy, Optimizer, UsualRates
+from deeplab.registry.preprocessings import PREPROCESSINGS, Preprocessing
 from deeplab.registry.records import Parameter, Record, Registry
 from deeplab.registry.tasks import TASKS, Branch, Comparison, Output, ResultFile, Task, TaskContext, Term
 
@@ -49,6 +50,7 @@ REGISTRIES: dict[type[Record], Registry] = {  # type: ignore[type-arg]
     Engine: ENGINES,
     Dataset: DATASETS,
     Task: TASKS,
+    Preprocessing: PREPROCESSINGS,
 }
 
 

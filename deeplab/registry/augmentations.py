@@ -16,10 +16,11 @@ AFTER_PADDING = 'after_padding'
 STAGES = (BEFORE_CROP, CROP, AFTER_CROP, AFTER_PADDING)
 # The steps of preprocessing that are no augmentations of the registry.
 RESIZE, SCALE_AND_CROP, NUMBERS, PAD = 'resize_to_range', 'scale_and_crop', 'to_numbers', 'pad'
-JOIN_PLANES, SPLIT_PLANES, TARGETS = 'join_planes', 'split_planes', 'targets'
-FIXED_STEPS = (RESIZE, SCALE_AND_CROP, NUMBERS, PAD, JOIN_PLANES, SPLIT_PLANES, TARGETS)
+JOIN_PLANES, SPLIT_PLANES, TARGETS, PREPROCESS = 'join_planes', 'split_planes', 'targets', 'preprocess'
+FIXED_STEPS = (RESIZE, SCALE_AND_CROP, NUMBERS, PAD, JOIN_PLANES, SPLIT_PLANES, TARGETS, PREPROCESS)
 # Purposes of seeds: of the fixed steps; others of less than the last are chosen, in the records of the package.
 SCALE_SEED, CROP_SEED, _FIRST_DERIVED_SEED = 0, 1, 1000
+PREPROCESS_SEED = SCALE_SEED  # never in one pipeline
 
 
 class AugmentContext(NamedTuple):

@@ -61,6 +61,8 @@ class Classifier:
       bias: whether it has biases.
       is_matrix: whether its weights are a matrix [channels, classes] instead of a 1x1 kernel.
       decays: whether its weights have weight decay.
+      preprocessing: name of the `Preprocessing` of its images, unless another one is chosen.
+      image_size: height and width of its input, in pixels, unless another one is chosen.
     """
 
     pool: Callable[..., Any] | None = None
@@ -70,6 +72,8 @@ class Classifier:
     bias: bool = True
     is_matrix: bool = False
     decays: bool = True
+    preprocessing: str = 'inception'
+    image_size: int = 224
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -154,6 +154,9 @@ class Task(Record):
         have its height and width.
       losses: takes the outputs without activation by name, [n, h, w, channels] float32, the targets of the batch by
         name, and the context; returns the terms of the loss by name. None: the loss of --loss, on the labels.
+      per_image: whether its outputs are a vector for each image, [n, 1, 1, channels], from the classifier of the
+        backbone, at whose last stride the features are. Images are then changed by a `Preprocessing` to the size of the
+        input, and such a task is the only one of a network. `decode` takes arrays [1, 1, channels].
       takes_loss_options: whether `losses` follow `TaskContext.loss`; otherwise these options have no effect.
       upsamples: whether the losses take the outputs at the size of the image; false: at their own size.
       decode: makes the result of an image; takes the outputs with activation by name, [h, w, channels] float32 at the
@@ -178,6 +181,7 @@ class Task(Record):
     requires: tuple[str, ...] = ()
     targets: Callable[[Mapping[str, Any], TaskContext], Mapping[str, Any]] | None = None
     losses: Callable[[Mapping[str, Any], Mapping[str, Any], TaskContext], Mapping[str, Term]] | None = None
+    per_image: bool = False
     takes_loss_options: bool = False
     upsamples: bool = True
     decode: Callable[[Mapping[str, Any], TaskContext], Mapping[str, Any]] | None = None
@@ -209,8 +213,18 @@ class Tasks(Registry[Task]):
                 raise OptionError(f"{option(_FIELD, options.task)} is not allowed: '{name}' appears twice.")
         tasks = tuple(self.get(name) for name in names)
         for task in tasks:
+            if task.per_image and len(tasks) > 1:
+                raise OptionError(
+                    f"{option(_FIELD, options.task)} is not allowed: '{task.name}' has a result for the whole image, "
+                    'and no other task beside it.'
+                )
             task.check(options)
         return tasks
+
+    def is_per_image(self, options: Any) -> bool:
+        """Returns whether the outputs of some ModelOptions are a vector for each image (`Task.per_image`)."""
+        # Options may be created before a plugin registers their task; `chosen` reports a name that is not known.
+        return any(task.name in options.task.split('+') for task in self.records() if task.per_image)
 
     def outputs(self, options: Any) -> tuple[Output, ...]:
         """Returns the outputs of all tasks of some ModelOptions: the classes first, then in the order of the tasks.

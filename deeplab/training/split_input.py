@@ -18,7 +18,7 @@ from deeplab.errors import DataError, OptionError
 from deeplab.evaluation import runner
 from deeplab.evaluation.runner import CheckedSplit
 from deeplab.options import TrainOptions
-from deeplab.registry import TASKS
+from deeplab.registry import PREPROCESSINGS, TASKS
 from deeplab.registry.augmentations import TARGETS
 from deeplab.utils import input_generator
 from deeplab.wording import option
@@ -68,15 +68,15 @@ def with_label_weights(options: TrainOptions, data: CheckedSplit) -> TrainOption
 def input_steps(options: TrainOptions, data: CheckedSplit) -> dict[str, input_preprocess.Step]:
     """Returns the preprocessing steps of a training sample, by the names in `input_preprocess`."""
     assert options.model.crop_size is not None
-    steps = input_preprocess.train_steps(
-        options.model.crop_size,
-        options.resize,
-        options.augment,
-        feature_extractor.mean_pixel(options.model.model_variant, options.model.input_channels),
-        data.ignore_label,
-        data.check_result.class_pixels.tolist(),
-        data.reader.planes,
-    )
+    crop_size, augment = options.model.crop_size, options.augment
+    mean_pixel = feature_extractor.mean_pixel(options.model.model_variant, options.model.input_channels)
+    if (preprocessing := PREPROCESSINGS.of_network(options.model)) is not None:
+        steps = input_preprocess.train_steps_per_image(preprocessing, crop_size, augment, mean_pixel)
+    else:
+        class_pixels = data.check_result.class_pixels.tolist()
+        steps = input_preprocess.train_steps(
+            crop_size, options.resize, augment, mean_pixel, data.ignore_label, class_pixels, data.reader.planes
+        )
     if not options.model.is_semantic:
         context = task_data.context_of(data.descriptor, options.model)
         steps[TARGETS] = input_preprocess.add_targets(TASKS.chosen(options.model), context)

@@ -172,7 +172,8 @@ def check_options(options: TrainOptions, source: DataSource) -> SegmentationData
         raise OptionError(f'Training needs a crop size. Set {option("ModelOptions.crop_size", (513, 513))}')
     if options.profile_logdir:
         output_files.require_folder(options.profile_logdir, 'TrainOptions.profile_logdir')
-    train_utils.warn_of_crop_size(options.model.crop_size, options.model.output_stride)
+    if not options.model.is_per_image:
+        train_utils.warn_of_crop_size(options.model.crop_size, options.model.output_stride)
     return validated
 
 

@@ -32,6 +32,15 @@ NEW = {
         'clip_gradient_norm',
         'moving_average_decay',
         'quantize_per_channel',
+        'adadelta_epsilon',
+        'adadelta_rho',
+        'adagrad_initial_accumulator_value',
+        'adam_beta1',
+        'adam_beta2',
+        'ftrl_initial_accumulator_value',
+        'ftrl_l1',
+        'ftrl_l2',
+        'ftrl_learning_rate_power',
         'rmsprop_decay',
         'rmsprop_epsilon',
         'slow_start_burnin_type',
@@ -161,8 +170,8 @@ NEW = {
 OF_TASKS = {'network_task', *TASKS.parameters()}
 NEW_CHOICES = {
     'image_format': ['npy'],
-    'learning_policy': ['cosine', 'exponential', 'polynomial'],
-    'optimizer': ['adamw', 'rmsprop', 'lars', 'lamb'],
+    'learning_policy': ['cosine', 'exponential', 'fixed', 'polynomial'],
+    'optimizer': ['adamw', 'rmsprop', 'lars', 'lamb', 'sgd', 'adagrad', 'adadelta', 'ftrl', 'scheduled_adam'],
 }
 ABSL_LOGGING = {'logtostderr', 'alsologtostderr', 'v', 'verbosity', 'showprefixforinfo', 'log_dir', 'stderrthreshold'}
 CASES = [(BUILT[program], name, fact) for program in BUILT for name, fact in CONTRACT[program].items()]
@@ -326,6 +335,7 @@ NEEDS_IN_TRAIN |= {
     'task': f'{SERVER} --num_ps_tasks=1 --num_replicas=3',
 }
 OTHER_VALUES = {
+    'ftrl_learning_rate_power': '-1',
     'atrous_rates': '6',
     'blur_probability': '0.25',
     'batch': '2',

@@ -74,7 +74,7 @@ MISTAKES = [
     (['--train_batch_size=8.5'], ('--train_batch_size=8.5 is not allowed', 'whole number, such as 8')),
     (['--momentum=nan'], ('--momentum=nan is not allowed', 'number, such as 0.5')),
     (['--upsample_logits=maybe'], ('--upsample_logits=maybe is not allowed', 'true or false')),
-    (['--optimizer=sgd'], ('--optimizer=sgd is not allowed', 'one of adam, adamw, lamb, lars, momentum, rmsprop.')),
+    (['--optimizer=adm'], ('--optimizer=adm is not allowed', 'did you mean adam?')),
     (['--train_crop_size=513x513'], ('--train_crop_size=513x513 is not allowed', 'such as 513,513')),
     (
         ['--image_pyramid=0.5;1'],

@@ -1,7 +1,7 @@
 """Each optimizer against its formula in NumPy, inside the gated update.
 
 Covers registry/optimizers.py and core/optimizers/coupled.py, core/optimizers/decoupled.py,
-core/optimizers/_decoupled.py.
+core/optimizers/_decoupled.py, core/optimizers/further.py.
 """
 
 import dataclasses
@@ -28,7 +28,20 @@ FIRST = {
 }
 DECAYS = {'kernel': DECAY, 'vector': DECAY / 2}
 OPTIONS = OptimizerOptions(
-    settings={'momentum': 0.8, 'adam_epsilon': 1e-3, 'rmsprop_decay': 0.7, 'rmsprop_epsilon': 1e-2}
+    settings={
+        'momentum': 0.8,
+        'adam_epsilon': 1e-3,
+        'rmsprop_decay': 0.7,
+        'rmsprop_epsilon': 1e-2,
+        'adagrad_initial_accumulator_value': 0.2,
+        'adadelta_rho': 0.8,
+        'adadelta_epsilon': 0.01,
+        'ftrl_initial_accumulator_value': 0.3,
+        'ftrl_l1': 0.05,
+        'ftrl_l2': 0.02,
+        'adam_beta1': 0.8,
+        'adam_beta2': 0.99,
+    }
 )
 
 
@@ -83,7 +96,41 @@ def lamb(w, g, rate, decay, state, step):
     return w - rate * (w_norm / u_norm if w.ndim > 1 and w_norm and u_norm else 1.0) * u
 
 
-TWINS = {twin.__name__: twin for twin in (momentum, adam, adamw, rmsprop, lars, lamb)}
+def sgd(w, g, rate, decay, state, step):
+    return w - rate * g
+
+
+def adagrad(w, g, rate, decay, state, step):
+    state['square'] = state.get('square', 0.2) + g**2
+    return w - rate * g / np.sqrt(state['square'])
+
+
+def adadelta(w, g, rate, decay, state, step):
+    state['square'] = 0.8 * state.get('square', 0.0) + 0.2 * g**2
+    moved = np.sqrt(state.get('moved', 0.0) + 0.01) / np.sqrt(state['square'] + 0.01) * g
+    state['moved'] = 0.8 * state.get('moved', 0.0) + 0.2 * moved**2
+    return w - rate * moved
+
+
+def ftrl(w, g, rate, decay, state, step):
+    before = state.get('n', 0.3)
+    state['n'] = before + g**2
+    state['z'] = state.get('z', 0.0) + g - (np.sqrt(state['n']) - np.sqrt(before)) / rate * w
+    shrunk = np.sign(state['z']) * 0.05 - state['z']
+    return np.where(np.abs(state['z']) > 0.05, shrunk / (np.sqrt(state['n']) / rate + 2 * 0.02), 0.0)
+
+
+def scheduled_adam(w, g, rate, decay, state, step):
+    state['m'] = 0.8 * state.get('m', 0.0) + 0.2 * g
+    state['v'] = 0.99 * state.get('v', 0.0) + 0.01 * g**2
+    share = (1 - 0.99 ** (step + 1)) ** 0.5 / (1 - 0.8 ** (step + 1))
+    return w - rate * share * state['m'] / (np.sqrt(state['v']) + OPTIONS.adam_epsilon)
+
+
+TWINS = {
+    twin.__name__: twin
+    for twin in (momentum, adam, adamw, rmsprop, lars, lamb, sgd, adagrad, adadelta, ftrl, scheduled_adam)
+}
 
 
 def run(name, gradients=gradient_of, decays=DECAYS, steps=STEPS):
@@ -160,7 +207,7 @@ def test_nothing_moves_where_a_gradient_is_not_finite():
 @pytest.mark.parametrize(
     ('changes', 'message'),
     [
-        ({'name': 'sgd'}, "^name='sgd' is not allowed: did you mean momentum\\? It must be"),
+        ({'name': 'momentun'}, "^name='momentun' is not allowed: did you mean momentum\\? It must be"),
         (
             {'settings': {'rmsprop_decay': 1.0}},
             '^rmsprop_decay=1.0 is not allowed: it must be 0 or more and less than 1',

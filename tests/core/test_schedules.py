@@ -49,6 +49,22 @@ def test_slow_start_that_climbs():
     assert rates == pytest.approx([0.2, 0.4, 0.6, 0.8, 1.0])
 
 
+def test_slow_start_that_limits_the_policy():
+    options = LearningRateOptions(
+        policy='step',
+        base=1.0,
+        settings={'decay_step': 3, 'decay_factor': 0.5},
+        slow_start_steps=4,
+        slow_start_burnin_type='minimum',
+    )
+    assert [rate_at(step, options, 100) for step in range(7)] == pytest.approx([0, 0.25, 0.5, 0.5, 0.5, 0.5, 0.25])
+
+
+def test_fixed():
+    options = LearningRateOptions(policy='fixed', base=0.3)
+    assert [rate_at(step, options, 10) for step in (0, 5, 20)] == pytest.approx([0.3] * 3)
+
+
 def test_slow_start_longer_than_the_training():
     options = LearningRateOptions(base=1.0, slow_start_steps=50, slow_start_rate=0.2)
     assert rate_at(49, options, 20) == pytest.approx(0.2)
@@ -57,7 +73,7 @@ def test_slow_start_longer_than_the_training():
 
 def test_unknown_burnin():
     with pytest.raises(
-        OptionError, match="^slow_start_burnin_type='cubic' is not allowed: it must be one of none, linear."
+        OptionError, match="^slow_start_burnin_type='cubic' is not allowed: it must be one of none, linear, minimum."
     ):
         LearningRateOptions(slow_start_burnin_type='cubic')
 

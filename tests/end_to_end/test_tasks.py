@@ -27,7 +27,7 @@ from tests.helpers.registries import changes_undone
 from tests.helpers.toy_network import TOY
 
 COMBINED = 'semantic+depth'
-WITHOUT_LABELS = ('depth', 'multilabel')
+WITHOUT_LABELS = ('depth', 'multilabel', 'classification')
 # The others take more time, and show little that these and the tests of their functions do not.
 TASK_NAMES = (
     *WITHOUT_LABELS,
@@ -57,6 +57,8 @@ def options(data, task, logdir, **changes):
         aspp=AsppOptions(filters=8),
         task=task,
     )
+    if task == 'classification':
+        model = dataclasses.replace(model, settings={'train_image_size': 33, 'preprocessing_name': 'vgg'})
     split = 'train_bare' if task in WITHOUT_LABELS else 'train'
     usual = TrainOptions(
         model,
@@ -110,7 +112,7 @@ def test_training_with_averages_and_validation(run_of, task):
     figures = json.loads((logdir / 'eval' / f'metrics-{STEPS}.json').read_text())
     record = with_figures(task)
     assert figures['moving_average'] and figures['metrics'][record.name][record.headline.removeprefix('-')] is not None
-    assert (figures['miou'] is None) == (task in ('depth', 'edges', 'multilabel'))
+    assert (figures['miou'] is None) == (task in (*WITHOUT_LABELS, 'edges'))
     chooses = task in ('edges', 'multilabel')
     for folder in (logdir, logdir / 'best'):
         assert (folder / f'model.ckpt-{STEPS}{checkpoints.CALIBRATION}').exists() == chooses

@@ -29,6 +29,7 @@ def record(seed: int, with_labels: bool = True) -> bytes:
         planes.INSTANCE.feature: dataset_files.png(instance_ids.astype(np.uint16)),
         planes.DEPTH.feature: dataset_files.png((class_ids.astype(np.uint16) + 1) * 200),
         planes.MULTILABEL.feature: dataset_files.png(masks),
+        planes.CLASS_LABEL.feature: seed % CLASSES,
     }
     label = dataset_files.png(class_ids) if with_labels else None
     return example.encode(dataset_files.png(image), 'png', f'image_{seed}', *SIZE, 3, label, features)

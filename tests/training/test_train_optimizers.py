@@ -85,5 +85,7 @@ def test_flags(tmp_path):
 
 def test_an_unknown_optimizer_is_told_which_exist():
     with pytest.raises(UsageError) as error:
-        cli.options_of('train', ['--train_logdir=a', '--dataset_dir=b', '--optimizer=sgd'])
-    assert 'adam, adamw, lamb, lars, momentum, rmsprop' in str(error.value)
+        cli.options_of('train', ['--train_logdir=a', '--dataset_dir=b', '--optimizer=adams'])
+    assert 'adadelta, adagrad, adam, adamw, ftrl, lamb, lars, momentum, rmsprop, scheduled_adam, sgd' in str(
+        error.value
+    )

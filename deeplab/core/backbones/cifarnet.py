@@ -66,6 +66,8 @@ register(
         scope=SCOPE,
         output_strides=(4,),
         classifier=Classifier(
+            preprocessing='cifarnet',
+            image_size=32,
             pool=_pool,
             initializer=lambda: initializers.truncated_normal(1 / 192),
             is_matrix=True,

@@ -52,7 +52,15 @@ register(
         scope=SCOPE,
         normalization=Normalization(scale=1 / 128, offset=(1.0, 1.0, 1.0)),
         output_strides=(4,),
-        classifier=Classifier(pool=_pool, keep_probability=0.5, scope='fc4', initializer=_initializer, is_matrix=True),
+        classifier=Classifier(
+            pool=_pool,
+            keep_probability=0.5,
+            scope='fc4',
+            initializer=_initializer,
+            is_matrix=True,
+            preprocessing='lenet',
+            image_size=28,
+        ),
         source='LeCun et al. (1998), section II.B; TF-Slim',
     )
 )

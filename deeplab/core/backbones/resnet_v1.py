@@ -163,7 +163,9 @@ def _register(layer_count: int, units: tuple[int, int, int, int], skip_units: tu
                 decoder_end_points=skips,
                 output_strides=(4, 8, 16, 32),
                 reads=('multi_grid',),
-                classifier=Classifier(initializer=lambda: initializers.he_normal),
+                classifier=Classifier(
+                    initializer=lambda: initializers.he_normal, preprocessing='inception' if suffix else 'vgg'
+                ),
                 source='arXiv:1512.03385, table 1 and figure 5; multi-grid: arXiv:1706.05587, section 3.2.1',
             )
         )

@@ -91,6 +91,13 @@ register(
 )
 register(
     LearningPolicy(
+        name='fixed',
+        summary='Always the initial learning rate.',
+        function=lambda step, base, total_steps: tf.constant(base, tf.float32),
+    )
+)
+register(
+    LearningPolicy(
         name='step',
         summary='Constant, and multiplied by a factor every so many steps.',
         function=staircase,

@@ -1,0 +1,98 @@
+"""TF-Slim's preprocessings: evaluation against NumPy twins, laws of the random changes."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from deeplab.core.preprocessings import slim
+from deeplab.registry import PREPROCESSINGS
+
+SIZES = ((61, 83), (301, 260), (224, 224), (20, 17))
+SIDE = 32
+
+
+def picture(height, width, channels=3):
+    return np.random.default_rng(height).integers(0, 256, (height, width, channels)).astype(np.uint8)
+
+
+def resized(image, size):
+    """Bilinear as in TensorFlow 1: the source of row i is i * height / rows, without half pixels."""
+    for axis, length in enumerate(size):
+        places = np.arange(length) * (image.shape[axis] / length)
+        below = np.floor(places).astype(int)
+        share = (places - below).reshape([-1 if i == axis else 1 for i in range(3)])
+        above = np.minimum(below + 1, image.shape[axis] - 1)
+        image = np.take(image, below, axis) * (1 - share) + np.take(image, above, axis) * share
+    return image
+
+
+def middle(image, size):
+    top, left = ((side - kept) // 2 for side, kept in zip(image.shape, size, strict=False))
+    return image[top : top + size[0], left : left + size[1]]
+
+
+def inception(image):
+    margins = [int((side - side * 0.875) / 2) for side in image.shape[:2]]
+    box = image[margins[0] : image.shape[0] - margins[0], margins[1] : image.shape[1] - margins[1]]
+    return resized(box.astype(float), (SIDE, SIDE))
+
+
+def vgg(image):
+    scale = 256 / min(image.shape[:2])
+    return middle(resized(image.astype(float), [round(side * scale) for side in image.shape[:2]]), (SIDE, SIDE))
+
+
+def centered(image):
+    canvas = np.zeros((SIDE, SIDE, 3))
+    kept = middle(image, [min(side, SIDE) for side in image.shape[:2]])
+    top, left = ((SIDE - side) // 2 for side in kept.shape[:2])
+    canvas[top : top + kept.shape[0], left : left + kept.shape[1]] = kept
+    return canvas
+
+
+@pytest.mark.parametrize('size', SIZES)
+@pytest.mark.parametrize(
+    ('name', 'twin'), [('inception', inception), ('vgg', vgg), ('cifarnet', centered), ('lenet', centered)]
+)
+def test_evaluation_equals_its_twin(name, twin, size):
+    image = picture(*size)
+    made = PREPROCESSINGS.get(name).evaluate(tf.constant(image), (SIDE, SIDE))
+    assert made.dtype == tf.float32 and made.shape == (SIDE, SIDE, 3)
+    # Places are rounded to 32 bits: at 301 rows by 2e-5 of a row, and rows differ by up to 255.
+    np.testing.assert_allclose(made / 255, twin(image) / 255, rtol=0, atol=1e-4 if name == 'vgg' else 1e-5)
+
+
+@pytest.mark.parametrize('name', PREPROCESSINGS.names())
+@pytest.mark.parametrize('channels', [1, 3])
+def test_training_images_follow_from_the_seed(name, channels):
+    image = tf.constant(picture(61, 83, channels))
+    train = PREPROCESSINGS.get(name).train
+    first, again, other = (train(image, tf.constant(seed, tf.int64), (SIDE, SIDE)) for seed in ([1, 2], [1, 2], [1, 3]))
+    assert first.shape == (SIDE, SIDE, channels) and first.dtype == tf.float32
+    np.testing.assert_array_equal(first, again)
+    assert (np.abs(first - other).max() > 1) == (name != 'lenet')
+    if name != 'cifarnet':
+        assert 0 <= np.min(first) and np.max(first) <= 255
+
+
+def test_boxes_have_the_areas_and_aspects_of_the_paper():
+    rows, columns = np.indices((200, 300), np.float32)
+    image = tf.constant(np.stack([rows, columns], axis=2))  # without changes of colors
+    areas, aspects = [], []
+    for seed in range(60):
+        box = slim.inception_train(image, tf.constant([0, seed], tf.int64), (SIDE, SIDE)).numpy()
+        height, width = (np.ptp(box[..., i]) * SIDE / (SIDE - 1) for i in range(2))
+        areas.append(height * width / 60000)
+        aspects.append(width / height)
+    # A tenth of the image must be covered; the largest box of an aspect of 1.33 has 0.89 of it.
+    assert 0.09 < min(areas) < 0.2 and 0.6 < max(areas) < 0.9
+    assert 0.72 < min(aspects) < 0.85 and 1.2 < max(aspects) < 1.36
+
+
+def test_normalizations():
+    pixels = np.float32([0, 128, 255])
+    lenet, inception_like = (PREPROCESSINGS.get(name).normalization for name in ('lenet', 'inception'))
+    np.testing.assert_allclose(pixels * lenet.scale - lenet.offset[0], (pixels - 128) / 128, atol=1e-6)
+    np.testing.assert_allclose(pixels * inception_like.scale - inception_like.offset[0], pixels / 127.5 - 1, atol=1e-6)
+    assert PREPROCESSINGS.get('vgg').normalization.offset == (123.68, 116.78, 103.94)
+    assert PREPROCESSINGS.get('cifarnet').normalization is None
