@@ -22,7 +22,7 @@ import os
 from deeplab.evaluation import runner
 from deeplab.export import destinations, export_graph, plain, results
 from deeplab.export.destinations import INFERENCE_GRAPH
-from deeplab.export.plain import PlainExport, compare, find_checkpoint
+from deeplab.export.plain import PlainExport, find_checkpoint
 from deeplab.export.work import CheckpointExports
 from deeplab.files import output_files
 from deeplab.inference.run_weights import WeightsChoice
@@ -30,7 +30,7 @@ from deeplab.options import ExportOptions
 from deeplab.system import memory
 from deeplab.utils import train_utils
 
-__all__ = ['INFERENCE_GRAPH', 'PlainExport', 'compare', 'find_checkpoint', 'run']
+__all__ = ['INFERENCE_GRAPH', 'PlainExport', 'find_checkpoint', 'run']
 
 
 @memory.explained('export_model')

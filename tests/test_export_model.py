@@ -21,9 +21,9 @@ from deeplab import cli, common, export_model
 from deeplab.core import checkpoints, preprocess_utils, sessions
 from deeplab.datasets import example
 from deeplab.errors import CheckpointError, DataError, OptionError, UserError
-from deeplab.export import destinations, export_graph, plain
+from deeplab.export import destinations, export_graph, plain, proof
 from deeplab.options import DecoderOptions, ExportOptions, ModelOptions, PredictionOptions, ResizeOptions
-from deeplab.registry import EXPORT_FORMATS
+from deeplab.registry import EXPORT_FORMATS, Outputs
 from tests.helpers import checkpoint_files
 from tests.helpers.registries import changes_undone
 
@@ -516,14 +516,19 @@ def test_compare():
     labels, probabilities = np.zeros((40, 50), np.int32), np.full((40, 50, 2), 0.5)
     other = labels.copy()
     other[0, 0] = 1
-    expected = labels, probabilities
-    assert export_model.compare((other, probabilities + 1e-3), expected, FROZEN_GRAPH) == (0.9995, pytest.approx(1e-3))
+
+    def difference(record, *exported):
+        comparison = proof.compared([(Outputs(*exported), Outputs(labels, probabilities))], {})
+        plain.require_equal(comparison, record)
+        return comparison.agreement, comparison.difference
+
+    assert difference(FROZEN_GRAPH, other, probabilities + 1e-3) == (0.9995, pytest.approx(1e-3))
     with pytest.raises(RuntimeError, match='differ by up to 0.003'):
-        export_model.compare((labels, probabilities + 3e-3), expected, FROZEN_GRAPH)
+        difference(FROZEN_GRAPH, labels, probabilities + 3e-3)
     with pytest.raises(RuntimeError, match='differ by up to nan'):
-        export_model.compare((labels, probabilities * np.nan), expected, FROZEN_GRAPH)
+        difference(FROZEN_GRAPH, labels, probabilities * np.nan)
     rounded = dataclasses.replace(FROZEN_GRAPH, most_difference=0.01)
-    assert export_model.compare((labels, probabilities + 3e-3), expected, rounded) == (1.0, pytest.approx(3e-3))
+    assert difference(rounded, labels, probabilities + 3e-3) == (1.0, pytest.approx(3e-3))
 
 
 # --- The command line ------------------------------------------------------------------------------------------------

@@ -136,7 +136,7 @@ def compared(
     record: ExportFormat,
     channels: Mapping[str, int],
 ) -> proof.Comparison:
-    """Runs an export and compares it with its network; see `compare` for the error.
+    """Runs an export and compares it with its network; see `require_equal` for the error.
 
     Args:
       path: of the export.
@@ -147,7 +147,7 @@ def compared(
     """
     outputs = _run(path, image, record) if channels else Outputs(*cast(Run, record.run)(path, image))
     comparison = proof.compared([(outputs, Outputs(*expected))], channels)
-    _require_equal(comparison, record)
+    require_equal(comparison, record)
     return comparison
 
 
@@ -159,30 +159,16 @@ def _run(path: str, image: np.ndarray, record: ExportFormat) -> Outputs:
     return Outputs(labels[0], maps[0])
 
 
-def compare(
-    exported: tuple[np.ndarray, np.ndarray], expected: tuple[np.ndarray, np.ndarray], record: ExportFormat
-) -> tuple[float, float]:
-    """Compares the predictions of an export and of its network.
+def require_equal(comparison: proof.Comparison, record: ExportFormat) -> None:
+    """Raises an error if an export deviates more than its format may.
 
     Args:
-      exported: labels [h, w] and probabilities [h, w, classes] of the export.
-      expected: the same of the network.
+      comparison: its predictions beside the predictions of its network.
       record: the format, which states how far they may deviate before the export is regarded as broken.
-
-    Returns:
-      The share of equal labels, and the largest difference of probabilities.
 
     Raises:
       RuntimeError: they differ by more than rounding errors, which is a defect of this program.
     """
-    comparison = proof.compared([(Outputs(*exported), Outputs(*expected))], {})
-    _require_equal(comparison, record)
-    assert comparison.difference is not None
-    return comparison.agreement, comparison.difference
-
-
-def _require_equal(comparison: proof.Comparison, record: ExportFormat) -> None:
-    """Raises `RuntimeError` if an export deviates more than its format may."""
     agreement, difference = comparison.agreement, comparison.difference
     assert difference is not None
     if not (agreement >= record.least_agreement and difference <= record.most_difference):

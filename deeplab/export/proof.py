@@ -8,18 +8,18 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from deeplab import common, input_preprocess, names
+from deeplab import common, input_preprocess
 from deeplab.core import metrics, sessions
+from deeplab.core.metrics import confusion_matrix
 from deeplab.datasets.segmentation_dataset import DataSource
 from deeplab.errors import DataError
 from deeplab.evaluation import differences, runner, split_images, task_results
-from deeplab.evaluation.image_results import ImageResults
 from deeplab.export import export_graph, portable
 from deeplab.inference import task_decoding
 from deeplab.inference.runners import Runner, padded
@@ -162,18 +162,6 @@ def compared(predictions: Iterable[tuple[Outputs, Outputs]], channels: Mapping[s
     return Comparison(images, equal / pixels, most, of_outputs)
 
 
-class _Evaluated(NamedTuple):
-    """Figures of a network on a split.
-
-    Attributes:
-      counts: [images, 3, classes]; of no image if it has no classes.
-      figures: figures of its tasks by their headlines.
-    """
-
-    counts: np.ndarray
-    figures: dict[str, float | None]
-
-
 class Verification:
     """Evaluates exports on a split, and the checkpoint once."""
 
@@ -207,52 +195,46 @@ class Verification:
         return task_results.TaskScores(self._split.descriptor, self._model, self._calibration)
 
     @functools.cached_property
-    def _of_checkpoint(self) -> _Evaluated:
+    def _of_checkpoint(self) -> tuple[np.ndarray, dict[str, float | None]]:
         """The figures of the checkpoint."""
         return self._evaluated(self._network, True)  # as for the comparison, for which this network is open
 
     def of(self, export: Runner) -> Verified:
         """Evaluates an export."""
-        before = self._of_checkpoint
-        after = self._evaluated(export, not self._model.is_semantic)
+        expected, figures = self._of_checkpoint
+        counts, of_export = self._evaluated(export, not self._model.is_semantic)
         logging.info('%d images of %s evaluated.', self._split.num_images, self._split_name)
-        figures = {name: (figure, after.figures[name]) for name, figure in before.figures.items()}
+        pairs = {name: (figure, of_export[name]) for name, figure in figures.items()}
         if not self._has_classes:
-            return Verified(self._split_name, self._split.num_images, None, None, (None, None, None), figures)
-        difference, _ = differences.paired(before.counts, after.counts)
-        expected, miou = _miou(before.counts), _miou(after.counts)
-        return Verified(
-            self._split_name,
-            self._split.num_images,
-            expected,
-            miou,
-            (miou - expected, *difference[1:]),
-            figures,
-        )
+            return Verified(self._split_name, self._split.num_images, None, None, (None, None, None), pairs)
+        (_, low, high), _ = differences.paired(expected, counts)
+        before, after = _miou(expected), _miou(counts)
+        return Verified(self._split_name, self._split.num_images, before, after, (after - before, low, high), pairs)
 
-    def _evaluated(self, network: Runner, with_probabilities: bool) -> _Evaluated:
-        """Evaluates a network."""
+    def _evaluated(self, network: Runner, with_probabilities: bool) -> tuple[np.ndarray, dict[str, float | None]]:
+        """Evaluates a network; returns counts as `differences.paired` takes them, and the figures of its tasks."""
         descriptor, images = self._split.descriptor, range(self._split.num_images)
         resize = PREPROCESSINGS.of_network(self._model) or ResizeOptions()
         change = input_preprocess.resize_for(resize, self._model.crop_size)
         steps = [change, input_preprocess.note_size, input_preprocess.to_numbers]
         scores = None if self._model.is_semantic else self._scores()
-        with ImageResults(descriptor.num_classes, descriptor.ignore_label) as results:
-            for batch in split_images.batches(self._split, steps, images, self._split.has_labels):
-                outputs = network.run(batch[common.IMAGE], with_probabilities)
-                if self._has_classes:
-                    name = names.shown(batch[common.IMAGE_NAME][0])
-                    results.add(name, batch[common.LABEL][0, ..., 0], outputs.labels[0])
-                if scores is not None:
-                    scores.update(batch, outputs.probabilities)
-            counts = results.counts() if self._has_classes else np.zeros((0, 3, 0), np.int64)
+        counts = []
+        for batch in split_images.batches(self._split, steps, images, self._split.has_labels):
+            outputs = network.run(batch[common.IMAGE], with_probabilities)
+            if self._has_classes:
+                (matrix,) = confusion_matrix.of_images(
+                    batch[common.LABEL][..., 0], outputs.labels, descriptor.num_classes, descriptor.ignore_label
+                )
+                counts.append([np.diagonal(matrix), matrix.sum(axis=1), matrix.sum(axis=0)])
+            if scores is not None:
+                scores.update(batch, outputs.probabilities)
         accumulators = {} if scores is None else scores.accumulators
         figures = {
             task.headline: accumulators[task.name].result()[task.headline.removeprefix('-')]
             for task in TASKS.chosen(self._model)
             if task.headline and task.name in accumulators
         }
-        return _Evaluated(counts, figures)
+        return np.array(counts, np.int64), figures
 
 
 def _miou(counts: np.ndarray) -> float:

@@ -122,32 +122,24 @@ def _is_writable(folder: str) -> bool:
 def _write(path: str, convert: Callable[[str], None]) -> None:
     """Writes a converted network and its note beside `path`, and renames them; a damaged one is removed first."""
     folder, name = os.path.split(path)
-    temporary = writing.temporary_name(path)
     with _writing:
         if os.path.isdir(path) and _is_intact(path, is_silent=True):  # another thread was faster
             return
         writing.remove_leftovers(folder, r'[0-9a-f]+')
         try:
-            writing.remove(temporary)
-            os.makedirs(temporary)
-            convert(temporary)
-            with open(os.path.join(temporary, _NOTE), 'w', encoding='utf-8') as file:
-                json.dump({'files': _digests(temporary), 'key': name}, file)
-            if os.path.isdir(path) and not _is_intact(path, is_silent=True):
-                writing.remove(path)
-            try:
-                os.rename(temporary, path)
-            except OSError:
-                if not os.path.isdir(path):  # else another process was faster
-                    raise
+            writing.remove(path)
+            with writing.atomic_path(path) as temporary:
+                os.makedirs(temporary)
+                convert(temporary)
+                with open(os.path.join(temporary, _NOTE), 'w', encoding='utf-8') as file:
+                    json.dump({'files': _digests(temporary), 'key': name}, file)
         except OSError as error:  # such as a full disk
+            if os.path.isdir(path):  # another process was faster
+                return
             raise DataError(
                 f"Cannot write the converted network to '{path}': {error.strerror or error}. Free space there, or use "
                 f'{option("EngineOptions.engine", DEFAULT_ENGINE)}.'
             ) from error
-        finally:
-            with contextlib.suppress(OSError):
-                writing.remove(temporary)
 
 
 def _digests(folder: str) -> dict[str, str]:

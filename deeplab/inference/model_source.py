@@ -33,42 +33,28 @@ _PARTS = {'AsppOptions': 'aspp', 'DecoderOptions': 'decoder', 'NasOptions': 'nas
 _PRESET_KINDS = (ModelOptions, AsppOptions, DecoderOptions, ResizeOptions)  # what presets set
 
 
-class CheckpointNetwork(NamedTuple):
-    """A checkpoint and its network.
-
-    Attributes:
-      checkpoint: path of the checkpoint.
-      options: the network, for images of any size.
-      classes: classes of the network.
-      dataset: data set that describes them; None if there is none.
-    """
-
-    checkpoint: str
-    options: ModelOptions
-    classes: Classes
-    dataset: str | None
-
-
 class NetworkDescription(NamedTuple):
-    """A network that is known before its checkpoint is read.
+    """The network of a checkpoint.
 
     Attributes:
-      options: the network.
-      dataset: data set that it was trained on; None if unknown.
+      options: the network; from `find` for images of any size.
+      dataset: data set that describes its classes; None if unknown.
       resize: how images are resized.
-      classes: its classes, for a data set that is not known here; None if they are not stored.
+      classes: its classes; before `find`, None if they are not stored.
+      checkpoint: path of the checkpoint, from `find`.
     """
 
     options: ModelOptions
     dataset: str | None
     resize: ResizeOptions = ResizeOptions()
     classes: Classes | None = None
+    checkpoint: str = ''
 
 
 def find(
     path: str, changes: Changes, dataset: str | None = None, description: NetworkDescription | None = None
-) -> CheckpointNetwork:
-    """Finds a checkpoint and its network.
+) -> NetworkDescription:
+    """Finds a checkpoint and its network, whose description is then complete.
 
     Args:
       path: a checkpoint, or a folder, whose newest complete checkpoint is used.
@@ -82,11 +68,10 @@ def find(
     """
     checkpoint = checkpoint_at(path)
     description = description or _identified(checkpoint, changes)
-    options = changed(description.options, changes)
-    options = dataclasses.replace(options, crop_size=None)
+    options = dataclasses.replace(changed(description.options, changes), crop_size=None)
     described = dataset or description.dataset
     classes = classes_of(described, options.num_classes, bool(dataset), description.classes)
-    return CheckpointNetwork(checkpoint, options, classes, described)
+    return description._replace(options=options, dataset=described, classes=classes, checkpoint=checkpoint)
 
 
 def changed(options: ModelOptions, changes: Changes) -> ModelOptions:

@@ -176,8 +176,8 @@ class Predictor:
         """As `from_checkpoint`, with options objects; `description` is the network of a preset."""
         description = description or model_source.of_run(path)
         network = model_source.find(path, changes, options.dataset, description)
+        assert network.classes is not None  # of a complete description
         choice = WeightsChoice(options.use_moving_average, 'PredictorOptions.use_moving_average')
-        resize = options.resize or (description.resize if description is not None else None)
         model = dataclasses.replace(network.options, crop_size=options.crop_size)
         predicted = InferenceNetwork(model, options.prediction)
         weights = opening.Weights(network.checkpoint, choice.takes_averages(network.checkpoint))
@@ -190,7 +190,7 @@ class Predictor:
             context = task_data.context_of_classes(network.classes, model, network.dataset, calibration)
             decoder = TaskDecoder(model, context)
         runner = CheckpointRunner(predicted, weights, options.execution, [os.path.join(cache.folder(), 'engines')])
-        return cls(network.checkpoint, runner, network.classes, options, resize, decoder)
+        return cls(network.checkpoint, runner, network.classes, options, options.resize or network.resize, decoder)
 
     @classmethod
     def of_preset(
