@@ -130,11 +130,7 @@ def _source(options: ConvertOptions) -> tuple[FrozenGraph, dict[str, Any]]:
 
 
 def _input_of(graph_def: tf.compat.v1.GraphDef, options: ConvertOptions) -> str:
-    """Returns the name of the input tensor.
-
-    Raises:
-      CheckpointError: the graph lacks it, or the output tensor.
-    """
+    """Returns the name of the input tensor."""
     names = {node.name for node in graph_def.node}
     normalized = [f'{name}:0' for name in portable.normalized_images(graph_def)]
     image = options.input_tensor_name or (normalized[0] if normalized else '')
@@ -170,11 +166,7 @@ def _ends(graph: tf.Graph, image: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _converted(graph: FrozenGraph, ends: Mapping[str, Sequence[float]], options: ConvertOptions) -> bytes:
-    """Returns the model of a graph that takes images normalized to `ends`.
-
-    Raises:
-      OptionError: TensorFlow Lite lacks an operation of the graph.
-    """
+    """Returns the model of a graph that takes images normalized to `ends`."""
 
     def configure(converter: Any) -> None:
         if portable.is_trained_in_8_bits(graph):  # the ranges of its training, for everything but the image

@@ -76,7 +76,6 @@ def run(options: EvalOptions) -> EvalResult:
 
 
 def _run(options: EvalOptions) -> EvalResult:
-    """Does the work of `run`, in a locked folder."""
     opening.check(options.engine)  # before the records, which may take long
     if options.further_checkpoint_dirs:
         for path in (options.checkpoint_dir, *options.further_checkpoint_dirs):
@@ -140,7 +139,6 @@ def _open_split(options: EvalOptions) -> runner.Split:
 def _evaluate(
     checkpoint: str, options: EvalOptions, task: runner.Task, choice: WeightsChoice
 ) -> evaluation_rounds.Round:
-    """Evaluates a checkpoint and writes its metrics."""
     options = dataclasses.replace(options, use_moving_average=choice.takes_averages(checkpoint))
     task = dataclasses.replace(task, use_moving_average=bool(options.use_moving_average))
     evaluated = evaluation_rounds.evaluate(checkpoint, task)
@@ -154,11 +152,7 @@ def _evaluate(
 
 
 def _of_several(options: EvalOptions, task: runner.Task, choice: WeightsChoice) -> EvalResult:
-    """Evaluates and compares several existing checkpoints, except unreadable ones.
-
-    Raises:
-      CheckpointError: there is none, or none can be evaluated.
-    """
+    """Evaluates and compares several existing checkpoints, except unreadable ones."""
     directories = [options.checkpoint_dir, *options.further_checkpoint_dirs]
     rounds: list[evaluation_rounds.Round] = []
     failure = None
@@ -304,13 +298,7 @@ def report(result: evaluation_rounds.Round, descriptor: DatasetDescriptor) -> st
 
 
 def _class_tables(result: evaluation_rounds.Round, names: Sequence[str], width: int) -> Iterator[str]:
-    """Yields the lines of the tables of classes: of the metrics of labels, then of each task, with a line below each.
-
-    Args:
-      result: the round.
-      names: the classes.
-      width: width of the first column.
-    """
+    """Yields the lines of the tables of classes: of the metrics of labels, then of each task; a line ends each."""
     metrics, of_tasks = result.metrics, set(TASKS.names())
     if result.has_classes:
         pixels = [sum(row) for row in metrics.confusion_matrix]

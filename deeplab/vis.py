@@ -30,7 +30,7 @@ from deeplab.errors import OptionError
 from deeplab.evaluation import runner, submission, waiting
 from deeplab.evaluation.further_pictures import FurtherPictures, Shown, TaskFiles
 from deeplab.files import folder_lock, output_files, writing, written_files
-from deeplab.inference import network_source, opening, task_calibration, task_decoding, task_files
+from deeplab.inference import any_size, network_source, opening, task_calibration, task_decoding, task_files
 from deeplab.inference.network import InferenceNetwork, memory_size
 from deeplab.inference.run_weights import WeightsChoice
 from deeplab.inference.task_decoding import TaskDecoder
@@ -85,7 +85,6 @@ def run(options: VisOptions) -> VisResult:
 
 
 def _run(options: VisOptions) -> VisResult:
-    """Does the work of `run`, in a locked folder."""
     opening.check(options.engine)  # before the records, which may take long
     options = network_source.at(options.checkpoint_dir).applied(options)
     usual = () if options.model.is_semantic else ('overlay',)
@@ -201,19 +200,6 @@ def undoes_resize(resize: ResizeOptions) -> bool:
     return resize.min_value is not None and resize.max_value is not None
 
 
-def nearest(values: np.ndarray, height: int, width: int) -> np.ndarray:
-    """Resizes [h, w, ...] to [height, width, ...] by nearest neighbor, corners aligned, as TensorFlow does it."""
-
-    def sources(old: int, new: int) -> np.ndarray:
-        step = np.float32(old - 1) / np.float32(new - 1) if new > 1 else np.float32(0)
-        places = (np.arange(new, dtype=np.float32) * step).astype(np.float64)
-        rows: np.ndarray = np.minimum(np.floor(places + 0.5).astype(np.int64), old - 1)
-        return rows
-
-    resized: np.ndarray = values[sources(values.shape[0], height)][:, sources(values.shape[1], width)]
-    return resized
-
-
 class Pictures:
     """Writes the files of one image; safe to use from several threads for different images."""
 
@@ -272,8 +258,8 @@ class Pictures:
             height, width = int(sample[common.ORIGINAL_HEIGHT]), int(sample[common.ORIGINAL_WIDTH])
             if self._decoder is not None and maps is not None:
                 maps = task_decoding.resized(maps, self._decoder.options, (height, width))
-            labels = nearest(labels, height, width)
-            confidence = None if confidence is None else nearest(confidence, height, width)
+            labels = any_size.nearest(labels, height, width)
+            confidence = None if confidence is None else any_size.nearest(confidence, height, width)
         truth = sample[self.truth_key][:height, :width, 0] if self.truth_key in sample else None
         image = save_annotation.rounded(sample[self._image_key][:height, :width])
         self._written.begin()
@@ -342,12 +328,10 @@ class Writer(overlap.Background[[int, str, runner.Batch]]):
 
 
 def _bytes_of(number: int, name: str, sample: runner.Batch) -> int:
-    """Returns the size of a sample's arrays."""
     return sum(getattr(value, 'nbytes', 0) for value in sample.values())
 
 
 def _report(result: runner.CheckpointPass, pictures: Pictures) -> str:
-    """Returns where the images are, and how long they took."""
     first = os.path.join(pictures.pictures_dir, '000000_image.png')
     lines = [
         result.speed_text(),

@@ -15,6 +15,7 @@ from deeplab import vis as vis_program
 from deeplab.core import preprocess_utils
 from deeplab.datasets import descriptor
 from deeplab.errors import DataError, OptionError
+from deeplab.inference import any_size
 from deeplab.options import VIS_SAVED, ResizeOptions, VisOptions, WaitOptions
 from deeplab.pictures import drawing
 from deeplab.utils import save_annotation
@@ -208,7 +209,7 @@ def test_color_maps_by_name():
 @pytest.mark.parametrize('size', [(5, 9), (3, 3), (1, 2), (13, 4)])
 def test_nearest_equals_the_op(size):
     values = np.arange(35, dtype=np.int32).reshape(5, 7, 1)
-    np.testing.assert_array_equal(vis_program.nearest(values, *size), preprocess_utils.resize_label(values, size))
+    np.testing.assert_array_equal(any_size.nearest(values, *size), preprocess_utils.resize_label(values, size))
 
 
 def test_an_error_while_writing_ends_the_run(options, monkeypatch):

@@ -76,7 +76,6 @@ def of_network(network: ModelOptions, name: str | None = None) -> BestFigure | N
 
 
 def _headline(task: Any) -> BestFigure | None:
-    """Returns the headline of a task; None if it has none."""
     if task.decode is None:
         return MIOU
     name = task.headline.removeprefix('-')

@@ -87,7 +87,6 @@ def load(path: str, folder: str, options: CocoFormatOptions) -> Annotations:
 
 
 def _annotation(entry: Any, folder: str, where: str, options: CocoFormatOptions) -> Annotation:
-    """Returns an annotation, checked."""
     name = os.path.normpath(entry['file_name'])
     if os.path.isabs(name) or name.split(os.sep)[0] == os.pardir:
         raise DataError(f"{where}: file_name '{shown(name)}' is not inside the folder of the PNG files.")

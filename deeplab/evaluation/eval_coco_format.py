@@ -89,7 +89,6 @@ def run(options: CocoFormatOptions) -> CocoFormatResult:
 
 
 def _warn_of_unknown_categories(truth: Annotations) -> None:
-    """Warns of categories that the file does not describe as things or stuff."""
     used = {category for annotation in truth.images.values() for category in annotation.categories}
     unknown = sorted(used - truth.is_thing.keys())
     if unknown:
@@ -168,7 +167,6 @@ def _table(means: dict[str, panoptic_quality.Figures], digits: int) -> list[str]
 
 
 def _write(result: CocoFormatResult, truth: Annotations, options: CocoFormatOptions) -> None:
-    """Writes all results to a JSON file."""
     content = {
         'metric': options.metric,
         'means': result.means,

@@ -64,7 +64,6 @@ def available(descriptor: DatasetDescriptor, parameters: Parameters) -> dict[str
 
 
 def _context(descriptor: DatasetDescriptor) -> MetricContext:
-    """Returns the classes of a data set, for metrics."""
     names = tuple(descriptor.class_name(i) for i in range(descriptor.num_classes))
     categories = None if descriptor.categories is None else tuple(descriptor.categories)
     eval_ids = None if descriptor.eval_ids is None else tuple(descriptor.eval_ids)

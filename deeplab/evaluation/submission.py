@@ -256,7 +256,6 @@ def _write_archive(path: str, root: str, pictures: Iterable[str], server: Server
 
 
 def _members(path: str, server: Server) -> Iterator[tuple[str, bytes]]:
-    """Yields name and content of each file in an archive."""
     if server.archive.endswith('.zip'):
         with zipfile.ZipFile(path) as archive:
             for info in archive.infolist():

@@ -230,7 +230,6 @@ def _networks(model: ModelOptions) -> Iterator[tuple[str, ModelOptions]]:
 
 
 def _open(case: VerifyCase, options: VerifyOptions) -> runner.Split:
-    """Opens the split for a network."""
     data = DataSource(options.dataset).split()
     return runner.open_fitting_split(data, case.model, case.resize, options.fits_crop_size, options.verify_logdir)
 
@@ -247,7 +246,6 @@ def _part(split: runner.Split, images: int) -> runner.Split:
 def _evaluate(
     weights: Weights, case: VerifyCase, split: runner.Split, options: VerifyOptions
 ) -> evaluation_rounds.Round:
-    """Evaluates the checkpoint with some settings."""
     model = dataclasses.replace(case.model, crop_size=split.crop_size)
     network = InferenceNetwork(model, case.prediction, options.batch_size)
     network.check_memory('verify')

@@ -191,7 +191,6 @@ class Verification:
         self._network = network
 
     def _scores(self) -> task_results.TaskScores:
-        """Returns empty metrics of the tasks."""
         return task_results.TaskScores(self._split.descriptor, self._model, self._calibration)
 
     @functools.cached_property
@@ -238,7 +237,6 @@ class Verification:
 
 
 def _miou(counts: np.ndarray) -> float:
-    """Returns the mean IoU of [images, 3, classes] counts."""
     return float(metrics.mean_of_known(metrics.class_iou(counts.sum(axis=0))[None])[0])
 
 

@@ -63,7 +63,6 @@ def forget(export: str) -> None:
 
 
 def _write(path: str, entries: dict[str, Any]) -> None:
-    """Writes export.json."""
     writing.write(path, json.dumps({'exports': entries, 'machine': processors.facts()}, indent=1) + '\n')
 
 

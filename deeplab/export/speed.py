@@ -134,7 +134,6 @@ def measure(
 
 
 def _size(path: str, size: tuple[int, int] | None, exported: Exported) -> tuple[int, int]:
-    """Returns the size of the images."""
     own, takes_smaller = exported.size, exported.takes_smaller
     if own is None:
         height, width = crop_sizes.above(size or _USUAL_SIZE, exported.metadata.get('output_stride', 1))

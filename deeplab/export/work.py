@@ -85,7 +85,6 @@ class CheckpointExports:
 
     @functools.cached_property
     def _portable(self) -> FrozenGraph:
-        """The network for other runtimes."""
         options = self._options
         conversion = options.conversion
         model = dataclasses.replace(options.model, crop_size=None) if conversion.is_resizable else options.model
@@ -145,7 +144,6 @@ class CheckpointExports:
         )  # fmt: skip
 
     def _facts(self, target: Target) -> dict[str, Any]:
-        """Returns the metadata of an export."""
         options = self._options
         model, conversion, resize = options.model, options.conversion, options.resize
         classes = descriptor.classes_of(self._dataset, model.num_classes, options.proof.dataset is not None)
@@ -209,7 +207,6 @@ class CheckpointExports:
         return proven
 
     def _described(self, variant: str, facts: Mapping[str, Any]) -> PortableNetwork:
-        """Returns what a format is converted from."""
         options = self._options
         return PortableNetwork(
             self._portable,
@@ -268,13 +265,7 @@ class CheckpointExports:
             )
 
     def _require_miou(self, destination: Destination, path: str, verified: proof.Verified | None) -> None:
-        """Raises `OptionError` if an export loses more than is allowed; names the layers that add the error.
-
-        Args:
-          destination: format and variant.
-          path: where it lies for now.
-          verified: its figures, if they were measured.
-        """
+        """Raises `OptionError` if an export loses more than is allowed; names the layers that add the error."""
         most = self._options.proof.max_miou_loss
         if most is None or verified is None:
             return

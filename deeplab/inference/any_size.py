@@ -101,7 +101,6 @@ class AnySize:
         ]
 
     def _in_windows(self, image: np.ndarray, with_confidence: bool, with_probabilities: bool) -> Scores:
-        """Predicts an image in windows."""
         height, width = image.shape[:2]
         labels = np.empty((height, width), np.uint8)
         most = np.empty((height, width), np.float16) if with_confidence else None  # half the memory of float32
@@ -173,3 +172,16 @@ def room(shape: tuple[int, ...]) -> np.ndarray:
         return np.empty(shape, np.float32)
     with tempfile.TemporaryFile() as file:  # whose content the array keeps
         return np.memmap(file, np.float32, 'w+', shape=shape)
+
+
+def nearest(values: np.ndarray, height: int, width: int) -> np.ndarray:
+    """Resizes [h, w, ...] to [height, width, ...] by nearest neighbor, corners aligned, as TensorFlow does it."""
+
+    def sources(old: int, new: int) -> np.ndarray:
+        step = np.float32(old - 1) / np.float32(new - 1) if new > 1 else np.float32(0)
+        places = (np.arange(new, dtype=np.float32) * step).astype(np.float64)
+        rows: np.ndarray = np.minimum(np.floor(places + 0.5).astype(np.int64), old - 1)
+        return rows
+
+    resized: np.ndarray = values[sources(values.shape[0], height)][:, sources(values.shape[1], width)]
+    return resized

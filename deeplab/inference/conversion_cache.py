@@ -110,7 +110,6 @@ def converted(key: str, folders: Sequence[str], convert: Callable[[str], None]) 
 
 
 def _is_writable(folder: str) -> bool:
-    """Returns whether a folder exists, or can be made, and can be written."""
     try:
         os.makedirs(folder, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):

@@ -151,7 +151,6 @@ class Reader:
         return image.astype(np.uint8 if image.dtype.kind != 'f' else np.float32)
 
     def _decoded(self, content: bytes) -> np.ndarray:
-        """Decodes a JPEG or PNG as in a record."""
         try:
             pixels: np.ndarray = self._session.value.run(self._image, {self._content: content})
             return pixels
@@ -241,7 +240,6 @@ def _explained() -> Iterator[None]:
 
 
 def _require_readable(size: int) -> None:
-    """Raises `DataError` for a file of too many bytes."""
     if size > _MOST_BYTES:
         raise DataError(f'it has {size:,} bytes, more than {_MOST_BYTES:,}')
 
@@ -346,7 +344,6 @@ def _without_warnings() -> Iterator[None]:
 
 
 def _require_sensible(width: int, height: int) -> None:
-    """Raises `DataError` for an image of too many pixels."""
     if width * height > MOST_PIXELS:
         raise DataError(
             f'it has {width} x {height} = {width * height:,} pixels, more than the limit of {MOST_PIXELS:,}'

@@ -113,7 +113,6 @@ def _in_folder(folder: str, output_dir: str) -> Iterator[_RootedFile]:
 
 
 def _matching(pattern: str, output_dir: str) -> Iterator[_RootedFile]:
-    """Yields the files that match a pattern."""
     parts = pathlib.Path(pattern).parts
     fixed = next(i for i, part in enumerate(parts) if _MAGIC.search(part))
     root = pathlib.Path(*parts[:fixed])
@@ -149,7 +148,6 @@ def _listed(path: str) -> Iterator[_RootedFile | Failure]:
 
 
 def _common(folders: Iterable[str]) -> str:
-    """Returns the deepest folder that contains some folders."""
     unique = {os.path.abspath(folder) for folder in folders}
     return os.path.commonpath(unique) if unique else ''
 

@@ -222,11 +222,7 @@ class _Export(NetworkSource):
         return options, notes
 
     def _model(self, model: ModelOptions) -> ModelOptions:
-        """Returns a network with the tasks of the export.
-
-        Raises:
-          CheckpointError: the export has other classes, or other tasks.
-        """
+        """Returns a network with the tasks of the export."""
         with exports.opened(self.path) as exported:
             if exported.num_classes not in (None, model.num_classes):
                 raise CheckpointError(

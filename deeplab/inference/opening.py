@@ -164,11 +164,7 @@ def _key(engine: Engine, network: InferenceNetwork, weights: Weights, execution:
 
 
 def _convert(engine: Engine, network: InferenceNetwork, weights: Weights, execution: Execution, folder: str) -> None:
-    """Converts a network, and compares its labels with TensorFlow's on sample images.
-
-    Raises:
-      OptionError: The engine cannot run the network, or gives other labels.
-    """
+    """Converts a network, and compares its labels with TensorFlow's on sample images."""
     assert engine.convert is not None, f'{engine.name} has neither open nor convert'
     frozen = network.frozen(weights.checkpoint, weights.use_moving_average, is_portable=True)
     logging.info("Converting '%s' for %s.", weights.checkpoint, engine.name)

@@ -130,7 +130,6 @@ def _threads() -> int:
 
 
 def _frames(predictor: Predictor, item: InputFile) -> Generator[_Sample, None, None]:
-    """Yields the frames of a video."""
     try:
         for number, frame in enumerate(videos.frames(item.path)):
             yield _Sample(item, number, predictor.read(frame))

@@ -216,7 +216,6 @@ class Prediction:
         return None if self._tasks is None or kind in SAVED else self._tasks.entry(kind, path)
 
     def _picture(self, kind: str, alpha: float, legend: str | None) -> Image.Image:
-        """Returns the picture of a kind."""
         height, width = self.labels.shape
         if kind == 'overlay':
             mixed = legends.beside((width, height), self._entries(legend))

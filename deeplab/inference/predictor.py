@@ -350,7 +350,6 @@ class Predictor:
         self.close()
 
     def _require_open(self) -> None:
-        """Raises `ValueError` after `close`."""
         if self._is_closed:
             raise ValueError('The predictor is closed.')
 
@@ -370,7 +369,6 @@ class Predictor:
         return maps[..., : self._runner.num_classes].copy()
 
     def _scores(self, images: Sequence[np.ndarray], confidence: bool, probabilities: bool) -> list[Scores]:
-        """Predicts images of one size."""
         self._require_open()
         if self._resizer is None:
             return self._any_size.predict(images, confidence, probabilities)
@@ -382,7 +380,7 @@ class Predictor:
             return [Scores(np.zeros(size, np.uint8), None, vector) for vector in vectors]
         result = []
         for prediction in self._any_size.predict(resized, False, confidence or probabilities):
-            labels, scores = self._resizer.labels(prediction.labels, size), None
+            labels, scores = any_size.nearest(prediction.labels, *size), None
             if prediction.probabilities is not None and self.decoder is not None:
                 scores = task_decoding.resized(prediction.probabilities, self.decoder.options, size)
             elif prediction.probabilities is not None:
@@ -414,21 +412,13 @@ class _Resizer:
             self._image = tf.compat.v1.placeholder(tf.float32, [None, None, channels])
             self._resized = change({common.IMAGE: self._image})[common.IMAGE]
             self._size = tf.compat.v1.placeholder(tf.int32, [2])
-            size = tf.unstack(self._size)
-            self._labels = tf.compat.v1.placeholder(tf.uint8, [None, None])
-            wide = tf.cast(self._labels, tf.int32)[tf.newaxis, ..., tf.newaxis]  # [1, h', w', 1]
-            self._own_labels = tf.cast(shapes.resize_nearest(wide, size)[0, ..., 0], tf.uint8)  # [h, w]
             self._scores = tf.compat.v1.placeholder(tf.float32, [None, None, None])
-            self._own_scores = shapes.resize_bilinear(self._scores[tf.newaxis], size)[0]  # [h, w, c]
+            self._own_scores = shapes.resize_bilinear(self._scores[tf.newaxis], tf.unstack(self._size))[0]  # [h, w, c]
         self._session = ThreadBound(lambda: sessions.open_session(graph))
 
     def resized(self, image: np.ndarray) -> np.ndarray:
         """Returns an image [h, w, channels] in a size of the range, float32."""
         return self._run(self._resized, {self._image: image})
-
-    def labels(self, labels: np.ndarray, size: tuple[int, int]) -> np.ndarray:
-        """Returns labels [h', w'] uint8 in another size, by nearest neighbor."""
-        return self._run(self._own_labels, {self._labels: labels, self._size: size})
 
     def scores(self, scores: np.ndarray, size: tuple[int, int]) -> np.ndarray:
         """Returns probabilities [h', w', classes] in another size, bilinearly."""
@@ -484,17 +474,7 @@ def _classes_in(metadata: Mapping[str, Any]) -> Classes | None:
 def _decoder_of_export(
     metadata: Mapping[str, Any], classes: Classes, dataset: str | None, changes: model_source.Changes
 ) -> TaskDecoder | None:
-    """Returns what decodes the results of an export's tasks; None for a network of classes alone.
-
-    Args:
-      metadata: metadata of the export.
-      classes: its classes.
-      dataset: data set that describes them; None for the metadata.
-      changes: values of decoding parameters that take precedence.
-
-    Raises:
-      OptionError: A task is unknown here, or does not know enough of the classes.
-    """
+    """Returns what decodes the results of an export's tasks; None for a network of classes alone."""
     described = metadata.get('task')
     if not described:
         if changes:

@@ -44,7 +44,6 @@ class WeightsChoice:
         return next(iter(self._choices)) if len(self._choices) == 1 else None
 
     def _of(self, checkpoint: str) -> bool:
-        """Chooses for one checkpoint."""
         beside = run_manifests.beside(checkpoint)
         decay = None if beside is None else run_manifests.option_of(beside[1], 'moving_average_decay')
         has_averages = bool(moving_average.held_by(checkpoint))

@@ -226,7 +226,6 @@ class CheckpointRunner(Runner):
         return _Key(None if takes_any_size else size, with_probabilities, EngineOptions())
 
     def _network(self, key: _Key) -> ThreadBound[Predict]:
-        """Returns an open network."""
         if key not in self._open:
             while len(self._open) >= MOST_NETWORKS:
                 self._open.popitem(last=False)[1].close()
@@ -244,7 +243,6 @@ class CheckpointRunner(Runner):
         return self._open[key]
 
     def _of_size(self, key: _Key, batch_size: int | None) -> InferenceNetwork:
-        """Returns the network for images of a size."""
         options = dataclasses.replace(self._described.options, crop_size=key.size)
         return InferenceNetwork(options, self._described.prediction, batch_size, key.with_probabilities)
 

@@ -57,7 +57,6 @@ def opener(load: Callable[[Any, str], Tensors]) -> Callable[[str, int | None], A
 
 
 def _exported(path: str, session: Any, tensors: Tensors) -> Exported:
-    """Describes an export in a session."""
     image, labels, probabilities, text = tensors
     kind = image.dtype.as_numpy_dtype
     raw = tensor(session.graph, tensor_names.RAW_PREDICTIONS)

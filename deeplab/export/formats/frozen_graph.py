@@ -78,7 +78,6 @@ def metadata_of(graph_def: Any) -> bytes:
 
 
 def _load(session: Any, path: str) -> _sessions.Tensors:
-    """Adds a frozen graph to the graph of a session."""
     graph_def = read(path)
     text = metadata_of(graph_def)
     tf.graph_util.import_graph_def(graph_def, name='')

@@ -30,7 +30,6 @@ def convert(network: PortableNetwork, folder: str) -> None:
 
 
 def _in_int8(model: Any, network: PortableNetwork) -> Any:
-    """Returns the model with 8-bit weights and activations."""
     import nncf
 
     images = [image.astype(network.input_type) for image in portable.full_range(network)]

@@ -168,7 +168,6 @@ def _folder_of(path: str) -> str | None:
 
 
 def _load(session: Any, path: str) -> _sessions.Tensors:
-    """Adds a SavedModel to the graph of a session."""
     folder = _folder_of(path) or path
     signatures = _loaded(session, folder)
     signature = signatures[SIGNATURE] if SIGNATURE in signatures else None

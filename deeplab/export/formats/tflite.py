@@ -37,7 +37,6 @@ def convert(network: PortableNetwork, path: str) -> None:
 
 
 def _compress(variant: str, converter: Any) -> None:
-    """Sets the type of the weights."""
     if variant != 'float32':
         converter.optimizations = [tf.lite.Optimize.DEFAULT]
     if variant == 'float16':

@@ -173,7 +173,6 @@ def _has_good_structure(path: str) -> bool:
 
 
 def _checksum(path: str, size: int) -> int:
-    """Returns the CRC-32 of the first `size` bytes of a file."""
     checksum = 0
     with open(path, 'rb') as file:
         while size > 0 and (block := file.read(min(size, _BLOCK))):
