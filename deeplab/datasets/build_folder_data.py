@@ -118,12 +118,7 @@ def find_items(
 
 
 def _find_annotated(options: BuildFolderOptions, given: Classes) -> tuple[Classes, dict[str, list[pairs.SourceFiles]]]:
-    """Returns the classes and the records of every split that follow from annotations.
-
-    Args:
-      options: the input.
-      given: the classes that follow from the options.
-    """
+    """Returns the classes and the records of annotations; `given` are the classes that follow from the options."""
     names = given.names
     if names is None and given.dataset is not None and given.dataset.class_names is not None:
         names = tuple(given.dataset.class_names)
@@ -193,9 +188,6 @@ def _check(
     """Reads every image and mask; returns the number of pixels of each id in all masks, and the ids with instances.
 
     The ids with instances are None if there are no instance masks.
-
-    Raises:
-      DataError: Files are invalid; the message has the first ones, and how many there are.
     """
     items = list({item.name: item for split in splits.values() for item in split}.values())
     allowed = None if classes.count is None else MaskIds(classes.count, classes.ignore_label)
@@ -248,11 +240,7 @@ def _gray_table() -> str:
 
 
 def _inferred(counts: np.ndarray, ignore_label: int, options: BuildFolderOptions) -> int:
-    """Returns the number of classes that the ids of all masks suggest; 1 without masks.
-
-    Raises:
-      DataError: The ids are probably not class ids.
-    """
+    """Returns the number of classes that the ids of all masks suggest; 1 without masks."""
     if options.annotations is None and not options.wants_masks:
         return 1
     ids = [int(i) for i in np.flatnonzero(counts) if i != ignore_label]

@@ -219,11 +219,7 @@ def _require_values(content: bytes) -> tuple[Header, bool, np.dtype, int]:
 
 
 def _array_header(content: bytes) -> tuple[Header, bool, np.dtype, int]:
-    """Reads the header of a file in NumPy's format: size, order of the axes, type, offset of the values.
-
-    Raises:
-      DataError: It is not an image, or cut.
-    """
+    """Reads the header of a file in NumPy's format: size, order of the axes, type, offset of the values."""
     text, start = _array_text(content)
     # NumPy's reader evaluates the text as Python. Damaged text makes it raise or warn of nearly anything.
     written, order, sizes = (_array_field(text, name, pattern) for name, pattern in _ARRAY_FIELDS.items())

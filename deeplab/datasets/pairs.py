@@ -147,11 +147,7 @@ def _image_content(
 
 
 def _decide(image: str, header: images.Header, mask: images.Mask) -> orientation.Decision | None:
-    """Returns how to handle EXIF orientations; None if there are none.
-
-    Raises:
-      DataError: image and mask differ in size in every orientation.
-    """
+    """Returns how to handle EXIF orientations; None if there are none."""
     turns = orientation.decide(header.size, header.orientation, mask.size, mask.orientation)
     if turns is None:
         text = (

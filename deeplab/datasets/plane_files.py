@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import io
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 import numpy as np
 
@@ -128,15 +128,18 @@ def instances(options: BuildFolderOptions, stems: Collection[str]) -> dict[str, 
     Raises:
       DataError: The folder or a file is missing.
     """
-    if options.instance_folder is None:
+    return _of_every(stems, options, 'instance_folder', ('png',), 'instance mask (zeros for no instance)')
+
+
+def _of_every(
+    stems: Collection[str], options: BuildFolderOptions, field: str, formats: Sequence[str], what: str
+) -> dict[str, str] | None:
+    """Returns the files in the folder of an option by stem; None if it is not set."""
+    folder = getattr(options, field)
+    if folder is None:
         return None
-    folders.require_folder(options.instance_folder, 'BuildFolderOptions.instance_folder')
-    return _of_every(stems, options.instance_folder, ('png',), 'instance mask (zeros for no instance)')
-
-
-def _of_every(stems: Collection[str], folder: str, formats: Collection[str], what: str) -> dict[str, str]:
-    """Returns the files in a folder by stem; raises `DataError` if one is missing."""
-    files = file_pairs.by_stem(folder, tuple(formats))
+    folders.require_folder(folder, f'BuildFolderOptions.{field}')
+    files = file_pairs.by_stem(folder, formats)
     if lost := [stem for stem in stems if stem not in files]:
         raise DataError(
             f"{len(lost)} of {len(stems)} images have no {what} in '{folder}': {file_pairs.named(lost)}. It has the "
@@ -180,10 +183,8 @@ def find(options: BuildFolderOptions, stems: Collection[str]) -> dict[str, tuple
       DataError: A folder is missing, or a file is.
     """
     files: dict[str, tuple[PlaneFiles, ...]] = dict.fromkeys(stems, ())
-    if options.depth_folder is not None:
-        folders.require_folder(options.depth_folder, 'BuildFolderOptions.depth_folder')
+    if depths := _of_every(stems, options, 'depth_folder', ('npy', 'png'), 'depth'):
         plane = planes.DEPTH._replace(scale=options.depth_scale)
-        depths = _of_every(stems, options.depth_folder, ('npy', 'png'), 'depth')
         for stem in stems:
             files[stem] += (PlaneFiles(plane, (depths[stem],)),)
     if names := class_folders(options):

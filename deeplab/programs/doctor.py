@@ -164,11 +164,8 @@ def _color_table(options: DoctorOptions, described: DatasetDescriptor) -> ColorT
     Raises:
       OptionError: The color table cannot be read.
     """
-    if options.colors is not None:
-        return color_tables.load(options.colors, described.ignore_label)
-    if options.dataset is not None:
-        return color_tables.of_palette(described.palette[: described.num_classes])
-    return None
+    dataset = None if options.dataset is None else described
+    return color_tables.chosen(options.colors, dataset, described.ignore_label)
 
 
 def _chosen(wanted: str, splits: Collection[str]) -> str:

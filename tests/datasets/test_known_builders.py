@@ -8,6 +8,7 @@ and datasets/coco_folders.py.
 import importlib
 import json
 import os
+import pathlib
 
 import numpy as np
 import pytest
@@ -257,6 +258,18 @@ def test_coco_panoptic(tmp_path, classes, ids, names):
     assert list(known.class_names) == names
     assert known.palette[-1].tolist() == CATEGORIES[1 if classes == 'things' else 3]['color']
     assert known.eval_ids == (tuple(category['id'] for category in CATEGORIES) if classes == 'all' else None)
+
+
+def test_a_description_of_coco_without_category_ids_is_of_the_same_classes(tmp_path):
+    root, _ = write_panoptic(tmp_path)
+    options = BuildCocoOptions(coco_root=root, output_dir=str(tmp_path / 'records'), num_shards=1)
+    path = pathlib.Path(build_coco_data.run(options)['description'])
+    complete = path.read_text()
+    older = [line for line in complete.splitlines(keepends=True) if not line.startswith('eval_ids')]
+    path.write_text(''.join(older))
+    assert path.read_text() != complete
+    build_coco_data.run(options)
+    assert path.read_text() == complete and not os.path.exists(f'{path}.old')
 
 
 def test_coco_panoptic_mistakes(tmp_path):

@@ -115,13 +115,7 @@ def geometry_of(segmentation: Any, image_size: tuple[int, int] | None) -> Geomet
 
 
 def _bitmap(region: Mapping[str, Any], image_size: tuple[int, int] | None) -> Bitmap:
-    """Returns the pixels of run lengths.
-
-    Args:
-      region: `size` (height and width), and `counts`: run lengths down the columns, as a list or in COCO's compressed
-        form.
-      image_size: height and width of the image; None if they are not stated.
-    """
+    """Returns the pixels of run lengths down the columns, a list or in COCO's compressed form."""
     height, width = (reading.whole(part) for part in region['size'])
     if image_size is not None and (height, width) != image_size:
         raise DataError(

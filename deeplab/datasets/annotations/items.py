@@ -109,11 +109,7 @@ def _roots(path: str, options: BuildFolderOptions) -> list[str]:
 def _with_images(
     annotated: Iterable[AnnotatedImage], search: image_search.ImageSearch, options: BuildFolderOptions
 ) -> list[tuple[AnnotatedImage, str]]:
-    """Returns annotations with the files of their images.
-
-    Raises:
-      DataError: Images are missing, not unique, or annotated twice.
-    """
+    """Returns annotations with the files of their images."""
     with_files: list[tuple[AnnotatedImage, str]] = []
     missing, several, twice = [], [], []
     earlier: dict[str, AnnotatedImage] = {}
@@ -161,11 +157,7 @@ def _listed(texts: Sequence[str]) -> str:
 
 
 def _stems(files: Sequence[str], roots: Sequence[str]) -> list[str]:
-    """Returns the paths of images without extension, relative to a root that has all of them or to their common folder.
-
-    Raises:
-      DataError: Two are the same except for their extension.
-    """
+    """Returns the paths of images without extension, relative to a root with all of them or to their common folder."""
     paths = [os.path.abspath(file) for file in files]
     candidates = [os.path.abspath(root) for root in roots]
     candidates.append(os.path.commonpath([os.path.dirname(path) for path in paths]))
