@@ -128,7 +128,7 @@ class ReleaseMasks:
         classes = self.class_map
         if classes is None:
             beside = annotation_path(path)
-            named = names_of(beside)
+            named = _names_of(beside)
             lost = [int(index) for index in np.unique(indices) if index and int(index) not in named]
             if lost:
                 raise DataError(f"its object {lost[0]} is not in '{beside}'; set a class map")
@@ -151,12 +151,8 @@ def annotation_path(mask: str) -> str:
     return os.path.splitext(mask)[0].removesuffix(MASK_SUFFIX) + '.json'
 
 
-def names_of(path: str) -> dict[int, str]:
-    """Returns the name of each index in a JSON file of the release.
-
-    Raises:
-      DataError: It cannot be read, or is no such file.
-    """
+def _names_of(path: str) -> dict[int, str]:
+    """Returns the name of each index in a JSON file of the release."""
     content = mask_sources.contents(path)
     try:
         try:
@@ -171,7 +167,7 @@ def names_of(path: str) -> dict[int, str]:
 
 def require_known_names(paths: Sequence[str]) -> None:
     """Raises `DataError` if none of the names in some JSON files is one of the 150."""
-    names = {name for path in paths for name in names_of(path).values()}
+    names = {name for path in paths for name in _names_of(path).values()}
     if names and not names & CLASS_IDS.keys():
         shown = '; '.join(sorted(names)[:_SHOWN])
         raise DataError(

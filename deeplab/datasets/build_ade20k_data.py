@@ -38,18 +38,14 @@ def run(options: BuildAde20kOptions) -> dict[str, Any]:
     Raises:
       DataError: A folder or file is missing, or a file is invalid (`build_data.write_split`).
     """
-    splits = find_items(options) if options.full_release_root is None else find_release_items(options)
+    splits = _find_items(options) if options.full_release_root is None else _find_release_items(options)
     if options.ignore_label:  # in ADE20K, 0 is the id of pixels that belong to no class
         build_data.warn_of_ignored_class(options.num_classes, options.ignore_label)
     return build_data.write_splits(splits, options, DEFAULT_NUM_SHARDS, [descriptor.load('ade20k')])
 
 
-def find_items(options: BuildAde20kOptions) -> dict[str, list[pairs.SourceFiles]]:
-    """Finds the records of both splits, in their shuffled order.
-
-    Raises:
-      DataError: A folder, or the mask of an image, is missing.
-    """
+def _find_items(options: BuildAde20kOptions) -> dict[str, list[pairs.SourceFiles]]:
+    """Finds the records of both splits, in their shuffled order."""
     for name in ('train_image_folder', 'train_image_label_folder', 'val_image_folder', 'val_image_label_folder'):
         folders.require_folder(getattr(options, name), f'BuildAde20kOptions.{name}')
     return {
@@ -83,12 +79,8 @@ def _items(split: str, image_folder: str, label_folder: str, options: BuildAde20
     return [pairs.SourceFiles(path, label, path) for path, label in zip(paths, labels, strict=True)]
 
 
-def find_release_items(options: BuildAde20kOptions) -> dict[str, list[pairs.SourceFiles]]:
-    """Finds the records of both splits in the full release, in their shuffled order.
-
-    Raises:
-      DataError: The folder or an image is missing, or no object has the name of a class.
-    """
+def _find_release_items(options: BuildAde20kOptions) -> dict[str, list[pairs.SourceFiles]]:
+    """Finds the records of both splits in the full release, in their shuffled order."""
     root = options.full_release_root or ''
     folders.require_folder(root, 'BuildAde20kOptions.full_release_root')
     masks = file_pairs.by_stem(root, ('png',), ade20k_release.MASK_SUFFIX)

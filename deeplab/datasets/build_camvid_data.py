@@ -67,21 +67,13 @@ def run(options: BuildCamvidOptions) -> dict[str, Any]:
       DataError: A folder or file is missing, has no partner, or is invalid.
     """
     dataset = descriptor.load('camvid' if options.classes == '11' else 'camvid32')
-    return build_data.write_known(find_items(options, dataset), options, dataset, DEFAULT_NUM_SHARDS)
+    return build_data.write_known(_find_items(options, dataset), options, dataset, DEFAULT_NUM_SHARDS)
 
 
-def find_items(
+def _find_items(
     options: BuildCamvidOptions, dataset: descriptor.DatasetDescriptor
 ) -> dict[str, list[pairs.SourceFiles]]:
-    """Finds the records of every split, sorted by name.
-
-    Args:
-      options: the input.
-      dataset: the description with the classes.
-
-    Raises:
-      DataError: A folder is missing, or a file has no partner.
-    """
+    """Finds the records of every split, sorted by name."""
     folders.require_folder(options.camvid_root, 'BuildCamvidOptions.camvid_root')
     splits = _of_folders(options.camvid_root) or _of_frames(options.camvid_root)
     if not splits:

@@ -50,17 +50,13 @@ def run(options: BuildCityscapesOptions) -> dict[str, Any]:
     Raises:
       DataError: A folder or file is missing, or a file is invalid (`build_data.write_split`).
     """
-    splits = find_items(options)
+    splits = _find_items(options)
     build_data.warn_of_ignored_class(options.num_classes, options.ignore_label)
     return build_data.write_splits(splits, options, DEFAULT_NUM_SHARDS, [descriptor.load('cityscapes')])
 
 
-def find_items(options: BuildCityscapesOptions) -> dict[str, list[pairs.SourceFiles]]:
-    """Finds the records of every split whose images exist, sorted by folder, city and name.
-
-    Raises:
-      DataError: A folder, or the mask of an image, is missing.
-    """
+def _find_items(options: BuildCityscapesOptions) -> dict[str, list[pairs.SourceFiles]]:
+    """Finds the records of every split whose images exist, sorted by folder, city and name."""
     folders.require_folder(options.cityscapes_root, 'BuildCityscapesOptions.cityscapes_root')
     root = pathlib.Path(options.cityscapes_root)
     mask_folder, folders_of = _KINDS[options.annotations]

@@ -41,7 +41,7 @@ def run(options: BuildCocoOptions) -> dict[str, Any]:
     splits = {}
     for split, content in loaded.items():
         classes = coco_annotations.classes(content, options.masks, options.classes)
-        splits[split] = find_items(split, content, classes, options)
+        splits[split] = _find_items(split, content, classes, options)
     return build_data.write_known(splits, options, classes.dataset, DEFAULT_NUM_SHARDS)
 
 
@@ -64,23 +64,13 @@ def _load(options: BuildCocoOptions) -> dict[str, coco_annotations.Annotations]:
     return loaded
 
 
-def find_items(
+def _find_items(
     split: str,
     annotations: coco_annotations.Annotations,
     classes: coco_annotations.Classes,
     options: BuildCocoOptions,
 ) -> list[pairs.SourceFiles]:
-    """Finds the records of a split, sorted by the names of the images.
-
-    Args:
-      split: name of the split.
-      annotations: annotations of the split.
-      classes: the classes of their categories.
-      options: the input.
-
-    Raises:
-      DataError: An image or a mask is missing.
-    """
+    """Finds the records of a split, sorted by the names of the images."""
     folder = coco_folders.images(options.coco_root, split, options.year)
     if folder is None:
         raise DataError(

@@ -47,15 +47,11 @@ def run(options: BuildCocoStuffOptions) -> dict[str, Any]:
         names = {**_ABSENT, **dict(zip(PRESENT, dataset.class_names or (), strict=True))}
         labels = [names[number] for number in sorted(names)]
         dataset = descriptor.DatasetDescriptor(name='coco_stuff_182', num_classes=len(labels), class_names=labels)
-    return build_data.write_known(find_items(options), options, dataset, DEFAULT_NUM_SHARDS)
+    return build_data.write_known(_find_items(options), options, dataset, DEFAULT_NUM_SHARDS)
 
 
-def find_items(options: BuildCocoStuffOptions) -> dict[str, list[pairs.SourceFiles]]:
-    """Finds the records of every split whose images and masks exist, sorted by name.
-
-    Raises:
-      DataError: There is no split, or a file has no partner.
-    """
+def _find_items(options: BuildCocoStuffOptions) -> dict[str, list[pairs.SourceFiles]]:
+    """Finds the records of every split whose images and masks exist, sorted by name."""
     folders.require_folder(options.coco_root, 'BuildCocoStuffOptions.coco_root')
     splits = {}
     for split in coco_folders.SPLITS:

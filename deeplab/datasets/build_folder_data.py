@@ -25,7 +25,6 @@ from deeplab.datasets import (
     build_data,
     color_tables,
     descriptor,
-    file_pairs,
     folder_splits,
     folders,
     images,
@@ -112,9 +111,7 @@ def find_items(
         folders.require_folder(options.mask_folder, 'BuildFolderOptions.mask_folder')
     if options.list_folder:
         folders.require_folder(options.list_folder, 'BuildFolderOptions.list_folder')
-    files = file_pairs.find(options)
-    folder_splits.tell_unmatched(files)
-    return folder_splits.items(files, options, table)
+    return folder_splits.items(options, table)
 
 
 def _find_annotated(options: BuildFolderOptions, given: Classes) -> tuple[Classes, dict[str, list[pairs.SourceFiles]]]:

@@ -38,21 +38,12 @@ class Labels(NamedTuple):
     Attributes:
       dataset: the data set, whose classes are the evaluated labels in their order.
       source: what converts masks of labels to masks of classes.
-      things: numbers of the labels that are things.
+      instance_table: [65536] uint16, the instance id of each value of a mask of instances.
     """
 
     dataset: descriptor.DatasetDescriptor
     source: mask_sources.MaskSource
-    things: tuple[int, ...]
-
-    def instance_table(self) -> np.ndarray:
-        """Returns the instance id of each value of a mask of instances: [65536] uint16.
-
-        Its values are label * 256 + number, and things are numbered from 0 on within a label.
-        """
-        table = np.zeros((_MOST_LABELS + 1, _MOST_INSTANCES), np.uint16)
-        table[list(self.things)] = np.arange(1, _MOST_INSTANCES + 1)
-        return table.reshape(-1)
+    instance_table: np.ndarray
 
 
 def run(options: BuildMapillaryOptions) -> dict[str, Any]:
@@ -69,8 +60,8 @@ def run(options: BuildMapillaryOptions) -> dict[str, Any]:
     """
     folders.require_folder(options.mapillary_root, 'BuildMapillaryOptions.mapillary_root')
     version, config = _config(options)
-    labels = read_labels(config, version)
-    return build_data.write_known(find_items(options, version, labels), options, labels.dataset, DEFAULT_NUM_SHARDS)
+    labels = _read_labels(config, version)
+    return build_data.write_known(_find_items(options, version, labels), options, labels.dataset, DEFAULT_NUM_SHARDS)
 
 
 def _config(options: BuildMapillaryOptions) -> tuple[str, str]:
@@ -88,19 +79,8 @@ def _config(options: BuildMapillaryOptions) -> tuple[str, str]:
     )
 
 
-def read_labels(path: str, version: str) -> Labels:
-    """Reads a configuration file.
-
-    Args:
-      path: the file.
-      version: version of the annotations, for the name of the data set.
-
-    Returns:
-      The labels.
-
-    Raises:
-      DataError: It cannot be read, or has no list of labels with color, readable name and whether they are evaluated.
-    """
+def _read_labels(path: str, version: str) -> Labels:
+    """Reads a configuration file."""
     try:
         entries = documents.load(path)['labels']
         names = [(str(entry['readable']), str(entry['name'])) for entry in entries]
@@ -120,7 +100,10 @@ def read_labels(path: str, version: str) -> Labels:
         )
     readable, unique = ([names[number][kind] for number in classes] for kind in (0, 1))
     ids = {number: classes.index(number) if number in classes else IGNORED for number in range(len(entries))}
-    things = tuple(number for number in classes if has_instances[number])
+    things = [number for number in classes if has_instances[number]]
+    # Values of a mask of instances are label * 256 + number, and things are numbered from 0 on within a label.
+    instances = np.zeros((_MOST_LABELS + 1, _MOST_INSTANCES), np.uint16)
+    instances[things] = np.arange(1, _MOST_INSTANCES + 1)
     try:
         dataset = descriptor.DatasetDescriptor(
             name='mapillary_vistas' if version == MAPILLARY_VERSIONS[0] else f'mapillary_vistas_{version}',
@@ -131,20 +114,11 @@ def read_labels(path: str, version: str) -> Labels:
         )
     except OptionError as error:
         raise DataError(f"Cannot use '{path}': {error}") from None
-    return Labels(dataset, mask_sources.IdTable(ids), things)
+    return Labels(dataset, mask_sources.IdTable(ids), instances.reshape(-1))
 
 
-def find_items(options: BuildMapillaryOptions, version: str, labels: Labels) -> dict[str, list[pairs.SourceFiles]]:
-    """Finds the records of every split whose images exist, sorted by name.
-
-    Args:
-      options: the input.
-      version: version of the annotations.
-      labels: what the labels become.
-
-    Raises:
-      DataError: There is no split, or a file has no partner.
-    """
+def _find_items(options: BuildMapillaryOptions, version: str, labels: Labels) -> dict[str, list[pairs.SourceFiles]]:
+    """Finds the records of every split whose images exist, sorted by name."""
     root = pathlib.Path(options.mapillary_root)
     splits = {}
     for split, folder in _SPLITS.items():
@@ -162,9 +136,9 @@ def find_items(options: BuildMapillaryOptions, version: str, labels: Labels) -> 
             sources = dict.fromkeys(matched, labels.source)
             if options.instances:
                 instances = file_pairs.matched(split, images, _masks(root / folder, version, 'instances'))
-                table = labels.instance_table()
                 sources = {
-                    stem: mask_sources.FileBeside(path, labels.source, table) for stem, (_, path) in instances.items()
+                    stem: mask_sources.FileBeside(path, labels.source, labels.instance_table)
+                    for stem, (_, path) in instances.items()
                 }
             splits[split] = [pairs.SourceFiles(*files, stem, sources[stem]) for stem, files in matched.items()]
     splits = {split: items for split, items in splits.items() if items}

@@ -41,18 +41,14 @@ def run(options: BuildVocOptions) -> dict[str, Any]:
     Raises:
       DataError: A folder, list or file is missing, or a file is invalid (`build_data.write_split`).
     """
-    splits = find_items(options)
+    splits = _find_items(options)
     build_data.warn_of_ignored_class(options.num_classes, options.ignore_label)
     sizes = {split: len(items) for split, items in splits.items()}
     return build_data.write_splits(splits, options, DEFAULT_NUM_SHARDS, descriptor.of_sizes(sizes))
 
 
-def find_items(options: BuildVocOptions) -> dict[str, list[pairs.SourceFiles]]:
-    """Finds the records of every split, in the order of the lists.
-
-    Raises:
-      DataError: A folder, list or file is missing.
-    """
+def _find_items(options: BuildVocOptions) -> dict[str, list[pairs.SourceFiles]]:
+    """Finds the records of every split, in the order of the lists."""
     folders.require_folder(options.list_folder, 'BuildVocOptions.list_folder')
     folders.require_folder(options.image_folder, 'BuildVocOptions.image_folder')
     if options.semantic_segmentation_folder:

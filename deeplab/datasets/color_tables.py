@@ -134,15 +134,15 @@ class ColorTable:
 
 
 def chosen(path: str | None, dataset: descriptor.DatasetDescriptor | None, ignore_label: int) -> ColorTable | None:
-    """Returns the table in a file, see `load`, or else of a data set's palette; None if there is neither."""
+    """Returns the table in a file, see `load`, or else of a data set's palette, for RGB masks.
+
+    It is None without both, and for a palette in which two classes have the same color.
+    """
     if path:
         return load(path, ignore_label)
-    return None if dataset is None else of_palette(dataset.palette[: dataset.num_classes])
-
-
-def of_palette(palette: np.ndarray) -> ColorTable | None:
-    """Returns the table of a description's palette, for RGB masks; None if two classes have the same color."""
-    colors: list[Color] = list(map(tuple, palette.tolist()))
+    if dataset is None:
+        return None
+    colors: list[Color] = list(map(tuple, dataset.palette[: dataset.num_classes].tolist()))
     if len(set(colors)) < len(colors):
         return None
     return ColorTable([Entry(number, color) for number, color in enumerate(colors)], with_palettes=False)

@@ -57,35 +57,28 @@ def log(remark: Remark) -> None:
     logging.warning('%s%s.', remark.what, f': {file_pairs.named(remark.names)}' if remark.names else '')
 
 
-def tell_unmatched(files: file_pairs.Pairs, tell: Listener = log) -> None:
-    """Tells of the images without a mask, and of the masks without an image, that are left out."""
-    for stems, noun, other in ((files.without_mask, 'image', 'a mask'), (files.without_image, 'mask', 'an image')):
-        if stems:
-            tell(Remark(LEFT_OUT, f'Left out {counted(len(stems), noun)} without {other}', tuple(stems)))
-
-
 def usual_split(name: str | None) -> str | None:
     """Returns the split that the name of a folder, or of a tool's split, stands for; None for other names."""
     return _FOLDERS.get((name or '').lower())
 
 
 def items(
-    files: file_pairs.Pairs,
-    options: BuildFolderOptions,
-    table: color_tables.ColorTable | None,
-    tell: Listener = log,
+    options: BuildFolderOptions, table: color_tables.ColorTable | None, tell: Listener = log
 ) -> dict[str, list[pairs.SourceFiles]]:
-    """Distributes images and masks over splits.
+    """Finds images and masks, and distributes them over splits.
 
     Args:
-      files: the images and masks.
-      options: the lists, or the fraction and the groups of val.
+      options: the folders; and the lists, or the fraction and the groups of val.
       table: colors of the masks; None for masks of ids alone.
-      tell: see `split`.
+      tell: function that is called with each remark about files that are left out, and about the lists.
 
     Raises:
-      DataError: see `split`; or a plane of an image is missing.
+      DataError: see `file_pairs.find` and `split`; or a plane of an image is missing.
     """
+    files = file_pairs.find(options)
+    for stems, noun, other in ((files.without_mask, 'image', 'a mask'), (files.without_image, 'mask', 'an image')):
+        if stems:
+            tell(Remark(LEFT_OUT, f'Left out {counted(len(stems), noun)} without {other}', tuple(stems)))
     instances = plane_files.instances(options, files.files)
     further = plane_files.find(options, files.files)
 

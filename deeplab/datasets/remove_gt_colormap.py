@@ -55,23 +55,15 @@ def run(options: RemoveColormapOptions) -> dict[str, Any]:
         )
     with folder_lock.held(options.output_dir, 'remove_gt_colormap', 'RemoveColormapOptions.output_dir'):
         writing.remove_leftovers(output_files.make_folder(options.output_dir), r'.+\.png')
-        convert = functools.partial(convert_file, output_dir=options.output_dir)
+        convert = functools.partial(_convert_file, output_dir=options.output_dir)
         with contextlib.closing(build_data.in_order(convert, paths, options.num_workers)) as done:
             for _ in tqdm.tqdm(done, 'masks', len(paths), leave=False, disable=None):
                 pass
     return {'output_dir': options.output_dir, 'masks': len(paths), 'seconds': round(time.monotonic() - start, 3)}
 
 
-def convert_file(path: str, output_dir: str) -> None:
-    """Writes the ids of a mask under its own name into a folder.
-
-    Args:
-      path: a PNG with a palette or one channel.
-      output_dir: an existing folder.
-
-    Raises:
-      DataError: The file cannot be read or written, or is not such a PNG; the message names it.
-    """
+def _convert_file(path: str, output_dir: str) -> None:
+    """Writes the ids of a mask, a PNG with a palette or one channel, under its own name into an existing folder."""
     with pairs.naming(path):
         content = mask_sources.contents(path)
         ids = images.mask_as_gray_png(content, orientation.read(content))

@@ -16,7 +16,6 @@ from deeplab import wording
 from deeplab.datasets import (
     color_tables,
     description_file,
-    file_pairs,
     folder_splits,
     folders,
     index_file,
@@ -364,10 +363,7 @@ def folder_items(
     table = color_tables.chosen(options.colors, dataset, dataset.ignore_label)
     try:
         with wording.file_keys(_KEYS):
-            files = file_pairs.find(options)
-            tell = tell or functools.partial(_log_once, source.description)
-            folder_splits.tell_unmatched(files, tell)
-            return folder_splits.items(files, options, table, tell)
+            return folder_splits.items(options, table, tell or functools.partial(_log_once, source.description))
     except DataError as error:
         raise DataError(f'{source.description}: {error}') from None
 

@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 from deeplab.checks import sources
-from deeplab.datasets import example, file_pairs, folder_splits, split_lists
+from deeplab.datasets import example, folder_splits, split_lists
 from deeplab.errors import DataError, OptionError
 from deeplab.options import BuildFolderOptions, DoctorOptions
 from tests.helpers import dataset_files
@@ -52,7 +52,7 @@ def test_layouts_are_those_of_the_builder(tmp_path, monkeypatch, layout):
         put(tmp_path / path, b'')
     for name, text in TEXTS.items() if 'list_folder' in options else ():
         put(tmp_path / f'lists/{name}.txt', text.encode())
-    built = folder_splits.items(file_pairs.find(given := BuildFolderOptions(**options)), given, None)
+    built = folder_splits.items(BuildFolderOptions(**options), None)
     found = sources.open_source(DoctorOptions('.', **options))
     seen = {split.name: [split.read(i) for i in range(len(split))] for split in found.splits}
     assert all(sample.mask == b'' and not sample.misnamed_mask for samples in seen.values() for sample in samples)

@@ -20,7 +20,7 @@ from deeplab.datasets.annotations import (
     superannotate,
     supervisely,
 )
-from deeplab.datasets.annotations.reading import Document, Format
+from deeplab.datasets.annotations.reading import Format
 from deeplab.datasets.annotations.shapes import AnnotationSet
 from deeplab.errors import DataError
 from deeplab.names import agreeing, counted, shown
@@ -59,7 +59,7 @@ def read(path: str) -> AnnotationSet:
     for file in tqdm.tqdm(files, 'read', unit='file', leave=False, disable=None):
         try:
             document = reading.load(file)
-            if (fitting := recognized(document)) is None:
+            if (fitting := next((each for each in FORMATS if each.recognizes(document)), None)) is None:
                 unknown.append(file)
                 continue
             with reading.within(f"'{shown(file)}' ({fitting.name})"):
@@ -86,11 +86,6 @@ def read(path: str) -> AnnotationSet:
             f"'{shown(path)}' contains annotations of several formats: {parts}. Give a file or folder of one."
         )
     return next(iter(by_format.values()))
-
-
-def recognized(document: Document) -> Format | None:
-    """Returns the format of a file; None if it is not known."""
-    return next((candidate for candidate in FORMATS if candidate.recognizes(document)), None)
 
 
 def _files(path: str) -> Iterator[str]:
