@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from deeplab import common
-from deeplab.core import multilabel
 from deeplab.core.lazy import scale_losses, tf
 from deeplab.core.metrics import confusion_matrix
 from deeplab.core.metrics.calibration import Calibration
@@ -32,6 +31,7 @@ from deeplab.registry import (
     Term,
     register,
 )
+from deeplab.tasks import multilabel
 
 _NAME = 'classification'
 _SHOWN = 5  # most probable classes in files and pictures
@@ -78,7 +78,7 @@ class ClassificationMetric:
 
     `accuracy` is the share of images whose most probable class is one of their classes, `recall_5` the share of the
     classes of images that are among the five most probable ones. The interval of the accuracy is Wilson's, for 95 %.
-    With several labels for an image there are the figures of `core.multilabel.OverlappingClasses`; else the confusion
+    With several labels for an image there are the figures of the task `multilabel`; else the confusion
     matrix and the expected calibration error.
 
     Source: E. B. Wilson, Probable Inference, 1927 (interval); arXiv:1706.04599, section 2 (calibration).
@@ -92,7 +92,7 @@ class ClassificationMetric:
         self._matrix = confusion_matrix.ConfusionMatrix(context.num_classes)
         described = MetricContext(context.num_classes, _NO_LABEL, context.class_names)
         self._calibration = Calibration(described, calibration_bins=15)
-        self._several = multilabel.OverlappingClasses(context.num_classes) if context.settings[_SEVERAL] else None
+        self._several = multilabel.MultilabelMetric(context) if context.settings[_SEVERAL] else None
 
     def update(self, sample: Mapping[str, Any], result: Mapping[str, Any]) -> None:
         """Adds an image: its class ids [n], and the result of `decode`."""
