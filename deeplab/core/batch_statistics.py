@@ -119,6 +119,5 @@ def moments(values: tf.Tensor) -> Moments:
 
 
 def _unbiased(variance: tf.Tensor, count: tf.Tensor | np.float32) -> tf.Tensor:
-    """Returns the unbiased variance of `count` values."""
     others = np.maximum(count - 1, 1) if isinstance(count, np.float32) else tf.maximum(count - 1.0, 1.0)
     return variance * count / others

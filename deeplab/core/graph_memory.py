@@ -62,14 +62,10 @@ def peak(fetches: Sequence[tf.Tensor | tf.Operation]) -> int:
 
 
 class _Buffers:
-    """The live buffers while operations run; several tensors may share one.
-
-    Attributes:
-      most: largest size in bytes of all buffers that were live at the same time.
-    """
+    """The live buffers while operations run; several tensors may share one."""
 
     def __init__(self, operations: Sequence[tf.Operation]) -> None:
-        self.most = self._now = 0
+        self.most = self._now = 0  # bytes of all live buffers: most at the same time, and now
         # Number of operations still to run, by the tensor that they read.
         self._readers = collections.Counter(read for operation in operations for read in _inputs(operation))
         self._buffer_of: dict[object, int] = {}

@@ -7,7 +7,7 @@ Source: arXiv:1911.10194.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -249,32 +249,31 @@ class PanopticMetric:
         return {**self.quality.class_figures(), **self.precision.class_figures()}
 
 
-def _parameters() -> Sequence[Parameter]:
-    return (
-        Parameter('center_sigma', 8.0, 'Width of the peaks in the heatmap of centers, in pixels.', range='(0, inf)'),
-        Parameter('small_instance_area', 4096, 'Instances of fewer pixels are small.', range='[0, inf)'),
-        Parameter(
-            'small_instance_weight', 3.0, 'Weight of the pixels of small instances in the loss of the classes.',
-            range='(0, inf)',
-        ),
-        Parameter(
-            'semantic_top_k_percent', 0.2, 'Fraction of the pixels of an image, the hardest, in the loss of classes.',
-            range='(0, 1]',
-        ),
-        Parameter('semantic_loss_weight', 1.0, 'Weight of the loss of the classes.', range='[0, inf)'),
-        Parameter('center_loss_weight', 200.0, 'Weight of the loss of the heatmap.', range='[0, inf)'),
-        Parameter('offset_loss_weight', 0.01, 'Weight of the loss of the offsets.', range='[0, inf)'),
-        Parameter('center_threshold', 0.1, 'Centers are where the heatmap is larger.', range='[0, 1)'),
-        Parameter(
-            'nms_kernel', 7, 'Side of the square in which a center is the maximum of the heatmap, in pixels; odd.',
-            range='[1, inf)',
-        ),
-        Parameter('most_centers', 200, 'Largest number of centers in an image.', range='[2, 65535]'),
-        Parameter(
-            'stuff_area', 2048, 'Classes without instances that have fewer pixels in an image are void.',
-            range='[0, inf)',
-        ),
-    )  # fmt: skip
+_PARAMETERS = (
+    Parameter('center_sigma', 8.0, 'Width of the peaks in the heatmap of centers, in pixels.', range='(0, inf)'),
+    Parameter('small_instance_area', 4096, 'Instances of fewer pixels are small.', range='[0, inf)'),
+    Parameter(
+        'small_instance_weight', 3.0, 'Weight of the pixels of small instances in the loss of the classes.',
+        range='(0, inf)',
+    ),
+    Parameter(
+        'semantic_top_k_percent', 0.2, 'Fraction of the pixels of an image, the hardest, in the loss of classes.',
+        range='(0, 1]',
+    ),
+    Parameter('semantic_loss_weight', 1.0, 'Weight of the loss of the classes.', range='[0, inf)'),
+    Parameter('center_loss_weight', 200.0, 'Weight of the loss of the heatmap.', range='[0, inf)'),
+    Parameter('offset_loss_weight', 0.01, 'Weight of the loss of the offsets.', range='[0, inf)'),
+    Parameter('center_threshold', 0.1, 'Centers are where the heatmap is larger.', range='[0, 1)'),
+    Parameter(
+        'nms_kernel', 7, 'Side of the square in which a center is the maximum of the heatmap, in pixels; odd.',
+        range='[1, inf)',
+    ),
+    Parameter('most_centers', 200, 'Largest number of centers in an image.', range='[2, 65535]'),
+    Parameter(
+        'stuff_area', 2048, 'Classes without instances that have fewer pixels in an image are void.',
+        range='[0, inf)',
+    ),
+)  # fmt: skip
 
 
 register(
@@ -294,7 +293,7 @@ register(
         headline='pq',
         files=FILES,
         overlay=overlay,
-        parameters=tuple(_parameters()),
+        parameters=_PARAMETERS,
         source='arXiv:1911.10194',
     )
 )

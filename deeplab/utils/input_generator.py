@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import contextlib
+import dataclasses
 import functools
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -48,6 +49,7 @@ class Pipeline(NamedTuple):
     batches: int | None
 
 
+@dataclasses.dataclass(eq=False)
 class RecordReader:
     """Reads records for a pipeline, and remembers errors.
 
@@ -62,15 +64,12 @@ class RecordReader:
       failure: the first error of reading; None for none.
     """
 
-    def __init__(
-        self, index: Records, channels: int = 3, bits: int = 8, planes: Sequence[planes_lib.Plane] = ()
-    ) -> None:
-        self.index = index
-        self.channels = channels
-        self.bits = bits
-        self.planes = tuple(planes)
-        self.failure: DataError | None = None
-        self._recent: deque[int] = deque(maxlen=_REMEMBERED_READS)
+    index: Records
+    channels: int = 3
+    bits: int = 8
+    planes: Sequence[planes_lib.Plane] = ()
+    failure: DataError | None = dataclasses.field(default=None, init=False)
+    _recent: deque[int] = dataclasses.field(default_factory=lambda: deque(maxlen=_REMEMBERED_READS), init=False)
 
     def decode(self, serialized: tf.Tensor | bytes, with_label: bool) -> input_preprocess.Sample:
         """Decodes a serialized record (`example.decode`)."""

@@ -335,7 +335,6 @@ def _counts_by_scope(names: Sequence[str], of: Sequence[str]) -> str:
 
 
 def _log_changed(report: checkpoints.RestoreReport, input_channels: int) -> None:
-    """Logs which variables were converted, and which were not restored."""
     missing, mismatched = report.missing, report.mismatched
     for name in report.converted:
         logging.info(

@@ -107,7 +107,6 @@ def _hue_matrix(turns: tf.Tensor | float) -> tf.Tensor:
 
 
 def _details(values: Mapping[str, Any]) -> str:
-    """Describes the changes that are on, and their strength."""
     names = zip(('bright.', 'contr.', 'satur.', 'hue'), values.values(), strict=True)
     return ', '.join(f'{name} {value:g}' for name, value in names if value)
 

@@ -38,14 +38,12 @@ class Architecture(NamedTuple):
       scope: variable scope.
       genotype: the blocks of every cell.
       levels: the level of each cell.
-      stays_down: whether levels never decrease, so that limiting them gives denser features.
     """
 
     name: str
     scope: str
     genotype: Genotype
     levels: tuple[int, ...]
-    stays_down: bool
 
 
 PNASNET = Architecture(
@@ -53,7 +51,6 @@ PNASNET = Architecture(
     scope='pnasnet',
     genotype=PNASNET_CELL,
     levels=(1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3),
-    stays_down=True,
 )
 
 HNASNET = Architecture(
@@ -61,7 +58,6 @@ HNASNET = Architecture(
     scope='hnasnet',
     genotype=HNASNET_CELL,
     levels=(0, 0, 0, 1, 2, 1, 2, 2, 3, 3, 2, 1),
-    stays_down=False,
 )
 
 
@@ -75,7 +71,7 @@ def cell_levels(architecture: Architecture, output_stride: int) -> tuple[int, ..
       OptionError: the last cell cannot have that stride.
     """
     levels = architecture.levels
-    if architecture.stays_down:
+    if list(levels) == sorted(levels):
         deepest = (output_stride // STEM_STRIDE).bit_length() - 1
         levels = tuple(min(level, deepest) for level in levels)
     if STEM_STRIDE * 2 ** levels[-1] != output_stride:
@@ -87,7 +83,6 @@ def cell_levels(architecture: Architecture, output_stride: int) -> tuple[int, ..
 
 
 def _check(architecture: Architecture, levels: tuple[int, ...], options: NasOptions) -> None:
-    """Raises `OptionError` for options that the network does not support."""
     if options.use_classification_head:
         raise OptionError(
             f'{option("NasOptions.use_classification_head", True)} is not supported: there is no classification head. '

@@ -214,17 +214,13 @@ class BoundaryF:
 
 
 class _Contour:
-    """The contour pixels of a map of class ids.
-
-    Attributes:
-      lengths: [classes], number of contour pixels of each class.
-    """
+    """The contour pixels of a map of class ids."""
 
     def __init__(self, ids: Ids, counted: npt.NDArray[np.bool_], classes: int) -> None:
         self._shape = ids.shape
         self._at = np.flatnonzero(contours(ids, counted))
         self._ids = ids.reshape(-1)[self._at]
-        self.lengths = np.bincount(self._ids, minlength=classes)
+        self.lengths = np.bincount(self._ids, minlength=classes)  # contour pixels of each class
 
     def near(self, classes: npt.NDArray[Any], radius: float) -> Bits:
         """Returns which of up to `_BITS` classes have a contour pixel within the distance: [h * w], a bit a class."""

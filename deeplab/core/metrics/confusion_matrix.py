@@ -97,7 +97,6 @@ class ConfusionMatrix:
         self.counts += counts
 
     def _counts_of(self, label_ids: npt.NDArray[np.integer], predicted_ids: npt.NDArray[np.integer]) -> Counts:
-        """Returns the counts of a row of pixels."""
         if self.ignore_label is not None:
             counted = label_ids != self.ignore_label
             label_ids, predicted_ids = label_ids[counted], predicted_ids[counted]
@@ -147,7 +146,6 @@ class ConfusionMatrix:
         )
 
     def _check_range(self, what: str, ids: npt.NDArray[np.integer]) -> None:
-        """Raises `DataError` if `ids` contains an id that is not a class."""
         if not ids.size:
             return
         lowest, highest = int(ids.min()), int(ids.max())
