@@ -33,16 +33,19 @@ class BenchmarkOptions(Options):
         (1, 4),
         'Numbers of images that the network predicts at a time, such as 1,4,16.',
         kind='list',
+        range='(0, inf)',
     )
     threads: tuple[int, ...] = declared(
         (),
         'Numbers of threads that predict, such as 1,2,4. Not set: one, and one per core.',
         kind='list',
+        range='(0, inf)',
     )
     training_batch_sizes: tuple[int, ...] = declared(
         (),
         'Images of a training step, such as 4,8,16. Not set: {TrainOptions.batch_size}, and half of it.',
         kind='list',
+        range='(0, inf)',
     )
     engine: EngineOptions = EngineOptions()
     budget_secs: int = declared(
@@ -55,7 +58,9 @@ class BenchmarkOptions(Options):
         'Exports to measure side by side, in any format, instead of a network; {exports}= may be omitted.',
         kind='repeated string',
     )
-    batch: tuple[int, ...] = declared((1,), 'Numbers of images that exports predict at a time.', kind='list')
+    batch: tuple[int, ...] = declared(
+        (1,), 'Numbers of images that exports predict at a time.', kind='list', range='(0, inf)'
+    )
     size: tuple[int, int] | None = declared(
         None,
         'Height and width of the images of exports that take any size. Not set: the size of each export.',
@@ -63,8 +68,6 @@ class BenchmarkOptions(Options):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ('batch_sizes', 'threads', 'training_batch_sizes', 'batch'):
-            self._require(all(size > 0 for size in getattr(self, name)), name, 'each must be 1 or more')
         self._require_used()
 
     def _require_used(self) -> None:

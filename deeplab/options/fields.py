@@ -105,6 +105,7 @@ class Declaration:
           value: value of the field.
           field: 'Class.field', for the message.
         """
+        rest = f"; omit {option(field)} for 'not set'" if self.default in (None, ()) else ''
         if self.type == tuple[int, int]:
             is_size = isinstance(value, Sequence) and len(value) == 2
             is_size = is_size and all(isinstance(side, int) and side > 0 for side in value)
@@ -112,9 +113,9 @@ class Declaration:
             require(is_size, field, value, allowed)
         elif isinstance(value, (tuple, list)):
             for part in value:
-                check_allowed(part, field, value, self.range, self.allowed)
+                check_allowed(part, field, value, self.range, self.allowed, rest)
         else:
-            check_allowed(value, field, value, self.range, self.allowed)
+            check_allowed(value, field, value, self.range, self.allowed, rest)
 
 
 def declared(

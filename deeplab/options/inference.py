@@ -41,6 +41,7 @@ class PredictionOptions(Options):
         (1.0,),
         'Scales of the image whose predictions are averaged, one flag per scale, such as 0.5, 0.75, ... 1.75.',
         flag='eval_scales',
+        range='(0, inf)',
     )
     add_flipped_images: bool = declared(
         False,
@@ -49,8 +50,7 @@ class PredictionOptions(Options):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        good = bool(self.scales) and all(0 < scale < float('inf') for scale in self.scales)
-        self._require(good, 'scales', 'give at least one scale, each greater than 0')
+        self._require(bool(self.scales), 'scales', 'give at least one')
 
     @property
     def is_single_scale(self) -> bool:

@@ -27,6 +27,7 @@ class AsppOptions(Options):
         'Rates of the atrous convolutions of ASPP, one flag per rate: 6, 12, 18 at output stride 16, twice that at '
         '8. Not set: no atrous branches.',
         flag='atrous_rates',
+        range='(0, inf)',
     )
     filters: int = declared(
         256,
@@ -57,14 +58,6 @@ class AsppOptions(Options):
     )
     image_se_uses_qsigmoid: bool = declared(False, 'Use the piecewise linear sigmoid for squeeze and excitation.')
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._require(
-            all(rate > 0 for rate in self.rates),
-            'rates',
-            f'each rate must be 1 or more; omit {option("AsppOptions.rates")} for no atrous branches',
-        )
-
 
 @dataclasses.dataclass(frozen=True)
 class DecoderOptions(Options):
@@ -76,6 +69,7 @@ class DecoderOptions(Options):
         'decoder.',
         flag='decoder_output_stride',
         kind='list',
+        range='(0, inf)',
     )
     filters: int = declared(
         256,
@@ -102,10 +96,8 @@ class DecoderOptions(Options):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        strides, field = self.output_strides, 'output_strides'
-        self._require(all(s > 0 for s in strides), field, 'strides must be positive integers, such as 4 or 8,4')
-        descend = all(a > b for a, b in itertools.pairwise(strides))
-        self._require(descend, field, 'several strides must descend, such as 8,4')
+        descend = all(a > b for a, b in itertools.pairwise(self.output_strides))
+        self._require(descend, 'output_strides', 'several strides must descend, such as 8,4')
 
 
 @dataclasses.dataclass(frozen=True)

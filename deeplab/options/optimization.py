@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Sequence
 
 from deeplab import common
@@ -11,7 +10,6 @@ from deeplab.options.fields import declared
 from deeplab.options.parameters import OptionsWithSettings, Settings
 from deeplab.registry.networks import HEADS
 from deeplab.registry.optimizers import LEARNING_POLICIES, OPTIMIZERS
-from deeplab.wording import option
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,6 +88,7 @@ class OptimizerOptions(OptionsWithSettings, registries=(OPTIMIZERS,)):
     clip_gradient_norm: float | None = declared(
         None,
         'Clip the global L2 norm of the gradients to this value. Not set: no clipping.',
+        range='(0, inf)',
     )
     last_layer_gradient_multiplier: float = declared(
         1.0,
@@ -107,12 +106,6 @@ class OptimizerOptions(OptionsWithSettings, registries=(OPTIMIZERS,)):
         'their batch norm statistics. Not set: all variables train.',
     )
     settings: Settings = ()
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        norm, field = self.clip_gradient_norm, 'clip_gradient_norm'
-        omit = f'omit {option(f"OptimizerOptions.{field}")} for no clipping'
-        self._require(norm is None or 0.0 < norm < math.inf, field, f'it must be greater than 0, such as 1; {omit}')
 
     @property
     def decouples_weight_decay(self) -> bool:

@@ -41,7 +41,7 @@ class ReportOptions(Options):
 
     runs: tuple[ReportedRun, ...]
     path: PathText = declared(meaning='HTML file to write.', flag='output')
-    images: int = declared(30, 'Largest number of images on the page, at most 500.', range='(0, inf)')
+    images: int = declared(30, 'Largest number of images on the page, at most 500.', range=f'[1, {MOST_IMAGES}]')
     metrics_dirs: tuple[PathText, ...] = declared(
         (),
         'Folder with further metrics-STEP.json of a run, such as the {EvalOptions.eval_logdir} of eval; one flag for '
@@ -58,7 +58,6 @@ class ReportOptions(Options):
             'path',
             'it names the page, whose figures are written beside it, with .json. Give a path that ends in .html',
         )
-        self._require(self.images <= MOST_IMAGES, 'images', f'a page has at most {MOST_IMAGES} images')
         self._require(
             len(self.metrics_dirs) in (0, len(self.runs)),
             'metrics_dirs',

@@ -245,6 +245,7 @@ class CocoFormatOptions(Options):
     num_workers: int = declared(
         0,
         'Number of processes that read and compare images; 0: only this one, -1: one per core.',
+        range='[-1, inf)',
     )
     print_digits: int = declared(
         3,
@@ -254,7 +255,3 @@ class CocoFormatOptions(Options):
     results_json_file: PathText | None = declared(
         None, 'JSON file to write: all figures, also of each category. Not set: none.'
     )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._require(self.num_workers >= -1, 'num_workers', 'it must be -1 (one process per core), 0 or more')

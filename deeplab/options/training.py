@@ -181,6 +181,7 @@ class TrainOptions(Options):
         None,
         'Keep an exponential moving average (EMA) of the weights with this decay: 0.99 averages over about 100 '
         'steps, 0.9999 over 10000. Other programs then use it in place of the weights. Not set: no EMA.',
+        range='(0, 1)',
     )
     accumulation_steps: int = declared(
         1,
@@ -209,10 +210,6 @@ class TrainOptions(Options):
     def __post_init__(self) -> None:
         super().__post_init__()
         require_seed('TrainOptions.seed', self.seed)
-        decay, field = self.moving_average_decay, 'moving_average_decay'
-        rule = 'it must be greater than 0 and less than 1, such as 0.99'
-        omit = f'omit {option(f"TrainOptions.{field}")} for no moving averages'
-        self._require(decay is None or 0.0 < decay < 1.0, field, f'{rule}; {omit}')
         clones = self.clones.num_clones
         self._require(
             self.batch_size % clones == 0,

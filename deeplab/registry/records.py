@@ -25,7 +25,9 @@ from deeplab.wording import did_you_mean, one_of, option
 _TYPES = {bool: 'true or false', int: 'an integer', float: 'a number', str: 'a string'}
 
 
-def check_allowed(value: Any, field: str, whole: Any, numbers: str = '', choices: Sequence[str] = ()) -> None:
+def check_allowed(
+    value: Any, field: str, whole: Any, numbers: str = '', choices: Sequence[str] = (), rest: str = ''
+) -> None:
     """Raises `OptionError` unless a value is in an interval and one of the choices.
 
     Args:
@@ -34,9 +36,10 @@ def check_allowed(value: Any, field: str, whole: Any, numbers: str = '', choices
       whole: the value of the field, for the message: `value`, or the sequence that contains it.
       numbers: the allowed numbers, such as '[0, 1)'; empty for all.
       choices: the allowed strings; empty for all.
+      rest: what else to do about a number, for the message.
     """
     if numbers and not (bounds := interval.parse(numbers)).has(value):
-        raise OptionError(f'{option(field, whole)} is not allowed: it must be {bounds.allowed()}.')
+        raise OptionError(f'{option(field, whole)} is not allowed: it must be {bounds.allowed()}{rest}.')
     if choices and value not in choices:
         raise OptionError(f'{option(field, whole)} is not allowed: {one_of(str(value), choices)}.')
 

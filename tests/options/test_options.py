@@ -143,7 +143,7 @@ def test_numbers_that_are_positive(field):
 def test_the_head_has_channels_and_rates_above_zero():
     with pytest.raises(OptionError, match='^filters=0 .* greater than 0'):
         AsppOptions(filters=0)
-    with pytest.raises(OptionError, match=r'^rates=\(6, 0\) .* 1 or more'):
+    with pytest.raises(OptionError, match=r'^rates=\(6, 0\) .* greater than 0; omit rates'):
         AsppOptions(rates=(6, 0))
 
 
