@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator, Sequence
 
 from deeplab.checks import sources
@@ -43,15 +42,15 @@ def check(data: Data) -> Iterator[Finding]:
                 what = f"The shards of split '{split}' are not complete."
             cases = [(split, case) for case in facts.cases[name]]
             fix = _fix_of_files(data, name) or rule.fix_text(data.source.is_records, **values)
-            finding = data.finding(name, split, what, fix, cases, count=count)
+            severity = None
             if name == 'no_mask' and data.source.is_records and count == facts.samples:
                 if others := data.planes_alone(split):
                     fix = f'No change is needed for tasks that read only {" or ".join(others)}; others need masks.'
-                    finding = dataclasses.replace(finding, severity=NOTE, fix=fix, repair='')
+                    severity = NOTE
                 elif split not in (data.train, data.evaluated):  # such as a test split
                     fix = 'No change is needed: the split can be visualized, but neither trained on nor evaluated.'
-                    finding = dataclasses.replace(finding, severity=NOTE, fix=fix, repair='')
-            yield finding
+                    severity = NOTE
+            yield data.finding(name, split, what, fix, cases, severity, count)
         yield from _without_plane(data, split)
     yield from _unused(data)
 

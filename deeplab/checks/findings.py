@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import numpy as np
 
 from deeplab import common
-from deeplab.checks.data_rules import RULES, SEVERITIES
+from deeplab.checks.data_rules import NOTE, RULES, SEVERITIES
 from deeplab.checks.facts import KEPT, Case, Facts
 from deeplab.checks.sources import Source
 from deeplab.datasets.color_tables import ColorTable
@@ -138,7 +138,7 @@ class Data:
           what: the problem.
           fix: instruction in place of the fix of the rule.
           cases: split and case of all samples that it is about.
-          severity: severity in place of the severity of the rule.
+          severity: severity in place of the severity of the rule; there is nothing to repair about a note.
           count: number of samples, if `cases` has only the first of them.
         """
         entry = RULES[rule]
@@ -147,7 +147,8 @@ class Data:
         texts = tuple(case.text for _, case in cases[:KEPT])
         places = tuple((name, case.number) for name, case in cases[:KEPT] if case.number is not None)
         count = len(cases) if count is None else count
-        return Finding(severity or entry.severity, rule, split, what, fix, count, texts, places, entry.repair)
+        repair = '' if severity == NOTE else entry.repair
+        return Finding(severity or entry.severity, rule, split, what, fix, count, texts, places, repair)
 
 
 def build_again(data: Data, what: str) -> str:

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from deeplab.core import connected_components
 
 SMALLEST = 16  # pixels of an instance that are at least one of the outputs, whose stride is 4
 _ID_BITS = 16
 _MOST_PARTS = 50  # of an instance that are compared, the largest first
-
-Array = npt.NDArray[Any]
 
 
 class Instances(NamedTuple):
@@ -28,14 +25,14 @@ class Instances(NamedTuple):
       are_far: [n] whether a part lies apart from all others, farther than the longest side of both.
     """
 
-    class_ids: Array
-    ids: Array
-    areas: Array
-    parts: Array
-    are_far: Array
+    class_ids: np.ndarray
+    ids: np.ndarray
+    areas: np.ndarray
+    parts: np.ndarray
+    are_far: np.ndarray
 
 
-def measure(class_ids: Array, instance_ids: Array, things: Collection[int]) -> Instances:
+def measure(class_ids: np.ndarray, instance_ids: np.ndarray, things: Collection[int]) -> Instances:
     """Measures the instances of some classes.
 
     An instance is a pair of a class id and an instance id above 0. Parts of less than `SMALLEST` pixels do not lie
@@ -62,7 +59,7 @@ def measure(class_ids: Array, instance_ids: Array, things: Collection[int]) -> I
     return Instances(unique >> _ID_BITS, unique & ((1 << _ID_BITS) - 1), totals, part_counts, are_far)
 
 
-def _boxes(parts: Array, pixels: Array, count: int) -> Array:
+def _boxes(parts: np.ndarray, pixels: np.ndarray, count: int) -> np.ndarray:
     """Returns the first and last row and column of each part: [count, 2, 2] of (first, last) and (row, column)."""
     boxes = np.full((count, 2, 2), -1)
     boxes[:, 0] = pixels.max(initial=0) + 1
@@ -71,7 +68,7 @@ def _boxes(parts: Array, pixels: Array, count: int) -> Array:
     return boxes
 
 
-def _is_apart(boxes: Array) -> bool:
+def _is_apart(boxes: np.ndarray) -> bool:
     """Returns whether one of the boxes, see `_boxes`, is farther from each other one than the longest side of both."""
     first, last = boxes[:, 0], boxes[:, 1]
     gaps = np.maximum(first[:, np.newaxis] - last, first - last[:, np.newaxis]).max(axis=2) - 1  # [n, n]

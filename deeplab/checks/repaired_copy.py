@@ -171,15 +171,15 @@ def _path(stem: str) -> str:
     return '/'.join(filter(None, parts)) or 'image'
 
 
+@dataclasses.dataclass
 class _Copy:
     """Writes the samples of all splits."""
 
-    def __init__(self, folder: pathlib.Path, repairs: Repairs, plan: sample_repair.RepairPlan) -> None:
-        self._folder = folder
-        self._repairs = repairs
-        self._plan = plan
-        self._digests: dict[str, tuple[bytes, bytes]] = {}
-        self._all_have_instances = True
+    _folder: pathlib.Path
+    _repairs: Repairs
+    _plan: sample_repair.RepairPlan
+    _digests: dict[str, tuple[bytes, bytes]] = dataclasses.field(default_factory=dict)
+    _all_have_instances: bool = True
 
     def add(self, split: Split) -> None:
         """Repairs and writes the samples of a split."""

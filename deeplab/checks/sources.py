@@ -324,28 +324,28 @@ def _records(directory: str, name: str, label_divisor: int | None) -> RecordSpli
     return RecordSplit(name, index, [*missing, *(('corrupt', text) for text in index.damaged)])
 
 
+@dataclasses.dataclass(frozen=True)
 class RecordSplit:
     """A split in records."""
 
-    def __init__(self, name: str, index: Records, missing: Sequence[tuple[str, str]] = ()) -> None:
-        self.name = name
-        self.missing = missing
-        self._index = index
-        self._sums_up = isinstance(index, PairRecords)  # shards contain the checksums of their records
+    name: str
+    index: Records
+    missing: Sequence[tuple[str, str]] = ()
 
     def __len__(self) -> int:
-        return len(self._index)
+        return len(self.index)
 
     def read(self, number: int) -> Sample:
         """Returns a record."""
-        where = self._index.name_of(number)
-        content = self._index.read(number)
+        where = self.index.name_of(number)
+        content = self.index.read(number)
         try:
             parsed = example.parse(content)
         except DataError as error:
             raise DataError(f'{where}: {error}') from None
         name = f"'{names.shown(parsed.image_name)}' ({where})"
-        sums = (len(content), tfrecord.masked_crc(content)) if self._sums_up else ()
+        # Shards contain the checksums of their records.
+        sums = (len(content), tfrecord.masked_crc(content)) if isinstance(self.index, PairRecords) else ()
         image, mask = parsed.image_bytes, parsed.label_bytes
         return Sample(name, image, mask, parsed.image_name, sums=sums, features=parsed.features)
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator
 
 from absl import logging
 
 from deeplab.errors import DataError, OptionError, OutputError, reason_of
+from deeplab.files import writing
 from deeplab.wording import option
 
 
@@ -103,6 +105,21 @@ def writing_to(path: str, field: str, report: str | None = None) -> Iterator[Non
             'read-only: free some space, or give another path'
         )
         raise (OptionError(message) if report is None else OutputError(message, report)) from error
+
+
+def write(path: str, field: str, content: str, report: str | None = None) -> None:
+    """Writes a file of results, makes its folder, and removes what a killed run has left of it.
+
+    Args:
+      path: path of the file.
+      field: option that it comes from, as 'Class.field'.
+      content: its text.
+      report: as for `writing_to`, which also states the errors.
+    """
+    with writing_to(path, field, report):
+        os.makedirs(os.path.dirname(path) or '.', exist_ok=True)
+        writing.remove_leftovers(os.path.dirname(path), re.escape(os.path.basename(path)))
+        writing.write(path, content)
 
 
 class Dispensable:

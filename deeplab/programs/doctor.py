@@ -15,7 +15,6 @@ import dataclasses
 import json
 import math
 import os
-import re
 from collections.abc import Collection
 from typing import Any
 
@@ -41,10 +40,9 @@ from deeplab.checks.inspection import Criteria
 from deeplab.checks.repaired_copy import Repairs
 from deeplab.datasets import color_tables, description_file, folder_splits, planes
 from deeplab.datasets import descriptor as descriptor_lib
-from deeplab.datasets.color_tables import ColorTable
 from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.errors import DataError, OutputError
-from deeplab.files import output_files, writing
+from deeplab.files import output_files
 from deeplab.options import DoctorOptions
 
 _NAME = 'deeplab_doctor'
@@ -99,10 +97,7 @@ def _write(diagnosis: Diagnosis, path: str, page: str | None) -> str:
         contents.append(('DoctorOptions.html', page, html_report.render(diagnosis)))
     written: list[str] = []
     for field, name, content in contents:
-        with output_files.writing_to(name, field, '\n'.join(diagnosis.lines(written))):
-            os.makedirs(os.path.dirname(name) or '.', exist_ok=True)
-            writing.remove_leftovers(os.path.dirname(name), re.escape(os.path.basename(name)))
-            writing.write(name, content)
+        output_files.write(name, field, content, '\n'.join(diagnosis.lines(written)))
         written.append(name)
     if diagnosis.repairs is not None:
         with contextlib.suppress(OSError):  # the copy is complete; the same line would find its findings again
@@ -125,14 +120,14 @@ def examine(options: DoctorOptions) -> Data:
 
     Raises:
       DataError: as for `run`.
-      OptionError: The data set is unknown.
+      OptionError: The data set is unknown, or the color table cannot be read.
     """
     name = options.dataset or description_file.beside(options.data)
     described = DatasetDescriptor(options.data, 1) if name is None else descriptor_lib.load(name)
     if options.ignore_label is not None:
         described = dataclasses.replace(described, ignore_label=options.ignore_label)
     ignore_label = described.ignore_label
-    table = _color_table(options, described)
+    table = color_tables.chosen(options.colors, None if options.dataset is None else described, ignore_label)
     source = sources.open_source(options, described.label_divisor)
     num_classes = options.num_classes or (None if name is None else described.num_classes)
     # How many masks a plane of overlapping classes has, and what depth in a PNG means, only a description says.
@@ -156,16 +151,6 @@ def examine(options: DoctorOptions) -> Data:
         described = DatasetDescriptor(options.data, classes, ignore_label)
     has_description = name is not None or not source.is_records
     return Data(described, num_classes is None, splits, train, evaluated, source, options, has_description, table)
-
-
-def _color_table(options: DoctorOptions, described: DatasetDescriptor) -> ColorTable | None:
-    """Returns the meaning of the colors of masks; None if it is not given.
-
-    Raises:
-      OptionError: The color table cannot be read.
-    """
-    dataset = None if options.dataset is None else described
-    return color_tables.chosen(options.colors, dataset, described.ignore_label)
 
 
 def _chosen(wanted: str, splits: Collection[str]) -> str:

@@ -17,7 +17,6 @@ import functools
 import itertools
 import json
 import os
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -28,7 +27,7 @@ from deeplab import names
 from deeplab.datasets.descriptor import bit_shift_palette
 from deeplab.errors import CheckpointError, OptionError
 from deeplab.evaluation import split_images
-from deeplab.files import output_files, writing
+from deeplab.files import output_files
 from deeplab.inference import network_source
 from deeplab.options import ReportedRun, ReportOptions
 from deeplab.reporting import content, inference, page, pictures, run_files, task_content
@@ -83,8 +82,8 @@ def run(options: ReportOptions) -> ReportResult:
         drawn = itertools.chain(
             _pictures(runs, shown.groups, most_bytes), _task_pictures(runs, shown.tasks, most_bytes)
         )
-        _write(options.path, page.render(data, drawn, library))
-        _write(figures_path(options.path), json.dumps(_figures(data)))
+        output_files.write(options.path, _PATH, page.render(data, drawn, library))
+        output_files.write(figures_path(options.path), _PATH, json.dumps(_figures(data)))
     return _result(options, data, shown)
 
 
@@ -228,14 +227,6 @@ def _task_pictures(
             for image, sample in zip(images, samples, strict=True):
                 run_names = [each.name for each in runs]
                 yield task_content.picture(task, image, sample, run_names, passes, most_bytes)
-
-
-def _write(path: str, text: str) -> None:
-    """Writes a file atomically, and creates its folder."""
-    folder = output_files.make_folder(os.path.dirname(path) or '.')
-    with output_files.writing_to(folder, _PATH):
-        writing.remove_leftovers(folder, re.escape(os.path.basename(path)))
-        writing.write(path, text)
 
 
 def _result(options: ReportOptions, data: Mapping[str, Any], shown: _Shown) -> ReportResult:

@@ -15,7 +15,7 @@ from deeplab import names
 from deeplab.core import checkpoints
 from deeplab.evaluation import verification
 from deeplab.evaluation.verification import Finding, Verified
-from deeplab.files import folder_lock, output_files, writing
+from deeplab.files import folder_lock, output_files
 from deeplab.inference.network import memory_size
 from deeplab.options import VerifyCase, VerifyOptions
 from deeplab.system import memory
@@ -54,8 +54,7 @@ def run(options: VerifyOptions) -> VerifyResult:
         verified = tuple(verification.verify(checkpoint, case, options) for case in options.cases)
         report = _report(verified, options)
         path = os.path.join(options.verify_logdir, f'verify-{options.preset or "checkpoint"}.json')
-        with output_files.writing_to(path, _FIELD, report):
-            writing.write(path, json.dumps(_as_json(verified, options), indent=1))
+        output_files.write(path, _FIELD, json.dumps(_as_json(verified, options), indent=1), report)
     report = f'{report}\nAll figures: {path}'
     is_reproduced = all(each.is_reproduced for each in verified)
     return VerifyResult(verified, f'{report}\n{_conclusion(verified, options)}', 0 if is_reproduced else 1)

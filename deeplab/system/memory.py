@@ -213,12 +213,8 @@ def check_validation(need: Need, training: Need, images: str) -> None:
 def _compare(need: Need, certain: int, subject: str, fix: Callable[[int], str], further: str = '') -> None:
     """Warns of a need that the free memory probably does not satisfy, and raises OutOfMemoryError if it cannot.
 
-    Args:
-      need: the need.
-      certain: the bytes that it takes at least.
-      subject: what needs it, and the verb: the beginning of the message.
-      fix: function that returns what to do with so many free bytes, without a period.
-      further: what else to do, in the error alone.
+    The message begins with `subject`, which has a verb, and says what `fix` returns for so many free bytes; the error
+    also has the text `further`.
     """
     available = free()
     if available is None or need.likely <= available:

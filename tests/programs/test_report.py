@@ -19,6 +19,7 @@ from deeplab import cli, registry
 from deeplab.core.metrics import ConfusionMatrix
 from deeplab.errors import CheckpointError, DataError, OptionError
 from deeplab.evaluation.image_results import ImageResults
+from deeplab.files import output_files, writing
 from deeplab.inference import exports, network_source
 from deeplab.options import EngineOptions, PredictionOptions, ReportedRun, ReportOptions
 from deeplab.programs import compare, report
@@ -310,9 +311,9 @@ def test_the_output_is_checked_before_the_work(options, tmp_path):
 
 @pytest.mark.skipif(not os.path.exists('/dev/full'), reason='no /dev/full')
 def test_a_full_disk_is_reported(monkeypatch, tmp_path):
-    monkeypatch.setattr(report.writing, 'write', lambda path, text: pathlib.Path('/dev/full').write_text(text))
-    with pytest.raises(OptionError, match='No space left'):
-        report._write(str(tmp_path / 'report.html'), 'a')
+    monkeypatch.setattr(writing, 'write', lambda path, text: pathlib.Path('/dev/full').write_text(text))
+    with pytest.raises(OptionError, match='path: .*report.html.* cannot be written: No space left'):
+        output_files.write(str(tmp_path / 'report.html'), 'ReportOptions.path', 'a')
 
 
 def test_checkpoint_and_folder_of_a_run(tmp_path):

@@ -10,7 +10,6 @@ import dataclasses
 import io
 import json
 import os
-import re
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -25,7 +24,7 @@ from deeplab.datasets import example, tfrecord
 from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.datasets.segmentation_dataset import DataSource
 from deeplab.errors import OptionError
-from deeplab.files import output_files, writing
+from deeplab.files import output_files
 from deeplab.options import AUTO_ENGINE, BenchmarkOptions, DatasetOptions
 from deeplab.pictures.sample_image import sample_image
 from deeplab.programs.benchmark import side_by_side, training
@@ -92,15 +91,8 @@ def run(options: BenchmarkOptions) -> NetworkBenchmark | side_by_side.ExportBenc
 
 
 def _write(path: str, content: dict[str, Any], report: str) -> None:
-    """Writes the JSON file.
-
-    Raises:
-      OutputError: It cannot be written; the error carries the report without its last line, which names the file.
-    """
-    with output_files.writing_to(path, _OUTPUT, report.rpartition('\n')[0]):
-        os.makedirs(os.path.dirname(path) or '.', exist_ok=True)
-        writing.remove_leftovers(os.path.dirname(path), re.escape(os.path.basename(path)))
-        writing.write(path, json.dumps(content, indent=1) + '\n')
+    """Writes the JSON file; an error carries the report without its last line, which names the file."""
+    output_files.write(path, _OUTPUT, json.dumps(content, indent=1) + '\n', report.rpartition('\n')[0])
 
 
 def _dataset(options: BenchmarkOptions, folder: str) -> DatasetOptions:
