@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from deeplab.core import multilabel, scale_losses
+from deeplab.core import scale_losses
 from deeplab.errors import DataError, OptionError
 from deeplab.options import LossOptions
-from deeplab.registry import LOSSES, Loss, register
+from deeplab.registry import LOSSES, Loss, TaskContext, register
 from deeplab.registry.losses import BATCH
+from deeplab.tasks import multilabel
 from tests.helpers import registries
 
 CLASSES = 3
@@ -147,7 +148,8 @@ def metric_case(seed, pixels=(6, 50)):
 
 
 def metric_of(*images, thresholds=None):
-    metric = multilabel.OverlappingClasses(CLASSES, thresholds)
+    calibration = {} if thresholds is None else {'multilabel': {'thresholds': list(thresholds)}}
+    metric = multilabel.MultilabelMetric(TaskContext(CLASSES, calibration=calibration))
     for image in images:
         metric.add(*image)
     return metric
@@ -238,5 +240,5 @@ def test_no_pixel_and_bad_probabilities():
 
 
 def test_importing_needs_no_tensorflow():
-    code = 'import sys; from deeplab.core import multilabel; assert "tensorflow" not in sys.modules'
+    code = 'import sys; from deeplab.tasks import multilabel; assert "tensorflow" not in sys.modules'
     subprocess.run([sys.executable, '-c', code], check=True)
