@@ -11,7 +11,7 @@ from deeplab import common
 from deeplab.datasets import task_data
 from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.datasets.planes import without_padding
-from deeplab.inference.task_decoding import TaskDecoder
+from deeplab.inference import task_decoding
 from deeplab.options import ModelOptions
 from deeplab.registry import TASKS
 
@@ -21,8 +21,7 @@ Handler = Callable[[Mapping[str, np.ndarray], Mapping[str, Mapping[str, Any]]], 
 
 def has_classes(options: ModelOptions) -> bool:
     """Returns whether a network predicts a class for each pixel, of images that have class ids."""
-    outputs = [output.name for output in TASKS.outputs(options)]
-    return common.OUTPUT_TYPE in outputs and task_data.needs_labels(options)
+    return task_decoding.has_classes(options) and task_data.needs_labels(options)
 
 
 class TaskScores:
@@ -52,7 +51,7 @@ class TaskScores:
           OptionError: the description of the data set lacks what a task requires.
         """
         context = task_data.context_of(descriptor, options, calibration)
-        self._decoder = TaskDecoder(options, context)
+        self._decoder = task_decoding.TaskDecoder(options, context)
         self._handle = handle
         tasks = TASKS.chosen(options)
         self.accumulators: dict[str, Any] = {

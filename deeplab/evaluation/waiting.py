@@ -69,7 +69,6 @@ class _Waiting:
     """Looks for new checkpoints in a folder, and logs what it waits for and until when."""
 
     def __init__(self, directory: str, wait: WaitOptions) -> None:
-        """Creates the object; does not look yet."""
         self._directory = directory
         self._wait = wait
         self._training: folder_lock.Owner | None = None

@@ -400,13 +400,7 @@ class _Resizer:
     def __init__(
         self, resize: ResizeOptions | Preprocessing, channels: int, crop_size: tuple[int, int] | None = None
     ) -> None:
-        """Builds the operations.
-
-        Args:
-          resize: range of the sides, or the preprocessing of the network.
-          channels: channels of the images.
-          crop_size: see `input_preprocess.resize_for`.
-        """
+        """Builds the operations; see `input_preprocess.resize_for`."""
         change = input_preprocess.resize_for(resize, crop_size)
         with tf.Graph().as_default() as graph:
             self._image = tf.compat.v1.placeholder(tf.float32, [None, None, channels])
