@@ -219,15 +219,13 @@ def to_numbers(sample: Sample) -> Sample:
 
 def note_original(sample: Sample) -> Sample:
     """Stores image and label as decoded, and their size."""
-    image = sample[common.IMAGE]
-    height, width = preprocess_utils.size_of(image)
-    return {
-        **sample,
-        **({common.ORIGINAL_LABEL: sample[common.LABEL]} if common.LABEL in sample else {}),
-        common.ORIGINAL_IMAGE: image,
-        common.ORIGINAL_HEIGHT: tf.convert_to_tensor(height, tf.int32),
-        common.ORIGINAL_WIDTH: tf.convert_to_tensor(width, tf.int32),
+    sized = note_size(sample)
+    original = {
+        common.ORIGINAL_IMAGE: sample[common.IMAGE],
+        common.ORIGINAL_HEIGHT: sized[common.HEIGHT],
+        common.ORIGINAL_WIDTH: sized[common.WIDTH],
     }
+    return sample | original | ({common.ORIGINAL_LABEL: sample[common.LABEL]} if common.LABEL in sample else {})
 
 
 def note_size(sample: Sample) -> Sample:

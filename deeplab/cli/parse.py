@@ -177,11 +177,15 @@ def _apply_description(values: Values, is_given: bool) -> None:
     if not is_given and (only_starts_from_preset or not values.given('dataset')):
         values.assume('dataset', path)
         values.notes.append(f'Flag from the folder of the records, as it is not given: --dataset={path}')
-    elif values.path('dataset') != path and (contradictions := _differences(path, values.path('dataset'))):
-        values.warnings.append(
-            f'--dataset={values["dataset"]} contradicts the description beside the records, {path}: there, '
-            f'{"; ".join(contradictions)}. --dataset is used.'
-        )
+    elif values.path('dataset') != path:
+        contradictions: list[str] = []
+        with contextlib.suppress(UserError):  # the data set is loaded, and the error reported, later
+            contradictions = description_file.differences(path, descriptor.load(values.path('dataset')))
+        if contradictions:
+            values.warnings.append(
+                f'--dataset={values["dataset"]} contradicts the description beside the records, {path}: there, '
+                f'{"; ".join(contradictions)}. --dataset is used.'
+            )
 
 
 def _apply_dataset_of_run(values: Values) -> None:
@@ -207,14 +211,6 @@ def _run_of_checkpoint(values: Values) -> tuple[str, run_manifests.Run] | None:
     """Returns the run.json of the checkpoint of a command line, and the newest run in it; None without one."""
     path = next((values.path(name) for name in _CHECKPOINTS if name in values.known), None)
     return run_manifests.beside(path) if path else None
-
-
-def _differences(path: str, name: str) -> list[str]:
-    """Returns in what a description differs from a data set; nothing if one of them is invalid or of a plugin."""
-    try:
-        return description_file.differences(path, descriptor.load(name))
-    except UserError:  # the data set is loaded, and the error reported, later
-        return []
 
 
 def _check_required(program: Program, values: Values) -> None:

@@ -4,7 +4,8 @@
 
 The check when an object is created, the flag with its help, the reference in docs/ and the run manifest follow from
 the declaration. Parameters of registered functions (`registry.Parameter`) are declared in the same way. A meaning
-names other options in braces: `{stride}` of the same class, `{OptimizerOptions.name=adam}` with a value.
+names other options in braces: `{stride}` of the same class, `{OptimizerOptions.name=adam}` with a value. A field whose
+value is a path has the type `PathText`.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from deeplab.registry import interval
 from deeplab.registry.records import check_allowed
 from deeplab.wording import option
 
-PathText = Annotated[str, 'a path']  # the type of a field whose flag is a path, in which ~ is the home folder
+PathText = Annotated[str, 'a path']  # in which ~ is the home folder
 _KINDS = {
     bool: 'boolean',
     int: 'integer',
