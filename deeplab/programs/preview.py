@@ -209,14 +209,15 @@ def _cell(batch: dict[str, np.ndarray], data: CheckedSplit) -> preview_sheet.Cel
 def _further(
     batch: dict[str, np.ndarray], pixels: np.ndarray, ids: np.ndarray | None, data: CheckedSplit
 ) -> plane_pictures.Pictures:
-    """Draws the planes and the targets of a batch of one; a target that is the mask itself is not drawn again."""
+    """Draws the planes and the targets of a batch of one; a target that is the mask or a plane is not drawn again."""
     pictures: plane_pictures.Pictures = {}
+    shown = [] if ids is None else [ids[..., np.newaxis]]
     for plane in data.reader.planes:
-        pictures |= plane_pictures.of_plane(plane, batch[f'{_PLANE}{plane.key}'][0], pixels, data.descriptor.palette)
+        shown.append(batch[f'{_PLANE}{plane.key}'][0])
+        pictures |= plane_pictures.of_plane(plane, shown[-1], pixels, data.descriptor.palette)
     targets = {key: values[0] for key, values in batch.items() if key.startswith(common.TARGET_PREFIX)}
     for key, values in targets.items():
-        is_mask = ids is not None and np.array_equal(values, ids[..., np.newaxis])
-        if not key.startswith(_PLANE) and not is_mask:
+        if not key.startswith(_PLANE) and not any(np.array_equal(values, each) for each in shown):
             pictures |= plane_pictures.of_target(key.removeprefix(common.TARGET_PREFIX), values, pixels)
     return pictures
 

@@ -18,7 +18,7 @@ import itertools
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from absl import logging
 
@@ -76,15 +76,16 @@ def run(options: ReportOptions) -> ReportResult:
     with memory.explained('report'), contextlib.ExitStack() as stack:
         library = page.charts_library()
         runs = _runs(options, stack)
-        data, shown = _content(options, runs)
+        passes = {i: each.result for i, each in enumerate(runs) if each.result is not None}
+        groups = content.chosen(list(passes.values()), options.images)
+        of_tasks = task_content.chosen(list(passes.values()), options.images)
+        data = _content(options, runs, groups, of_tasks)
         used = len(library) + len(page.as_json(data))
-        most_bytes = pictures.share(len(shown.groups) + sum(len(each.images) for each in shown.tasks), used)
-        drawn = itertools.chain(
-            _pictures(runs, shown.groups, most_bytes), _task_pictures(runs, shown.tasks, most_bytes)
-        )
+        most_bytes = pictures.share(len(groups) + sum(map(len, of_tasks.values())), used)
+        drawn = itertools.chain(_pictures(runs, groups, most_bytes), _task_pictures(runs, of_tasks, most_bytes))
         output_files.write(options.path, _PATH, page.render(data, drawn, library))
         output_files.write(figures_path(options.path), _PATH, json.dumps(_figures(data)))
-    return _result(options, data, shown)
+    return _result(options, data, len({*groups, *itertools.chain(*of_tasks.values())}))
 
 
 def figures_path(path: str) -> str:
@@ -124,8 +125,7 @@ def _runs(options: ReportOptions, stack: contextlib.ExitStack) -> list[content.R
         if task is not None:
             result = inference.run(task)
             stack.enter_context(result.images)
-            if result.tasks is not None:
-                stack.enter_context(result.tasks)
+            stack.enter_context(result.tasks)
         runs.append(content.Run(name, files, result, notes))
     passes = {i: each.result for i, each in enumerate(runs) if each.result is not None}
     if passes:
@@ -160,18 +160,11 @@ def _prepared(reported: ReportedRun, folder: str, checks_weights: bool) -> tuple
     return task, list(task.notes)
 
 
-class _Shown(NamedTuple):
-    """The images that a page shows: with class ids, and of each further task."""
-
-    groups: Groups
-    tasks: Sequence[task_content.Chosen]
-
-
-def _content(options: ReportOptions, runs: Sequence[content.Run]) -> tuple[dict[str, Any], _Shown]:
-    """Returns the data of the page, and the images that it shows."""
+def _content(
+    options: ReportOptions, runs: Sequence[content.Run], groups: Groups, of_tasks: task_content.Chosen
+) -> dict[str, Any]:
+    """Returns the data of the page; `groups` and `of_tasks` are the images that it shows."""
     passes = {i: each.result for i, each in enumerate(runs) if each.result is not None}
-    groups = content.chosen(list(passes.values()), options.images)
-    of_tasks = task_content.chosen(list(passes.values()), options.images)
     if passes:
         descriptor = next(iter(passes.values())).task.evaluation.split.descriptor
         class_names = [descriptor.class_name(i) for i in range(descriptor.num_classes)]
@@ -195,9 +188,10 @@ def _content(options: ReportOptions, runs: Sequence[content.Run]) -> tuple[dict[
     sections = task_content.sections([each.files for each in runs], passes, of_tasks, len(groups))
     if sections:
         data['tasks'] = sections
-        if not any(each['classes'] or each['evaluations'] for each in data['runs']):
+        has_figures = any(any(each['classes']) for each in sections)
+        if not has_figures and not any(each['classes'] or each['evaluations'] for each in data['runs']):
             data['classes'] = []
-    return data, _Shown(groups, of_tasks)
+    return data
 
 
 def _pictures(runs: Sequence[content.Run], groups: Groups, most_bytes: int) -> Iterator[Mapping[str, Any]]:
@@ -216,20 +210,20 @@ def _pictures(runs: Sequence[content.Run], groups: Groups, most_bytes: int) -> I
 
 
 def _task_pictures(
-    runs: Sequence[content.Run], tasks: Sequence[task_content.Chosen], most_bytes: int
+    runs: Sequence[content.Run], tasks: task_content.Chosen, most_bytes: int
 ) -> Iterator[Mapping[str, Any]]:
     """Yields the data of each picture of further tasks."""
     passes = {i: each.result for i, each in enumerate(runs) if each.result is not None}
-    for task, images in tasks:
+    for task, images in tasks.items():
         if images:
-            first = next(each for each in passes.values() if each.tasks is not None and task in each.tasks.tasks)
+            first = next(each for each in passes.values() if task in each.tasks.tasks)
             samples = split_images.samples(first.reading.split, first.reading.steps, images)
             for image, sample in zip(images, samples, strict=True):
                 run_names = [each.name for each in runs]
                 yield task_content.picture(task, image, sample, run_names, passes, most_bytes)
 
 
-def _result(options: ReportOptions, data: Mapping[str, Any], shown: _Shown) -> ReportResult:
+def _result(options: ReportOptions, data: Mapping[str, Any], images: int) -> ReportResult:
     """Returns the result, whose report is a line for each run and the path of the page."""
     megabytes = os.path.getsize(options.path) / 1e6
     width = max(len(each['name']) for each in data['runs'])
@@ -244,7 +238,6 @@ def _result(options: ReportOptions, data: Mapping[str, Any], shown: _Shown) -> R
             interval = '' if low is None else f' ({low:+.2f} to {high:+.2f})'
             lines.append(f'{name} - {first}: {value:+.2f}{interval} percentage points')
     lines.append(f'All figures: {figures_path(options.path)}')
-    images = len({*shown.groups, *(image for each in shown.tasks for image in each.images)})
     lines.append(f'{options.path} ({names.counted(images, "image")}, {names.byte_size(1e6 * megabytes)})')
     miou = tuple(each['miou'][0] if each['miou'] else None for each in data['runs'])
     return ReportResult(options.path, images, megabytes, miou, '\n'.join(lines))

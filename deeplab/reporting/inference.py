@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -56,14 +56,14 @@ class Pass(NamedTuple):
       round: metrics of all images, with calibration and intervals.
       images: results of each image.
       reading: how the images were read.
-      tasks: results of further tasks of each image; None for a network of class ids alone.
+      tasks: results of further tasks of each image.
     """
 
     task: Task
     round: evaluation_rounds.Round
     images: ImageResults
     reading: runner.Reading
-    tasks: TaskImages | None = None
+    tasks: TaskImages
 
     @property
     def has_classes(self) -> bool:
@@ -136,22 +136,17 @@ def run(task: Task) -> Pass:
     evaluation, path = task.evaluation, task.source.path
     descriptor, network = evaluation.split.descriptor, evaluation.network.options
     has_classes = task_results.has_classes(network)
-    tasks = None if network.is_semantic else TaskImages(descriptor, network, task.source.calibration())
+    calibration = {} if network.is_semantic else task.source.calibration()
     with contextlib.ExitStack() as stack:
         images = stack.enter_context(ImageResults(descriptor.num_classes, descriptor.ignore_label))
-        if tasks is not None:
-            stack.enter_context(tasks)
+        tasks = stack.enter_context(TaskImages(descriptor, network, calibration))
 
         def handle(batch: runner.Batch) -> None:
             if has_classes:
                 _require_classes(path, batch[runner.PREDICTION], descriptor)
             _add(images, batch, None if has_classes else descriptor.ignore_label)
 
-        def handle_results(sample: Mapping[str, np.ndarray], results: Mapping[str, Mapping[str, Any]]) -> None:
-            if tasks is not None:
-                tasks.add(sample, results)
-
-        evaluated = evaluation_rounds.evaluate(path, evaluation, handle, _OF_IMAGES, handle_results)
+        evaluated = evaluation_rounds.evaluate(path, evaluation, handle, _OF_IMAGES, tasks.add)
         stack.pop_all()
     reading = runner.reading_of(evaluation.split, evaluation.network, evaluation.resize, (), evaluation.windows)
     return Pass(task, evaluated, images, reading, tasks)
@@ -236,11 +231,12 @@ def require_same_labels(passes: Sequence[Pass]) -> list[list[str]]:
     notes: list[list[str]] = [[]]
     for other in passes[1:]:
         is_resized = np.not_equal(first.images.sizes, other.images.sizes).any(axis=1)
-        has_other_labels = (first.images.counts()[:, 1] != other.images.counts()[:, 1]).any(axis=1)
-        differing = np.flatnonzero(has_other_labels & ~is_resized)
-        if len(differing):
-            paths = (first.round.checkpoint, other.round.checkpoint)
-            raise _other_masks(*paths, [first.images.names[i] for i in differing])
+        if first.has_classes and other.has_classes:  # otherwise no labels were counted
+            has_other_labels = (first.images.counts()[:, 1] != other.images.counts()[:, 1]).any(axis=1)
+            differing = np.flatnonzero(has_other_labels & ~is_resized)
+            if len(differing):
+                paths = (first.round.checkpoint, other.round.checkpoint)
+                raise _other_masks(*paths, [first.images.names[i] for i in differing])
         resized = int(is_resized.sum())
         note = (
             f'{resized:,} of {names.counted(len(other.images), "image")} had another size than for the first run, '

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from PIL import Image
@@ -20,33 +20,27 @@ from deeplab.utils import save_annotation
 Figures = dict[str, float | None]
 
 
-class Chosen(NamedTuple):
-    """A task, and the images of which the page shows its results."""
-
-    task: str
-    images: Sequence[int]
+Chosen = dict[str, list[int]]  # the images of which the page shows the results of a task, by its name
 
 
-def chosen(passes: Sequence[Pass], most: int) -> list[Chosen]:
+def chosen(passes: Sequence[Pass], most: int) -> Chosen:
     """Returns the images that are shown of each task: those with the worst main figure in any run, the worst first.
 
     Args:
       passes: the runs that were predicted.
       most: largest number of images of a task.
     """
-    tasks = dict.fromkeys(name for each in passes if each.tasks is not None for name in each.tasks.scores)
-    rows = []
-    for name in tasks:
-        of_task = [each.tasks for each in passes if each.tasks is not None and name in each.tasks.scores]
+    images_of = {}
+    for name in dict.fromkeys(name for each in passes for name in each.tasks.scores):
+        of_task = [each.tasks for each in passes if name in each.tasks.scores]
         worst = np.min([each.ranks(name) for each in of_task], axis=0)  # [images]
         order = np.argsort(worst, kind='stable')
-        images = order[np.isfinite(worst[order])][:most] if of_task[0].has_pictures(name) else []
-        rows.append(Chosen(name, [int(image) for image in images]))
-    return rows
+        images_of[name] = order[np.isfinite(worst[order])][:most].tolist()
+    return images_of
 
 
 def sections(
-    files: Sequence[RunFiles], passes: Mapping[int, Pass], images: Sequence[Chosen], first_picture: int
+    files: Sequence[RunFiles], passes: Mapping[int, Pass], images: Chosen, first_picture: int
 ) -> list[dict[str, Any]]:
     """Returns the data of the section of each task.
 
@@ -58,9 +52,9 @@ def sections(
     """
     of_files = [name for each in files for name in tasks_in(each.curve.evaluations)]
     rows, number = [], first_picture
-    for name in dict.fromkeys([each.task for each in images] + of_files):
+    for name in dict.fromkeys([*images, *of_files]):
         task = TASKS.get(name)
-        shown = next((each.images for each in images if each.task == name), [])
+        shown = images.get(name, [])
         figures = [_figures(name, files[i], passes.get(i)) for i in range(len(files))]
         scores = [_scores(name, passes.get(i)) for i in range(len(files))]
         rows.append(
@@ -111,7 +105,7 @@ def _figures(name: str, files: RunFiles, result: Pass | None) -> tuple[Figures, 
 
 def _scores(name: str, result: Pass | None) -> list[float | None]:
     """Returns the main figure of each image; empty if the run does not have it."""
-    return [] if result is None or result.tasks is None else result.tasks.scores.get(name, [])
+    return [] if result is None else result.tasks.scores.get(name, [])
 
 
 def _curve(name: str, figure: str, files: RunFiles) -> list[dict[str, Any]]:
@@ -143,9 +137,9 @@ def picture(
     drawn: plane_pictures.Pictures = {}
     legend: Legend = {}
     for number, each in passes.items():
-        if each.tasks is None or name not in each.tasks.tasks:
+        if name not in each.tasks.tasks:
             continue
-        drawn = drawn or each.tasks.of_truth(name, sample.parts, pixels)
+        drawn = drawn or {'image': pixels, **each.tasks.of_truth(name, sample.parts, pixels)}
         if each.images.sizes[image] == pixels.shape[:2]:  # not resized in another way than for the first run
             of_run = f'{run_names[number]}: ' if len(run_names) > 1 else ''
             of_result, legend = each.tasks.of_result(name, image, sample.parts, pixels)

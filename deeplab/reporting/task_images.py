@@ -10,11 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from deeplab import common
 from deeplab.datasets import task_data
 from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.evaluation.image_results import TemporaryContents
 from deeplab.options import ModelOptions
-from deeplab.pictures import plane_pictures
+from deeplab.pictures import drawing, plane_pictures
 from deeplab.registry import TASKS, Task
 
 Legend = Mapping[str, Sequence[int]]  # colors by their meaning
@@ -62,7 +63,7 @@ class TaskImages(contextlib.AbstractContextManager['TaskImages']):
         return np.array([math.nan if score is None else sign * score for score in self.scores[name]])
 
     def of_truth(self, name: str, sample: Mapping[str, np.ndarray], pixels: np.ndarray) -> plane_pictures.Pictures:
-        """Draws the planes that a task needs.
+        """Draws the planes that a task needs, or the mask of a task that needs nothing but class ids.
 
         Args:
           name: name of the task.
@@ -74,6 +75,9 @@ class TaskImages(contextlib.AbstractContextManager['TaskImages']):
         """
         own = [plane.key for plane in self.tasks[name].planes]
         planes = [plane for plane in self._planes if plane.key in own]
+        if not planes and common.LABEL in sample:
+            ids = sample[common.LABEL][..., 0]
+            return {TRUTH: drawing.mask_over(pixels, ids, self._palette, self.context.ignore_label)}
         drawn = [plane_pictures.of_plane(plane, sample[plane.key], pixels, self._palette) for plane in planes]
         return {f'{TRUTH}: {caption}': picture for each in drawn for caption, picture in each.items()}
 
@@ -100,11 +104,6 @@ class TaskImages(contextlib.AbstractContextManager['TaskImages']):
         if task.comparison is not None:
             pictures[COMPARED], legend = task.comparison(sample, result, pixels, self.context)
         return pictures, legend
-
-    def has_pictures(self, name: str) -> bool:
-        """Returns whether something is drawn of a task."""
-        task = self.tasks[name]
-        return bool(task.planes) or task.comparison is not None or task.overlay is not None
 
 
 def headline(task: Task) -> str:

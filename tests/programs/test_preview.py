@@ -320,7 +320,8 @@ def preview_of_task(tmp_path, monkeypatch, has_labels):
         planes=(planes.INSTANCE,),
         needs_labels=has_labels,
         targets=lambda sample, context: {
-            'count': tf.cast(sample[common.INSTANCE], tf.float32)[::2, ::2], 'label': sample[common.LABEL]
+            'count': tf.cast(sample[common.INSTANCE], tf.float32)[::2, ::2], 'label': sample[common.LABEL],
+            'same': tf.cast(sample[common.INSTANCE], tf.float32),
         },
     )  # fmt: skip
     made = options(data, tmp_path, AugmentOptions(), images=1, samples=1)
@@ -337,7 +338,7 @@ def test_planes_move_with_the_image_and_targets_are_drawn(tmp_path, monkeypatch)
     np.testing.assert_array_equal(record.further['instance'], plane_pictures.instances(record.image, ids))
     np.testing.assert_array_equal(flip.further['instance'], plane_pictures.instances(flip.image, ids[:, ::-1]))
     (sample,) = content.samples
-    assert list(sample.further) == ['instance', 'count/count']  # the label is drawn as the mask
+    assert list(sample.further) == ['instance', 'count/count']  # the label is drawn as the mask, `same` as the plane
     assert sample.further['count/count'].shape == (9, 17, 3)
     assert len(result.class_shares) == 3
 

@@ -120,7 +120,7 @@ def test_the_averages_of_a_training_with_a_decay(options, tmp_path):
         asking = dataclasses.replace(evaluation, use_moving_average=asked)
         task = inference.prepare(str(tmp_path / 'log' / 'model.ckpt-10'), asking, None, checks_weights=True)
         found = inference.run(task)
-        with found.images:
+        with found.images, found.tasks:
             assert (found.round.metrics.miou == 1.0) == (asked is None)
             assert ('Weights', expected) in content._settings(task)
 
@@ -221,12 +221,13 @@ def test_a_run_without_checkpoint_is_not_compared(tmp_path):
 def a_pass(request):
     """Makes a pass over images with the given names and labels."""
 
-    def make(checkpoint, names, labels):
+    def make(checkpoint, names, labels, has_classes=True):
         images = ImageResults(4, 255)
         request.addfinalizer(images.__exit__)
         for name, ids in zip(names, labels, strict=True):
             images.add(name, ids, np.zeros_like(ids))
-        return types.SimpleNamespace(round=types.SimpleNamespace(checkpoint=checkpoint), images=images)
+        evaluated = types.SimpleNamespace(checkpoint=checkpoint)
+        return types.SimpleNamespace(round=evaluated, images=images, has_classes=has_classes)
 
     return make
 
@@ -239,6 +240,9 @@ def test_runs_on_other_labels_are_not_compared(a_pass):
     assert inference.require_same_labels([one, two]) == [[], []]
     with pytest.raises(DataError, match=r"'one' and 'three'.*1 image, such as 'b'.*same labels"):
         inference.require_same_labels([one, two, a_pass('three', 'ab', corrected)])
+    without_classes = a_pass('four', 'ab', np.full_like(labels, 255), has_classes=False)
+    assert inference.require_same_labels([one, without_classes]) == [[], []]
+    assert inference.require_same_labels([without_classes, one]) == [[], []]
     resized = a_pass('two', 'ab', [labels[0], np.zeros((6, 8), int)])
     first, (note,) = inference.require_same_labels([one, resized])
     assert first == [] and note.startswith('1 of 2 images had another size')

@@ -44,6 +44,7 @@ def record(number):
         {
             planes.INSTANCE.feature: dataset_files.png(instance_ids),
             planes.DEPTH.feature: dataset_files.png(image[..., 0] + np.uint8(1)),
+            planes.MULTILABEL.feature: dataset_files.png(np.concatenate([class_ids, np.ones_like(class_ids)])),
         },
     )  # fmt: skip
 
@@ -53,6 +54,10 @@ def predict_maps(images, options, *_, **__):
     red = images[..., :1] * tf.compat.v1.get_variable('weight', [1])  # [n, h, w, 1]
     if options.task == 'depth':
         return {common.DEPTH: red + 1.0}
+    if options.task == 'edges':
+        return {'edges': tf.clip_by_value(red, 0.0, 1.0)}
+    if options.task == 'multilabel':
+        return {'masks': tf.concat([tf.clip_by_value(red, 0.0, 1.0), tf.ones_like(red)], axis=3)}
     classes = tf.one_hot(tf.cast(red[..., 0] > 5.0, tf.int32), 2)
     return {common.OUTPUT_TYPE: classes, 'center': images[..., 2:] / 255.0, 'offset': tf.zeros_like(images[..., :2])}
 
@@ -122,7 +127,7 @@ def test_pictures_of_a_task_are_the_worst_first(panoptic):
     assert [each['scores'][0] for each in task['pictures']] == pytest.approx([1.0] * IMAGES)
     picture = data_of(text, f'picture-{task["pictures"][0]["picture"]}')
     captions = [caption for caption, _ in picture['pictures']]
-    assert captions[0] == 'truth: instance'
+    assert captions[:2] == ['image', 'truth: instance']
     assert {f'run{i}: {task_images.COMPARED}' for i in range(2)} <= set(captions)
     assert len(picture['legend']) == 3 and picture['width'] == 17
 
@@ -146,8 +151,21 @@ def test_a_task_without_classes_has_no_sections_about_them(depth):
     assert task['scores'][0] == pytest.approx([(truth(i)[0] == 1).mean() * 5 / 11 for i in range(IMAGES)], rel=1e-4)
     assert [each['image'] for each in task['pictures']] == [2, 1, 0]  # the largest error first
     captions = [caption for caption, _ in data_of(text, 'picture-0')['pictures']]
-    assert captions == ['truth: depth', 'prediction']
+    assert captions == ['image', 'truth: depth', 'prediction']
     assert re.match(r'run0  abs_rel 0\.\d{4}\n', result.report) and result.images == IMAGES and result.miou == (None,)
+
+
+def test_a_task_of_class_ids_alone_shows_them_beside_its_result(tmp_path):
+    _, text = written(tmp_path, 'edges', (1.0,))
+    assert [caption for caption, _ in data_of(text, 'picture-0')['pictures']] == ['image', 'truth', 'prediction']
+    assert not data_of(text)['classes']
+
+
+def test_classes_of_a_task_have_names_and_colors(tmp_path):
+    _, text = written(tmp_path, 'multilabel', (1.0,))
+    data = data_of(text)
+    assert data['tasks'][0]['classes'][0]['iou'] == pytest.approx([1.0, 1.0])
+    assert [each['name'] for each in data['classes']] == ['0', '1']
 
 
 def test_figures_of_files_alone(tmp_path):
@@ -163,7 +181,7 @@ def test_figures_of_files_alone(tmp_path):
             [],
         )
     ]
-    (section,) = task_content.sections(files, {}, [], 7)
+    (section,) = task_content.sections(files, {}, {}, 7)
     assert section['figures'] == [{'abs_rel': 0.25, 'rmse': None}, {}, {}]
     assert section['curve'] == [[{'step': 5, 'value': 0.25}], [], []] and not section['pictures']
 

@@ -6,9 +6,11 @@ function figure(value) {
   return Number.isInteger(value) ? count(value) : value.toFixed(4);
 }
 
-// Names such as pq_things as text.
+const TERMS = {f: 'F-score', iou: 'IoU'};
+
+// Names such as pq_things as text; sq_rel is a squared error, and no segmentation quality.
 function figureName(name) {
-  return name.replaceAll('_', ' ');
+  return name.replaceAll('_', ' ').replace(/\b(f|iou|ap|rmse|[psr]q(?! rel))\b/g, (word) => TERMS[word] ?? word.toUpperCase());
 }
 
 const runsOf = (task) => runs.map((_, i) => i).filter((i) => Object.keys(task.figures[i]).length);
@@ -43,7 +45,9 @@ function drawTaskCurve(task, place) {
   const rows = task.curve.flatMap((points, i) => points.map((point) => ({run: runs[i].name, ...point})));
   if (!rows.length) return;
   const chart = element('div', {class: 'chart'});
-  place.append(element('div', {class: 'charts'}, chart));
+  const charts = element('div', {class: 'charts'}, chart);
+  charts.style.setProperty('margin-top', '1.5rem'); // below a table
+  place.append(charts);
   addChart(chart, 220 + FRAME + TITLE + legendSize().height, lineChart(rows, figureName(task.headline), {withPoints: true}));
 }
 
