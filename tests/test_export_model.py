@@ -567,7 +567,7 @@ def test_an_old_line():
 @pytest.mark.parametrize(
     ('word', 'message'),
     [
-        ('--inference_scales=0', '--inference_scales=0.0 is not allowed: give at least one scale'),
+        ('--inference_scales=0', '--inference_scales=0.0 is not allowed: it must be greater than 0'),
         ('--checkpoint_path=m.ckpt.index', 'prefix, --checkpoint_path=m.ckpt'),
         ('--crop_size=513', 'write --crop_size=513,513'),
         ('--crop_size=0,513', '--crop_size=0,513 is not allowed'),
