@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import functools
 import itertools
+import json
 import math
 import os
+import pathlib
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
-from deeplab.cli import flag_hints
 from deeplab.errors import OptionError
 from deeplab.wording import one_of
 
@@ -370,7 +372,7 @@ def _hint_for_leftover(words: Sequence[_Word]) -> str:
 def _unknown_flag(name: str, program: str, known: Mapping[str, Flag], owners: Sequence[str]) -> str:
     """Returns the message for an unknown flag, with the flag that was probably meant."""
     text = f'Unknown flag --{name}'
-    if (hint := flag_hints.find(name, known)) is not None:
+    if (hint := _hint_for(name, known)) is not None:
         return f'{text}: {hint}'
     near = difflib.get_close_matches(name.lower().replace('-', '_'), known, n=1, cutoff=0.7)
     if owners:
@@ -378,3 +380,36 @@ def _unknown_flag(name: str, program: str, known: Mapping[str, Flag], owners: Se
     if near:
         return f'{text}: did you mean --{near[0]}?'
     return f'{text}: see deeplab {program} --helpfull.'
+
+
+class Hint(NamedTuple):
+    """A hint for flags of other toolkits, which no program has: a row of flag_hints.json.
+
+    Attributes:
+      words: names of the flags, with _ for -, without leading dashes.
+      flags: the corresponding flags here; the first one that the program has replaces {flag} in `text`. Empty: the
+        hint applies to any program.
+      text: end of the message that starts with "Unknown flag --NAME: ".
+    """
+
+    words: str
+    flags: str
+    text: str = 'use {flag}.'
+
+
+@functools.cache
+def hints() -> tuple[Hint, ...]:
+    """Returns all hints; earlier ones take precedence."""
+    rows = json.loads(pathlib.Path(__file__).with_name('flag_hints.json').read_text('utf-8'))
+    return tuple(Hint(**row) for row in rows)
+
+
+def _hint_for(name: str, known: Collection[str]) -> str | None:
+    """Returns the end of the message about an unknown flag; None if no hint applies to it and to the program."""
+    plain = name.lower().replace('-', '_')
+    for word in (plain, plain.removeprefix('no_'), plain.removeprefix('no')):
+        for hint in hints():
+            fitting = [flag for flag in hint.flags.split() if flag in known]
+            if word in hint.words.split() and (fitting or not hint.flags):
+                return hint.text.format(flag=f'--{fitting[0]}' if fitting else '')
+    return None

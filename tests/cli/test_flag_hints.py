@@ -1,8 +1,7 @@
 import pytest
 
 from deeplab import cli
-from deeplab.cli import flag_hints
-from deeplab.cli.words import UsageError
+from deeplab.cli.words import UsageError, hints
 
 NEEDED = {
     'train': '--train_logdir=l --dataset_dir=d',
@@ -82,11 +81,11 @@ def test_a_hint_needs_a_flag_of_the_program():
 
 def test_every_flag_of_the_table_exists():
     known = {name for program in cli.PROGRAMS for name in program.flags}
-    for hint in flag_hints.table():
+    for hint in hints():
         assert set(hint.flags.split()) <= known, hint
         assert hint.text.format(flag='--f').endswith('.')
 
 
 def test_no_word_is_in_two_rows_of_the_same_flags():
-    rows = [(word, flag) for hint in flag_hints.table() for word in hint.words.split() for flag in hint.flags.split()]
+    rows = [(word, flag) for hint in hints() for word in hint.words.split() for flag in hint.flags.split()]
     assert len(rows) == len(set(rows))
