@@ -159,10 +159,8 @@ def _description(data: Data) -> DatasetDescriptor | None:
 def _nothing(repairs: Repairs) -> str:
     reasons = collections.Counter(entry['rule'] for entry in repairs.left_out)
     shown = ', '.join(f'{count} by rule {rule}' for rule, count in reasons.most_common())
-    more = ''
-    if 'color_mask' in reasons:
-        more = f' {option("DoctorOptions.colors")} gives the colors of masks a meaning.'
-    return f'No image can be kept in a repaired copy ({shown}).{more}'
+    fix = f' {option("DoctorOptions.colors")} gives the colors of masks a meaning.' if 'color_mask' in reasons else ''
+    return f'No image can be kept in a repaired copy ({shown}).{fix}'
 
 
 def _path(stem: str) -> str:

@@ -19,7 +19,7 @@ import numpy as np
 
 from deeplab.checks.facts import ImageSummary
 
-_SIMILAR = 0.97  # correlation of the gradients of two thumbnails
+SIMILAR = 0.97  # correlation of the gradients of two thumbnails
 _BLOCK = 2048
 _MOST_COMPARISONS = 4e9  # about a minute on one core
 _FLATTEST = 2.0  # standard deviation of a gradient below which a picture shows too little
@@ -50,7 +50,7 @@ def similar_pairs(first: Sequence[np.ndarray], second: Sequence[np.ndarray]) -> 
             values = scores[np.arange(len(right)), highest]
             place[values > best] = highest[values > best] + start
             best = np.maximum(best, values)
-        pairs += [(int(place[i]), low + int(i)) for i in np.flatnonzero(best >= _SIMILAR)]
+        pairs += [(int(place[i]), low + int(i)) for i in np.flatnonzero(best >= SIMILAR)]
     return pairs
 
 
@@ -60,12 +60,6 @@ def correlations(first: Sequence[np.ndarray], second: Sequence[np.ndarray]) -> n
         (one * other).sum(axis=1) for (_, one), (_, other) in zip(_described(first), _described(second), strict=True)
     ]
     return np.concatenate([np.zeros(0, np.float32), *parts])
-
-
-def alike_in_order(thumbnails: Sequence[np.ndarray]) -> np.ndarray:
-    """Returns whether each thumbnail is similar to the one behind it: [n - 1] bool, or none for fewer than two."""
-    are_alike: np.ndarray = correlations(thumbnails[:-1], thumbnails[1:]) >= _SIMILAR
-    return are_alike
 
 
 def _described(thumbnails: Sequence[np.ndarray]) -> Iterator[tuple[int, np.ndarray]]:

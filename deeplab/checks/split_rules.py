@@ -112,10 +112,11 @@ def _inconsistent(data: Data) -> Iterator[Finding]:
             other = seen.setdefault(image.digest, image)
             if other.mask_digest and image.mask_digest and _differ(other, image, 1):
                 cases.append((name, Case(_copy(image, other), image.number)))
-        alike = similarity.alike_in_order([image.thumbnail for image in images])
+        thumbnails = [image.thumbnail for image in images]
+        are_alike = similarity.correlations(thumbnails[:-1], thumbnails[1:]) >= similarity.SIMILAR
         cases += [
             (name, Case(f'{b.name} looks like {a.name}', b.number))
-            for (a, b), is_alike in zip(itertools.pairwise(images), alike, strict=True)
+            for (a, b), is_alike in zip(itertools.pairwise(images), are_alike, strict=True)
             if is_alike and a.digest != b.digest and _differ(a, b, _LEAST_AGREEMENT)
         ]
     said = 'have another mask than an equal image, or than an image that looks alike'

@@ -56,10 +56,7 @@ def write(directory: str, split: str, index: RecordIndex) -> str:
         checksum=index.checksum,
     )
     with writing.explained(path):
-        if storage.is_remote(path):
-            storage.write(path, content.getvalue())
-        else:
-            writing.write(path, content.getvalue())
+        storage.write(path, content.getvalue())
     return path
 
 

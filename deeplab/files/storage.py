@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from deeplab.errors import DataError
+from deeplab.files import writing
 
 _SCHEME = re.compile(r'[A-Za-z][A-Za-z0-9+.-]+://')
 _IN_MEMORY = 'ram'  # the scheme of files in memory, which is not suggested
@@ -128,11 +129,14 @@ def read(path: str) -> bytes:
 
 
 def write(path: str, content: bytes) -> None:
-    """Writes a file that does not lie on a local disk; `files.writing` writes the others.
+    """Writes a file, on a local disk completely or not at all.
 
     Raises:
       OSError: It cannot be written.
     """
+    if not is_remote(path):
+        writing.write(path, content)
+        return
     with _as_os_error(path), _gfile(path).GFile(path, 'wb') as file:
         file.write(content)
 
