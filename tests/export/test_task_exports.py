@@ -19,7 +19,7 @@ from deeplab import common, export_model
 from deeplab import eval as evaluation
 from deeplab.checks.checkpoint_network import network_shapes
 from deeplab.core import cost, panoptic_merge
-from deeplab.datasets import descriptor, task_data
+from deeplab.datasets import build_folder_data, descriptor, task_data
 from deeplab.errors import CheckpointError, OptionError
 from deeplab.export import export_graph, proof, results, work
 from deeplab.export.speed import ExportFigures
@@ -31,6 +31,7 @@ from deeplab.inference.predictor import Predictor
 from deeplab.inference.runners import CheckpointRunner, ExportRunner
 from deeplab.inference.runtimes import tflite
 from deeplab.options import (
+    BuildFolderOptions,
     ConversionOptions,
     DatasetOptions,
     EngineOptions,
@@ -70,7 +71,16 @@ def checkpoint(tmp_path_factory):
     values['logits/center/biases'] += 0.2
     values['logits/semantic/biases'][5] += 1.5  # a thing
     dataset.write_dataset(str(folder / 'street'), 0, {'train': 2, 'val': 2}, (64, 64), with_instances=True)
-    dataset.write_records(str(folder / 'street'), str(folder / 'records'))
+    build_folder_data.run(
+        BuildFolderOptions(
+            image_folder=str(folder / 'street' / dataset.IMAGES),
+            mask_folder=str(folder / 'street' / dataset.MASKS),
+            instance_folder=str(folder / 'street' / dataset.INSTANCES),
+            list_folder=str(folder / 'street' / dataset.LISTS),
+            dataset=str(folder / 'street' / dataset.DESCRIPTION),
+            output_dir=str(folder / 'records'),
+        )
+    )
     return checkpoint_files.write(folder / 'model.ckpt-7', {**values, 'global_step': np.int64(7)})
 
 

@@ -20,7 +20,7 @@ from absl import logging
 from PIL import Image
 
 from deeplab import names
-from deeplab.datasets import example, tfrecord
+from deeplab.datasets import example, images, tfrecord
 from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.datasets.segmentation_dataset import DataSource
 from deeplab.errors import OptionError
@@ -28,7 +28,7 @@ from deeplab.files import output_files
 from deeplab.options import AUTO_ENGINE, BenchmarkOptions, DatasetOptions
 from deeplab.pictures.sample_image import sample_image
 from deeplab.programs.benchmark import side_by_side, training
-from deeplab.programs.benchmark.figures import Inference, InferenceRequest, Parts, Training
+from deeplab.programs.benchmark.figures import Inference, Parts, Training
 from deeplab.system import children, processors
 from deeplab.wording import option
 
@@ -135,9 +135,8 @@ def _record(number: int, descriptor: DatasetDescriptor, size: tuple[int, int]) -
         is_wide = descriptor.image_bits == 16
         np.save(stream, pixels.astype(np.uint16) * 257 if is_wide else pixels)
         kind = 'npy'
-    label = io.BytesIO()
-    Image.fromarray(mask).save(label, 'PNG')
-    return example.encode(stream.getvalue(), kind, f'generated_{number}', *size, channels, label.getvalue())
+    label = images.encode_png(mask)
+    return example.encode(stream.getvalue(), kind, f'generated_{number}', *size, channels, label)
 
 
 def _image_size(options: BenchmarkOptions) -> tuple[int, int]:
@@ -163,11 +162,11 @@ def _inference(options: BenchmarkOptions, deadline: float, folder: str) -> tuple
             continue
         engine = dataclasses.replace(options.engine, threads=threads)
         logging.info('Inference with %s threads, batch sizes %s.', threads, ', '.join(map(str, options.batch_sizes)))
-        request = InferenceRequest(model, checkpoint, engine, options.batch_sizes, time.time(), deadline, folder)
+        request = (model, checkpoint, engine, options.batch_sizes, time.time(), deadline, folder)
         # TensorFlow has one pool of threads for all sessions of a process.
         pool = {'TF_NUM_INTRAOP_THREADS': str(threads), 'OMP_NUM_THREADS': str(threads)}
         measure = 'deeplab.programs.benchmark.inference:measure'
-        seconds, measured = children.call(measure, request, plugin_names=options.train.plugins, environment=pool)
+        seconds, measured = children.call(measure, *request, plugin_names=options.train.plugins, environment=pool)
         import_seconds = import_seconds or seconds
         rows += measured
     return import_seconds, rows

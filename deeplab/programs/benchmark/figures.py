@@ -1,33 +1,8 @@
-"""Figures and a request of `deeplab benchmark`. Importing this module does not load TensorFlow."""
+"""Figures of `deeplab benchmark`. Importing this module does not load TensorFlow."""
 
 from __future__ import annotations
 
 import dataclasses
-
-from deeplab.options import EngineOptions, ModelOptions
-
-
-@dataclasses.dataclass(frozen=True)
-class InferenceRequest:
-    """What a process is to measure.
-
-    Attributes:
-      model: the network; its crop size is the size of the images.
-      checkpoint: path of its weights; None for random ones.
-      engine: what runs it, and with how many threads.
-      batch_sizes: images at a time.
-      process_started: when the process was started, `time.time()`.
-      deadline: when no further measurement begins.
-      folder: folder for files that nobody needs afterwards.
-    """
-
-    model: ModelOptions
-    checkpoint: str | None
-    engine: EngineOptions
-    batch_sizes: tuple[int, ...]
-    process_started: float
-    deadline: float
-    folder: str
 
 
 @dataclasses.dataclass(frozen=True)

@@ -6,6 +6,7 @@ import contextlib
 import os
 import statistics
 import time
+from collections.abc import Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -15,8 +16,8 @@ from deeplab.errors import OutOfMemoryError
 from deeplab.export.speed import timed
 from deeplab.inference import opening
 from deeplab.inference.network import InferenceNetwork
-from deeplab.options import PredictionOptions
-from deeplab.programs.benchmark.figures import Inference, InferenceRequest
+from deeplab.options import EngineOptions, ModelOptions, PredictionOptions
+from deeplab.programs.benchmark.figures import Inference
 from deeplab.system import system_files
 from deeplab.wording import option
 
@@ -24,8 +25,25 @@ _SECONDS = 2.0  # of later batches
 _CENTERS = {'beta': 0.0, 'moving_mean': 0.0, 'biases': 0.0, 'gamma': 1.0, 'moving_variance': 1.0}
 
 
-def measure(request: InferenceRequest) -> tuple[float, list[Inference]]:
+def measure(
+    model: ModelOptions,
+    checkpoint: str | None,
+    engine: EngineOptions,
+    batch_sizes: Sequence[int],
+    process_started: float,
+    deadline: float,
+    folder: str,
+) -> tuple[float, list[Inference]]:
     """Measures a network; the first function that this process runs.
+
+    Args:
+      model: the network; its crop size is the size of the images.
+      checkpoint: path of its weights; None for random ones.
+      engine: what runs it, and with how many threads.
+      batch_sizes: images at a time.
+      process_started: when the process was started, `time.time()`.
+      deadline: when no further measurement begins.
+      folder: folder for files that nobody needs afterwards.
 
     Returns:
       Seconds from the start of the process until its modules were loaded, and the figures of each batch size.
@@ -33,17 +51,17 @@ def measure(request: InferenceRequest) -> tuple[float, list[Inference]]:
     Raises:
       UserError: there is no such network, or the checkpoint does not match it.
     """
-    import_seconds = time.time() - request.process_started
-    threads = request.engine.threads or 1
+    import_seconds = time.time() - process_started
+    threads = engine.threads or 1
     rows: list[Inference] = []
     too_large = ''
-    for batch_size in request.batch_sizes:
-        late = 'the time is up' if rows and time.time() > request.deadline else ''
+    for batch_size in batch_sizes:
+        late = 'the time is up' if rows and time.time() > deadline else ''
         if late or too_large:
             rows.append(Inference(threads, batch_size, skipped=late or too_large))
             continue
         try:
-            rows.append(_measured(request, threads, batch_size))
+            rows.append(_measured(model, checkpoint, engine, batch_size, folder))
         except OutOfMemoryError as error:  # larger ones need more
             names = (option('EvalOptions.batch_size'), option('BenchmarkOptions.batch_sizes'))
             too_large = str(error).replace(*names)
@@ -51,28 +69,28 @@ def measure(request: InferenceRequest) -> tuple[float, list[Inference]]:
     return import_seconds, rows
 
 
-def _measured(request: InferenceRequest, threads: int, batch_size: int) -> Inference:
-    """Measures one batch size."""
+def _measured(
+    model: ModelOptions, checkpoint: str | None, engine: EngineOptions, batch_size: int, folder: str
+) -> Inference:
     started = time.perf_counter()
-    network = InferenceNetwork(request.model, PredictionOptions(), batch_size)
+    network = InferenceNetwork(model, PredictionOptions(), batch_size)
     network.check_memory('eval')
-    checkpoint = request.checkpoint
     if checkpoint is None:
-        checkpoint = os.path.join(request.folder, 'random', 'model.ckpt-0')
+        checkpoint = os.path.join(folder, 'random', 'model.ckpt-0')
         if not os.path.exists(f'{checkpoint}.index'):
             write_random_weights(network, checkpoint)
             started = time.perf_counter()  # as if they had been there
-    assert request.model.crop_size is not None
-    shape = (batch_size, *request.model.crop_size, request.model.input_channels)
+    assert model.crop_size is not None
+    shape = (batch_size, *model.crop_size, model.input_channels)
     images = np.random.default_rng(0).uniform(0, 255, shape).astype(np.float32)
     with contextlib.ExitStack() as stack:
-        opened = opening.opened(network, opening.Weights(checkpoint), request.engine, [request.folder])
+        opened = opening.opened(network, opening.Weights(checkpoint), engine, [folder])
         predict = stack.enter_context(opened)
         load = time.perf_counter() - started
         first, *later = timed(lambda: predict(images), _SECONDS)
     peak = system_files.peak_bytes(os.getpid())
-    engine = network.chosen_engines.get(request.engine, request.engine).engine
-    return Inference(threads, batch_size, load, first, statistics.median(later), peak, engine=engine)
+    chosen = network.chosen_engines.get(engine, engine).engine
+    return Inference(engine.threads or 1, batch_size, load, first, statistics.median(later), peak, engine=chosen)
 
 
 def write_random_weights(network: InferenceNetwork, path: str) -> None:

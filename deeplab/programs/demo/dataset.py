@@ -19,7 +19,6 @@ import numpy as np
 import tqdm
 from PIL import Image
 
-from deeplab.datasets import example, images, planes, tfrecord
 from deeplab.files import writing
 from deeplab.pictures import drawing
 from deeplab.programs.demo import scenes
@@ -96,30 +95,3 @@ def description(splits: Mapping[str, int], with_instances: bool = False) -> dict
         'splits': dict(splits),
         **({'things': list(scenes.THINGS)} if with_instances else {}),
     }
-
-
-def write_records(folder: str | os.PathLike[str], output_dir: str | os.PathLike[str]) -> None:
-    """Writes a data set with instances as records, one shard for each split.
-
-    Args:
-      folder: the folder of `write_dataset`.
-      output_dir: destination, which appears only when it is complete; it must not exist yet, or be empty.
-    """
-    source, output_dir = pathlib.Path(folder), pathlib.Path(output_dir)
-    writing.remove_leftovers(str(output_dir.parent), re.escape(output_dir.name))
-    with writing.atomic_path(output_dir) as temporary:
-        os.makedirs(temporary)
-        for path in sorted((source / LISTS).iterdir()):
-            with open(os.path.join(temporary, f'{path.stem}-00000-of-00001.tfrecord'), 'wb') as shard:
-                for name in path.read_text('utf-8').split():
-                    shard.write(tfrecord.framed(_record(source, name)))
-
-
-def _record(source: pathlib.Path, name: str) -> bytes:
-    """Returns the record of a scene, with its mask and its instances."""
-    with Image.open(source / MASKS / f'{name}.png') as mask:
-        ids = np.asarray(mask)
-    features = {planes.INSTANCE.feature: (source / INSTANCES / f'{name}.png').read_bytes()}
-    image, (height, width) = (source / IMAGES / f'{name}.jpg').read_bytes(), ids.shape
-    label = images.encode_png(ids)
-    return example.encode(image, 'jpeg', name, height, width, label_bytes=label, features=features)

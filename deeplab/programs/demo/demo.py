@@ -120,14 +120,6 @@ class Paths(NamedTuple):
     sheet: pathlib.Path
 
 
-class _Figures(NamedTuple):
-    """Figures of the validation scenes, as in `DemoReport`."""
-
-    miou: float
-    pq: float | None = None
-    baseline_pq: float | None = None
-
-
 class Command(NamedTuple):
     """A program and its flags."""
 
@@ -198,12 +190,11 @@ def run(options: DemoOptions, run_program: RunProgram, settings: Settings | None
         metrics = _metrics(paths, settings)
         with output_files.writing_to(str(workdir), _WORKDIR):
             _write_sheet(paths, settings, options.seed, metrics)
-    figures = _Figures(metrics['miou'])
+    result = DemoReport('', metrics['miou'], str(paths.sheet), commands)
     if settings.is_panoptic:
         baseline = instances.components_quality(paths.scenes, paths.vis / RAW_PREDICTIONS)
-        figures = figures._replace(pq=metrics['metrics']['panoptic']['pq'], baseline_pq=baseline)
-    report = _report(paths, settings, commands, figures, time.monotonic() - started)
-    return DemoReport(report, sheet=str(paths.sheet), commands=commands, **figures._asdict())
+        result = dataclasses.replace(result, pq=metrics['metrics']['panoptic']['pq'], baseline_pq=baseline)
+    return dataclasses.replace(result, report=_report(paths, settings, result, time.monotonic() - started))
 
 
 def paths_in(workdir: pathlib.Path) -> Paths:
@@ -359,7 +350,7 @@ def _row(paths: Paths, stem: str) -> sheet.Row:
     return sheet.Row(*map(dataset.pixels, files))
 
 
-def _report(paths: Paths, settings: Settings, commands: Sequence[Command], figures: _Figures, seconds: float) -> str:
+def _report(paths: Paths, settings: Settings, figures: DemoReport, seconds: float) -> str:
     """Returns the figures, the paths of the files, and the command lines."""
     of_classes = 'IoU' if figures.pq is None else 'IoU and PQ'
     places = (
@@ -378,6 +369,6 @@ def _report(paths: Paths, settings: Settings, commands: Sequence[Command], figur
     lines += ['']
     lines += [f'  {line}' for line in names.aligned(places, left=(0, 1, 2))]
     lines += ['', 'The four command lines that it ran, to copy:']
-    for command in commands:
+    for command in figures.commands:
         lines += ['', command.line()]
     return '\n'.join(lines)

@@ -36,14 +36,15 @@ def options(tmp_path):
     return cli.options_of('benchmark', words)
 
 
-def _call(function, request, *others, plugin_names=(), environment=None):
+def _call(function, *arguments, plugin_names=(), environment=None):
     """Stands in for a measurement in another process."""
     name = function.partition(':')[0].rpartition('.')[2]
     if name == 'parts':
         return figures.Parts(reading=300.0, writing=20.0)
-    assert environment['TF_NUM_INTRAOP_THREADS'] == str(request.engine.threads)
-    seconds = 0.1 / request.engine.threads
-    rows = [figures.Inference(request.engine.threads, size, 1.0, 0.5, size * seconds, 10**9) for size in (1, 4)]
+    threads = arguments[2].threads
+    assert environment['TF_NUM_INTRAOP_THREADS'] == str(threads)
+    seconds = 0.1 / threads
+    rows = [figures.Inference(threads, size, 1.0, 0.5, size * seconds, 10**9) for size in (1, 4)]
     return 2.5, rows
 
 
@@ -122,8 +123,8 @@ def test_a_network_that_predicts(tmp_path, monkeypatch):
         register(TOY)
         model = ModelOptions({common.OUTPUT_TYPE: 3}, (33, 33), 'toy')
         now = time.time()
-        request = figures.InferenceRequest(model, None, EngineOptions(threads=1), (1, 2), now, now - 1, str(tmp_path))
-        _, (one, two) = inference.measure(request)
+        engine = EngineOptions(threads=1)
+        _, (one, two) = inference.measure(model, None, engine, (1, 2), now, now - 1, str(tmp_path))
     assert one.peak_bytes > 2**26 and one.engine == 'tensorflow'
     assert min(one.load_seconds, one.first_seconds, one.seconds, one.images_per_second) > 0
     assert (two.batch_size, two.skipped) == (2, 'the time is up')

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from deeplab.datasets import descriptor, example, images, planes, record_index
+from deeplab.datasets import descriptor
 from deeplab.programs.demo import canvas, dataset, scenes
 
 CLASSES = len(scenes.CLASS_NAMES)
@@ -148,22 +148,13 @@ def test_the_data_set_is_written_as_voc_writes_it(tmp_path):
         assert np.abs(np.asarray(image, np.int32) - scene.image).mean() < 12
 
 
-def test_records_hold_the_instances(tmp_path):
-    dataset.write_dataset(tmp_path / 'voc', 1, {'train': 3, 'val': 2}, (64, 80), with_instances=True)
-    dataset.write_records(tmp_path / 'voc', tmp_path / 'records')
-    names = ['train-00000-of-00001.tfrecord', 'val-00000-of-00001.tfrecord']
-    assert sorted(path.name for path in (tmp_path / 'records').iterdir()) == names
-    index = record_index.RecordIndex.walk([str(tmp_path / 'records' / names[1])])
-    assert len(index) == 2 and not index.damaged
-    record = example.parse(index.read(1))
-    index.close()
+def test_instances_are_written_as_16_bit_files(tmp_path):
+    dataset.write_dataset(tmp_path / 'voc', 1, {'val': 2}, (64, 80), with_instances=True)
     scene = scenes.draw_scene(1, 'val', 1, 64, 80, crowded=True)
-    assert record.image_name == 'val_0001'
-    assert record.image_bytes == (tmp_path / 'voc/JPEGImages/val_0001.jpg').read_bytes()
-    np.testing.assert_array_equal(images.read_ids(record.label_bytes), scene.mask)
-    instances = planes.read(planes.INSTANCE, record.features, scene.mask.shape)
-    np.testing.assert_array_equal(instances[:, :, 0], scene.instances)
-    assert record.features['image/segmentation/instance/format'] == b'png' and instances.max() > 1
+    np.testing.assert_array_equal(dataset.pixels(tmp_path / 'voc/SegmentationClass/val_0001.png'), scene.mask)
+    instances = dataset.pixels(tmp_path / 'voc/SegmentationObject/val_0001.png')
+    np.testing.assert_array_equal(instances, scene.instances)
+    assert instances.dtype == np.uint16 and instances.max() > 1
     street = descriptor.load(str(tmp_path / 'voc/street.json'))
     assert street.things == scenes.THINGS and street.class_names[street.things[1]] == 'person'
 
