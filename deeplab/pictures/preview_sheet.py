@@ -97,7 +97,6 @@ def compose(content: Content) -> Image.Image:
 
 
 def _left(number: int) -> int:
-    """Returns the left edge of a column."""
     return MARGIN + number * (CELL_WIDTH + GAP)
 
 

@@ -70,7 +70,6 @@ def run(options: ListDatasetsOptions) -> DatasetsReport:
 
 
 def _table(datasets: list[DatasetDescriptor]) -> Iterator[str]:
-    """Yields a table of data sets."""
     rows = [('name', 'classes', 'ignored', 'splits')]
     for dataset in datasets:
         splits = ', '.join(name if count is None else f'{name} {count}' for name, count in dataset.splits.items())
@@ -88,7 +87,6 @@ def _table(datasets: list[DatasetDescriptor]) -> Iterator[str]:
 
 
 def _as_json(dataset: DatasetDescriptor) -> dict[str, Any]:
-    """Returns the facts of a data set as JSON values."""
     return {
         'name': dataset.name,
         'summary': dataset.summary,
@@ -106,7 +104,6 @@ def _as_json(dataset: DatasetDescriptor) -> dict[str, Any]:
 
 
 def _folder_as_json(facts: FolderFacts) -> dict[str, Any]:
-    """Returns the facts of a folder as JSON values."""
     return {
         'folder': facts.folder,
         'description': facts.description,
@@ -119,7 +116,6 @@ def _folder_as_json(facts: FolderFacts) -> dict[str, Any]:
 
 
 def _lines(facts: FolderFacts) -> Iterator[str]:
-    """Yields the report of a folder."""
     kind = 'records' if facts.image_folder is None else f'images and masks in {facts.image_folder}'
     yield f'{facts.folder}: {kind}'
     if facts.description is None:

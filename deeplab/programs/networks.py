@@ -136,7 +136,6 @@ def input_formula(normalization: Normalization) -> str:
 
 
 def _table(entries: Sequence[Entry], options: NetworksOptions) -> Iterator[str]:
-    """Yields the lines of the table."""
     heads = [f'stride {stride}' for stride in options.output_strides]
     rows = [['variant', 'parameters', *heads, 'scope', 'input']]
     for entry in entries:

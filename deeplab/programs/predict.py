@@ -87,7 +87,6 @@ def run(options: PredictOptions) -> PredictResult:
 
 
 def _predictor(options: PredictOptions) -> Predictor:
-    """Opens the network."""
     predictor = options.predictor
     if 'probabilities' in (options.save or ()):
         predictor = dataclasses.replace(predictor, probabilities=True)

@@ -54,12 +54,10 @@ def _list(presets: list[Preset]) -> str:
 
 
 def _archive(preset: Preset) -> str:
-    """Returns file name and size of the archive."""
     return preset.archive + ('' if preset.size is None else f' ({names.byte_size(preset.size)})')
 
 
 def _scales(row: Published) -> str:
-    """Abbreviates the scales."""
     scales = f'{row.scales[0]:g}'
     if len(row.scales) > 1:
         scales += f' to {row.scales[-1]:g} ({len(row.scales)})'
@@ -67,7 +65,6 @@ def _scales(row: Published) -> str:
 
 
 def _one(preset: Preset) -> str:
-    """Returns the details of one preset."""
     lines = [preset.name, f'archive: {_archive(preset)}']
     if not preset.is_backbone:
         lines.append(f'data set: {preset.dataset} ({preset.num_classes} classes), crop {preset.crop_size}')

@@ -148,7 +148,6 @@ def _keeping(planes: Sequence[Plane]) -> input_preprocess.Step:
 
 
 def _steps(training: TrainOptions, data: CheckedSplit, augment: AugmentOptions) -> dict[str, input_preprocess.Step]:
-    """Returns the steps of the training with other augmentations, by name."""
     return split_input.input_steps(dataclasses.replace(training, augment=augment), data)
 
 
@@ -160,7 +159,6 @@ def _chosen(steps: dict[str, input_preprocess.Step], name: str = NUMBERS) -> lis
 
 
 def _column(record: Augmentation, augment: AugmentOptions) -> preview_sheet.Column:
-    """Returns title and details of an augmentation."""
     return preview_sheet.Column(record.title or record.name, record.caption(augment.settings_of(record)))
 
 
@@ -254,7 +252,6 @@ def _legend(shares: np.ndarray, ignored: float, data: CheckedSplit) -> list[prev
 
 
 def _report(legend: list[preview_sheet.Class], samples: int, num_classes: int) -> str:
-    """Returns the shares of the classes as text."""
     *classes, ignored = ((line.name, line.figures) for line in legend)
     hidden = num_classes - len(classes)
     *lines, last = names.aligned([*classes, (ignored[0], f'{ignored[1]} of all pixels')], left=(0, 1))

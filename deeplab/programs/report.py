@@ -79,10 +79,12 @@ def run(options: ReportOptions) -> ReportResult:
         passes = {i: each.result for i, each in enumerate(runs) if each.result is not None}
         groups = content.chosen(list(passes.values()), options.images)
         of_tasks = task_content.chosen(list(passes.values()), options.images)
-        data = _content(options, runs, groups, of_tasks)
+        data = _content(options, runs, passes, groups, of_tasks)
         used = len(library) + len(page.as_json(data))
         most_bytes = pictures.share(len(groups) + sum(map(len, of_tasks.values())), used)
-        drawn = itertools.chain(_pictures(runs, groups, most_bytes), _task_pictures(runs, of_tasks, most_bytes))
+        run_names = [each.name for each in runs]
+        of_classes = _pictures(runs, groups, most_bytes)
+        drawn = itertools.chain(of_classes, _task_pictures(run_names, passes, of_tasks, most_bytes))
         output_files.write(options.path, _PATH, page.render(data, drawn, library))
         output_files.write(figures_path(options.path), _PATH, json.dumps(_figures(data)))
     return _result(options, data, len({*groups, *itertools.chain(*of_tasks.values())}))
@@ -161,10 +163,13 @@ def _prepared(reported: ReportedRun, folder: str, checks_weights: bool) -> tuple
 
 
 def _content(
-    options: ReportOptions, runs: Sequence[content.Run], groups: Groups, of_tasks: task_content.Chosen
+    options: ReportOptions,
+    runs: Sequence[content.Run],
+    passes: Mapping[int, inference.Pass],
+    groups: Groups,
+    of_tasks: task_content.Chosen,
 ) -> dict[str, Any]:
-    """Returns the data of the page; `groups` and `of_tasks` are the images that it shows."""
-    passes = {i: each.result for i, each in enumerate(runs) if each.result is not None}
+    """Returns the data of the page; `passes` are by numbers of runs, `groups` and `of_tasks` the images it shows."""
     if passes:
         descriptor = next(iter(passes.values())).task.evaluation.split.descriptor
         class_names = [descriptor.class_name(i) for i in range(descriptor.num_classes)]
@@ -210,16 +215,13 @@ def _pictures(runs: Sequence[content.Run], groups: Groups, most_bytes: int) -> I
 
 
 def _task_pictures(
-    runs: Sequence[content.Run], tasks: task_content.Chosen, most_bytes: int
+    run_names: Sequence[str], passes: Mapping[int, inference.Pass], of_tasks: task_content.Chosen, most_bytes: int
 ) -> Iterator[Mapping[str, Any]]:
-    """Yields the data of each picture of further tasks."""
-    passes = {i: each.result for i, each in enumerate(runs) if each.result is not None}
-    for task, images in tasks.items():
+    for task, images in of_tasks.items():
         if images:
             first = next(each for each in passes.values() if task in each.tasks.tasks)
             samples = split_images.samples(first.reading.split, first.reading.steps, images)
             for image, sample in zip(images, samples, strict=True):
-                run_names = [each.name for each in runs]
                 yield task_content.picture(task, image, sample, run_names, passes, most_bytes)
 
 
@@ -251,7 +253,6 @@ def _main_figures(miou: Sequence[float | None] | None, tasks: Sequence[Mapping[s
 
 
 def _shown(miou: Sequence[float | None] | None) -> str:
-    """Formats mean IoU and its interval."""
     if miou is None or miou[0] is None:
         return 'mean IoU -'
     interval = '' if miou[1] is None else f' ({miou[1]:.4f} to {miou[2]:.4f})'

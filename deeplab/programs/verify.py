@@ -69,7 +69,6 @@ def _checkpoint(options: VerifyOptions) -> str:
 
 
 def _settings(case: VerifyCase) -> str:
-    """Returns the settings of a published evaluation as text."""
     return f'output stride {case.model.output_stride}, {verification.described(case.prediction)}'
 
 
@@ -96,7 +95,6 @@ def _report(verified: tuple[Verified, ...], options: VerifyOptions) -> str:
 
 
 def _shown(finding: Finding) -> str:
-    """Returns a finding as a line."""
     if finding.miou is None:
         return finding.setting
     return f'{"about " if finding.is_estimate else ""}{finding.miou:.2f} %: {finding.setting}'
@@ -117,7 +115,6 @@ def _conclusion(verified: tuple[Verified, ...], options: VerifyOptions) -> str:
 
 
 def _as_json(verified: tuple[Verified, ...], options: VerifyOptions) -> dict[str, object]:
-    """Returns the content of the results file."""
     return {
         'reproduced': all(each.is_reproduced for each in verified),
         'tolerance': options.tolerance,

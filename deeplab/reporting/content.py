@@ -109,7 +109,6 @@ def _of_newest_file(files: run_files.RunFiles, class_names: Sequence[str]) -> di
 
 
 def _of_pass(result: Pass) -> dict[str, Any]:
-    """Returns the figures of the images that were predicted."""
     facts = {
         'figures': _figures(result),
         'settings': [[label, names.printable(text)] for label, text in _settings(result.task)],

@@ -135,7 +135,6 @@ def _listed(settings: Mapping[str, Any], chosen: Sequence[str]) -> str:
 
 
 def _shown(value: Any) -> str:
-    """Formats the value of a setting."""
     if value is None or isinstance(value, bool):
         return {None: 'not set', True: 'yes', False: 'no'}[value]
     if isinstance(value, list):
@@ -145,7 +144,6 @@ def _shown(value: Any) -> str:
 
 
 def _files(folders: Sequence[str]) -> Iterator[Evaluation]:
-    """Yields the metrics files."""
     for folder in dict.fromkeys(os.path.normpath(folder) for folder in folders):
         for path in sorted(glob.glob(os.path.join(glob.escape(folder), 'metrics-*.json'))):
             content = evaluation_rounds.read_json(path)

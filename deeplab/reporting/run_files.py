@@ -104,7 +104,6 @@ def _mapping(value: Any) -> Mapping[str, Any]:
 
 
 def _records(records: Any) -> str:
-    """Formats the records of a manifest."""
     if not isinstance(records, Mapping):
         return ''
     return _with_digest({**records, 'name': f'{records.get("images")} images of split {records.get("split")}'}, 'name')

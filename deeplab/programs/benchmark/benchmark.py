@@ -124,7 +124,6 @@ def write_records(folder: str, split: str, descriptor: DatasetDescriptor, size: 
 
 
 def _record(number: int, descriptor: DatasetDescriptor, size: tuple[int, int]) -> bytes:
-    """Returns a serialized record."""
     channels = descriptor.image_channels
     pixels, mask = sample_image(size, channels, number, descriptor.num_classes, descriptor.ignore_label)
     stream = io.BytesIO()
@@ -140,7 +139,6 @@ def _record(number: int, descriptor: DatasetDescriptor, size: tuple[int, int]) -
 
 
 def _image_size(options: BenchmarkOptions) -> tuple[int, int]:
-    """Returns height and width of the images."""
     size = options.image_size or options.train.model.crop_size
     if size is None:
         raise OptionError(f'The size of the images is not set. Set {option("BenchmarkOptions.image_size", (513, 513))}')
@@ -193,7 +191,6 @@ def _training(options: BenchmarkOptions, dataset: DatasetOptions, deadline: floa
 
 
 def _as_json(result: NetworkBenchmark, options: BenchmarkOptions) -> dict[str, Any]:
-    """Returns the result as JSON values."""
     figures = dataclasses.asdict(result)
     del figures['report'], figures['path']
     return {
@@ -208,7 +205,6 @@ def _as_json(result: NetworkBenchmark, options: BenchmarkOptions) -> dict[str, A
 
 
 def _report(result: NetworkBenchmark, options: BenchmarkOptions) -> Iterator[str]:
-    """Yields the lines of the report."""
     height, width = _image_size(options)
     network = options.train.model.model_variant
     yield f'{network} on {processors.name()}; {result.import_seconds:.1f} s to load TensorFlow.'

@@ -62,7 +62,6 @@ def measured(options: BenchmarkOptions, path: str) -> ExportBenchmark:
 
 
 def _report(exports: Sequence[Measured], path: str) -> Iterator[str]:
-    """Yields the lines of the report."""
     rows = [['export', 'threads', 'batch', 'size', 'load', 'first', 'batch time', 'images/s', 'peak memory']]
     for each in exports:
         figures = each.figures

@@ -237,7 +237,6 @@ def commands_for(paths: Paths, settings: Settings, seed: int) -> tuple[Command, 
 
 
 def _build_command(paths: Paths, settings: Settings) -> Command:
-    """Returns the command that builds the records."""
     images = f'--image_folder={paths.scenes / dataset.IMAGES}'
     masks = paths.scenes / dataset.MASKS
     more = (

@@ -325,7 +325,6 @@ def _on_face(face: np.ndarray, start: Numbers, end: Numbers, bottom: Numbers, to
 
 
 def _furniture(street: _Street) -> Iterator[_Object]:
-    """Yields the objects in the street."""
     rng, road, walls = street.rng, street.road, street.walls
     for side in (-1, 1):
         for _ in range(rng.integers(0, 4)):
