@@ -221,17 +221,7 @@ def write_known(
 ) -> dict[str, Any]:
     """Writes all splits of a data set whose classes are known, and its description beside them.
 
-    Args:
-      splits: the records of each split.
-      options: options of the builder; number of classes and ignore label are taken from the description.
-      dataset: the description of the data set.
-      usual_num_shards: number of shards of each split if the options do not set it; fewer if there are fewer images.
-
-    Returns:
-      A summary as `write_splits`.
-
-    Raises:
-      DataError: see `write_split`.
+    Number of classes and ignore label are taken from the description; see `write_splits` for all else.
     """
     exact = dataclasses.replace(options, num_classes=dataset.num_classes, ignore_label=dataset.ignore_label)
     return write_splits(splits, exact, usual_num_shards, [dataset])

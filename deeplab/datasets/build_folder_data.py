@@ -79,7 +79,7 @@ def run(options: BuildFolderOptions) -> dict[str, Any]:
       OptionError: Names, colors and number of classes disagree.
       DataError: A folder or file is missing, has no partner or is invalid. Nothing is written then.
     """
-    classes = read_classes(options)
+    classes = _read_classes(options)
     if options.annotations is None:
         splits = find_items(dataclasses.replace(options, class_names=classes.names or ()), classes.table)
     else:
@@ -134,12 +134,8 @@ def _find_annotated(options: BuildFolderOptions, given: Classes) -> tuple[Classe
     return classes, splits
 
 
-def read_classes(options: BuildFolderOptions) -> Classes:
-    """Collects what the options say of the classes.
-
-    Raises:
-      OptionError: A file cannot be read, or number, names and colors disagree.
-    """
+def _read_classes(options: BuildFolderOptions) -> Classes:
+    """Collects what the options say of the classes."""
     dataset = descriptor.load(options.dataset) if options.dataset else None
     ignore_label = options.ignore_label
     if dataset is not None and ignore_label == BuildFolderOptions().ignore_label:

@@ -312,26 +312,17 @@ def mask_as_gray_png(content: bytes, turn: int = orientation.UPRIGHT, mask: Mask
     mask = mask or read_mask(content)
     if mask.mode == 'L' and _gray_step(content) == 1 and turn == orientation.UPRIGHT:
         return orientation.reset(content)
-    ids = read_ids(content, mask)
+    ids = _stored_ids(content, mask)
     if ids.max(initial=0) > 255:
         raise DataError(f'it has 16 bits and contains the id {ids.max()}; the largest id is 255')
     return encode_png(orientation.turned_pixels(ids.astype(np.uint8), turn))
 
 
-def several_channels(mask: Mask) -> str:
-    """Returns the message for a mask of several channels, with the fix."""
-    return (
-        f'it has {mask.channels} channels ({mask.mode}), but a mask has one channel of ids; if colors denote classes, '
-        'map each color to its id first, or build the records with build_folder_data --colors=FILE'
-    )
-
-
-def read_ids(content: bytes, mask: Mask | None = None) -> np.ndarray:
+def read_ids(content: bytes) -> np.ndarray:
     """Returns the ids in a PNG as they are stored.
 
     Args:
       content: the file: gray of up to 16 bits, or with a palette, whose indices are the ids.
-      mask: result of `read_mask`, if the caller has it.
 
     Returns:
       [h, w] int32.
@@ -339,12 +330,20 @@ def read_ids(content: bytes, mask: Mask | None = None) -> np.ndarray:
     Raises:
       DataError: It is another kind of file, truncated or otherwise broken.
     """
-    mask = mask or read_mask(content)
+    return _stored_ids(content, read_mask(content)).astype(np.int32)
+
+
+def _stored_ids(content: bytes, mask: Mask) -> np.ndarray:
+    """Returns the ids in a PNG, whose mask was read: [h, w] of any type."""
     if mask.channels > 1:
-        raise DataError(several_channels(mask))
+        raise DataError(
+            f'it has {mask.channels} channels ({mask.mode}), but a mask has one channel of ids; if colors denote '
+            'classes, map each color to its id first, or build the records with build_folder_data --colors=FILE'
+        )
     step = 1 if mask.mode == '1' else _gray_step(content)  # of mode '1' 0 and 1
     with _opened(content) as image:
-        return np.asarray(image).astype(np.int32) // step
+        ids = np.asarray(image)
+    return ids if step == 1 else ids // step
 
 
 def encode_png(pixels: np.ndarray, level: int = -1) -> bytes:

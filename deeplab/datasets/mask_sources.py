@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import io
 import os
 import pathlib
 from collections.abc import Mapping
 from typing import NamedTuple, Protocol
 
 import numpy as np
+from PIL import Image
 
 from deeplab.datasets import images, orientation
 from deeplab.errors import DataError
@@ -148,7 +150,8 @@ def ids_of(content: bytes) -> np.ndarray:
       DataError: It is no such PNG, or is broken.
     """
     gray = images.mask_as_gray_png(content, orientation.read(content))
-    return images.read_ids(gray).astype(np.uint8)
+    with Image.open(io.BytesIO(gray)) as image:
+        return np.asarray(image)
 
 
 def contents(path: str) -> bytes:

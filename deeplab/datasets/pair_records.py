@@ -29,6 +29,7 @@ from deeplab.system import processors
 
 # Masks that have to be converted are kept up to this many bytes; most take a few kilobytes.
 LARGEST_CACHE = 256 << 20
+GROUP = 64  # pairs of files that are checked again together
 _GRAY, _PLAIN_BITS = 0, 8
 
 
@@ -43,11 +44,9 @@ class PairRecords:
       damaged: empty.
     """
 
-    def __init__(self, items: Sequence[pairs.SourceFiles], group: int) -> None:
-        """Takes the files of a split; `group` is the number of records of each part (see `parts`)."""
+    def __init__(self, items: Sequence[pairs.SourceFiles]) -> None:
         self.items = tuple(items)
         self.damaged: tuple[str, ...] = ()
-        self._group = group
         self._masks: dict[int, mask_sources.Masks] = {}
         self._cached = 0
         self._lock = threading.Lock()
@@ -99,8 +98,8 @@ class PairRecords:
 
     def parts(self) -> list[int]:
         """Returns the number of records in each group."""
-        full, rest = divmod(len(self.items), self._group)
-        return [self._group] * full + [rest] * (rest > 0)
+        full, rest = divmod(len(self.items), GROUP)
+        return [GROUP] * full + [rest] * (rest > 0)
 
     def note_sums(self, length: array.array[int], checksum: array.array[int]) -> None:
         """Keeps the lengths and checksums of all records, which `facts` would have to compute."""

@@ -19,11 +19,11 @@ from deeplab.datasets import (
     folder_splits,
     folders,
     index_file,
+    pair_records,
     pairs,
     shard_names,
 )
 from deeplab.datasets import descriptor as descriptor_lib
-from deeplab.datasets.pair_records import PairRecords
 from deeplab.datasets.record_index import RecordIndex, Records
 from deeplab.datasets.shard_names import SHARD_NAME, UNFINISHED
 from deeplab.errors import DataError, OptionError
@@ -32,7 +32,6 @@ from deeplab.names import listed
 from deeplab.options import BuildFolderOptions, DatasetOptions
 from deeplab.wording import option
 
-_GROUP = 64  # pairs of files that are checked again together
 # Keys of a description with other names than their fields in the options of build_folder_data, and these fields.
 _FIELDS = {'images': 'image_folder', 'masks': 'mask_folder', 'instances': 'instance_folder', 'lists': 'list_folder'}
 _KEYS = {f'BuildFolderOptions.{_FIELDS.get(key, key)}': key for key in descriptor_lib.FOLDER_KEYS}  # for messages
@@ -73,7 +72,7 @@ class SegmentationDataset:
           DataError: A shard cannot be read, ends inside a record or has a damaged header, unless these are skipped.
         """
         if self.items:
-            return PairRecords(self.items, _GROUP)
+            return pair_records.PairRecords(self.items)
         columns = index_file.load(self.directory, self.split, self.shards)
         index = RecordIndex.walk(self.shards, self.skip_corrupt_records, columns, self.descriptor.label_divisor)
         if len(columns) < len(self.shards) and len(index) >= index_file.WORTH_AN_INDEX:
@@ -89,9 +88,10 @@ class SegmentationDataset:
         """
         if not self.items:
             return [_signature([shard]) for shard in self.shards]
+        starts = range(0, len(self.items), pair_records.GROUP)
         return [
             _signature([path for item in group for path in (item.image, item.label) if path is not None])
-            for group in (self.items[start : start + _GROUP] for start in range(0, len(self.items), _GROUP))
+            for group in (self.items[start : start + pair_records.GROUP] for start in starts)
         ]
 
     def warn_of_changed_records(self, records: Records) -> None:

@@ -85,7 +85,7 @@ def test_a_pair_of_files_is_the_record_that_the_builder_writes(tmp_path, monkeyp
 
 
 def test_only_changed_files_are_checked_again_and_their_sums_are_kept(tmp_path, monkeypatch):
-    monkeypatch.setattr(segmentation_dataset, '_GROUP', 4)
+    monkeypatch.setattr(pair_records, 'GROUP', 4)
     path = write(tmp_path / 'data')
     reads, read = [], pair_records.PairRecords.read
     monkeypatch.setattr(pair_records.PairRecords, 'read', lambda self, n: reads.append(n) or read(self, n))

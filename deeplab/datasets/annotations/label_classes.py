@@ -82,7 +82,7 @@ def of(
       OptionError: A mapping is wrong, or a class of things does not exist.
       DataError: Labels are not among the names, or there are too many; or instances are wanted, and there are none.
     """
-    mapping = read_map(options.label_map)
+    mapping = _read_map(options.label_map)
     used: collections.Counter[str] = collections.Counter()
     for image in annotations.images:
         used += image.labels()
@@ -124,14 +124,10 @@ def of(
     return LabelClasses(classes, _colors(classes, annotations, targets), ids, fill, things)
 
 
-def read_map(entries: Sequence[str]) -> dict[str, str]:
+def _read_map(entries: Sequence[str]) -> dict[str, str]:
     """Returns the class of each mapped label; '' for a label whose shapes are left out.
 
-    Args:
-      entries: 'LABEL=CLASS' each; or the path of a text file with such lines, or of a JSON file with a class by label.
-
-    Raises:
-      OptionError: An entry has another form, or a label occurs twice.
+    An entry is 'LABEL=CLASS'; a single one may be a text file of such lines, or a JSON file with a class by label.
     """
     if len(entries) == 1 and '=' not in entries[0]:
         try:

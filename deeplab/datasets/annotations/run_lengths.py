@@ -11,6 +11,7 @@ from deeplab.errors import DataError
 
 _LABEL_STUDIO_CHANNELS = 4  # brush masks are stored as red, green, blue and alpha
 _HALF_COVERED = 128  # smallest alpha of a pixel that belongs to a brush mask
+_LONGEST_FIELD = 32  # bits
 
 
 def alternating(counts: Sequence[int] | np.ndarray, height: int, width: int, by_columns: bool = False) -> np.ndarray:
@@ -164,22 +165,30 @@ class _Bits:
 
     def __init__(self, content: Sequence[int]) -> None:
         try:
-            self._bits = np.unpackbits(np.frombuffer(bytes(content), np.uint8))
+            self._bytes = bytes(content)
         except (TypeError, ValueError):
             raise DataError('its brush mask (RLE) is not a list of numbers from 0 to 255') from None
-        self._position = 0
+        self._position = 0  # in bits
 
     def number(self, size: int) -> int:
-        """Returns the next number of some bits."""
-        # The last byte is filled up with zeros.
-        return int.from_bytes(self._packed(size).tobytes(), 'big') >> -size % 8
+        """Returns the next number of at most 32 bits."""
+        start, offset = divmod(self._take(size), 8)
+        window = self._bytes[start : start + _LONGEST_FIELD // 8 + 1]
+        value = int.from_bytes(window, 'big') >> max(8 * len(window) - offset - size, 0)
+        return value & ((1 << size) - 1)
 
     def octets(self, count: int) -> np.ndarray:
         """Returns the next numbers of 8 bits each: [count] uint8."""
-        return self._packed(8 * count)
+        start, offset = divmod(self._take(8 * count), 8)
+        window = np.frombuffer(self._bytes, np.uint8, min(count + 1, len(self._bytes) - start), start)
+        if not offset:
+            return window[:count]
+        return np.packbits(np.unpackbits(window)[offset : offset + 8 * count])
 
-    def _packed(self, count: int) -> np.ndarray:
-        start, self._position = self._position, self._position + count
-        if self._position > len(self._bits):
+    def _take(self, size: int) -> int:
+        """Returns the position, and advances it by some bits."""
+        position = self._position
+        self._position += size
+        if self._position > 8 * len(self._bytes):
             raise DataError('its brush mask (RLE) is cut')
-        return np.packbits(self._bits[start : self._position])
+        return position
