@@ -69,7 +69,8 @@ def evaluate(
 
     background = overlap.Background(count, workers=1, max_calls=2)
     done = runner.run_checkpoint(checkpoint, task, 'eval', (*scores.keys, *keys), background, background.add)
-    return Round(**vars(scores.results()), **vars(done), crop_size=network.crop_size)
+    padded_to = None if network.options.is_per_image else network.crop_size
+    return Round(**vars(scores.results()), **vars(done), crop_size=padded_to)
 
 
 def tagged_figures(result: scoring.Results, prediction: PredictionOptions) -> dict[str, float | None]:

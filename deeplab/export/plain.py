@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -179,13 +179,22 @@ def require_equal(comparison: proof.Comparison, record: ExportFormat) -> None:
         )
 
 
-def float_outputs(record: ExportFormat, model: ModelOptions, sides: str) -> list[str]:
-    """Returns a line for each output of an export beside the labels; `sides` are those before the channels."""
+def outputs(record: ExportFormat, model: ModelOptions, shape: Sequence[Any], with_floats: bool = True) -> list[str]:
+    """Returns a line for each output of an export, the labels first.
+
+    Args:
+      record: its format.
+      model: the network.
+      shape: batch, height and width of its images.
+      with_floats: whether there are others than the labels.
+    """
+    sides = ', '.join(map(str, (shape[0], 1, 1) if model.is_per_image else shape))
     probabilities = record.tensors[2]
     suffix = ':0' if probabilities.endswith(':0') else ''
-    outputs = {name + suffix: channels for name, channels in task_decoding.channels_of(model).items()}
-    shown = (outputs or {probabilities: model.num_classes}).items()
-    return [f'        {name} float32 [{sides}, {channels}]' for name, channels in shown]
+    maps = {name + suffix: channels for name, channels in task_decoding.channels_of(model).items()}
+    shown = (maps or {probabilities: model.num_classes}).items() if with_floats else ()
+    lines = [f'        {name} float32 [{sides}, {channels}]' for name, channels in shown]
+    return [f'Output: {record.tensors[1]} int32 [{sides}]', *lines]
 
 
 # Decoded like records: Pillow's JPEG decoder gives slightly different pixels, 1 % different labels (docs/export.md).
@@ -196,19 +205,18 @@ _OTHER_IMAGE = "np.load('image.npy')  # [height, width, {channels}] uint{bits}"
 def report(result: PlainExport, options: ExportOptions, record: ExportFormat, image_shape: tuple[int, ...]) -> str:
     """Returns the description of an export, with Python code that runs it."""
     model = options.model
-    image, predictions, _ = record.tensors
-    height, width = export_graph.crop_size_of(options)
+    image, height, width = record.tensors[0], *export_graph.crop_size_of(options)
     kind = 'RGB, ' if model.input_channels == 3 else ''
     sizes = f'up to {height} x {width} pixels (height x width)'
-    if options.resize.is_set:
-        sizes = f'resized to at most {height} x {width} pixels (height x width) inside'
+    if options.resize.is_set or model.is_per_image:
+        most = '' if model.is_per_image else 'at most '
+        sizes = f'resized to {most}{height} x {width} pixels (height x width) inside'
     lines = [
         f"Exported '{result.checkpoint}' (step {result.global_step}): {model.model_variant}, {model.num_classes} "
         f'classes, {result.parameters:,} parameters.',
         f'{record.title}: {result.path} ({names.byte_size(result.size)})',
         f'Input:  {image} uint{options.image_bits} [1, height, width, {model.input_channels}], {kind}{sizes}',
-        f'Output: {predictions} int32 [1, height, width]',
-        *float_outputs(record, model, '1, height, width'),
+        *outputs(record, model, (1, 'height', 'width')),
         f'Read back and run on a random {image_shape[0]} x {image_shape[1]} image: {result.agreement:.2%} of its '
         f'labels equal the labels of the checkpoint, {"probabilities" if model.is_semantic else "outputs"} differ by '
         f'at most {result.difference:.1g}.',

@@ -316,14 +316,13 @@ def _report(proven: results.Proof, options: ExportOptions) -> str:
     model, conversion, record = options.model, options.conversion, EXPORT_FORMATS.get(proven.format)
     height, width = ('height', 'width') if conversion.is_resizable else export_graph.crop_size_of(options)
     batch = 'n' if conversion.has_dynamic_batch else 1
-    image, labels, _ = record.tensors
+    image = record.tensors[0]
+    with_floats = conversion.outputs == 'probabilities' or not model.is_semantic
     lines = [
         f'{record.title} ({proven.variant}): {proven.path} ({names.byte_size(proven.figures.bytes)})',
         f'Input:  {image} {conversion.input_type} [{batch}, {height}, {width}, {model.input_channels}], 0 to 255',
-        f'Output: {labels} int32 [{batch}, {height}, {width}]',
+        *plain.outputs(record, model, (batch, height, width), with_floats),
     ]
-    if conversion.outputs == 'probabilities' or not model.is_semantic:
-        lines += plain.float_outputs(record, model, f'{batch}, {height}, {width}')
     if (model.input_channels, options.image_bits) == (3, 8):
         example = record.example_of(proven.path, _RGB_IMAGE)
         return '\n'.join([*lines, '', 'To run it in Python:', '', 'import PIL.Image', example])

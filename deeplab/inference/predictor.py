@@ -100,15 +100,16 @@ class Predictor:
         self._is_closed = False
         with contextlib.ExitStack() as closing:
             closing.callback(runner.close)
-            self._any_size = any_size.AnySize(runner, options.windows, options.batch_size)
             self._reader = image_files.Reader(runner.channels, classes.image_bits)
             closing.callback(self._reader.close)
-            self._is_per_image = decoder is not None and decoder.options.is_per_image
             self._resizer = None
             if decoder is not None and (preprocessing := PREPROCESSINGS.of_network(decoder.options)) is not None:
                 self._resizer = _Resizer(preprocessing, runner.channels, decoder.options.crop_size)
             elif resize is not None and resize.is_set:
                 self._resizer = _Resizer(resize, runner.channels)
+            self._any_size: any_size.AnySize | None = None  # for a network of vectors, whose images have one size
+            if decoder is None or not decoder.options.is_per_image:
+                self._any_size = any_size.AnySize(runner, options.windows, options.batch_size)
             if self._resizer is not None:
                 closing.callback(self._resizer.close)
             self._closing = closing.pop_all()
@@ -370,14 +371,15 @@ class Predictor:
 
     def _scores(self, images: Sequence[np.ndarray], confidence: bool, probabilities: bool) -> list[Scores]:
         self._require_open()
-        if self._resizer is None:
-            return self._any_size.predict(images, confidence, probabilities)
         size = images[0].shape[:2]
-        resized = [self._resizer.resized(image) for image in images]
-        if self._is_per_image:
-            vectors = self._runner.run(np.stack(resized), True).probabilities
+        if self._any_size is None:
+            assert self._resizer is not None
+            vectors = self._runner.run(np.stack([self._resizer.resized(image) for image in images]), True).probabilities
             assert vectors is not None
             return [Scores(np.zeros(size, np.uint8), None, vector) for vector in vectors]
+        if self._resizer is None:
+            return self._any_size.predict(images, confidence, probabilities)
+        resized = [self._resizer.resized(image) for image in images]
         result = []
         for prediction in self._any_size.predict(resized, False, confidence or probabilities):
             labels, scores = any_size.nearest(prediction.labels, *size), None

@@ -22,6 +22,7 @@ from deeplab.datasets import planes
 from deeplab.options import ModelOptions
 from deeplab.pictures import plane_pictures
 from deeplab.registry import (
+    Comparison,
     MetricContext,
     Output,
     Parameter,
@@ -169,9 +170,19 @@ def _top(result: Mapping[str, Any], context: TaskContext) -> list[dict[str, Any]
 
 def overlay(result: Mapping[str, Any], image: np.ndarray, context: TaskContext) -> np.ndarray:
     """Returns the image with its most probable classes below it: [h', w, 3] uint8."""
-    return plane_pictures.captioned(
-        image, [f'{each["name"]} {each["probability"]:.1%}' for each in _top(result, context)]
-    )
+    return plane_pictures.captioned(image, _lines(result, context))
+
+
+def comparison(
+    sample: Mapping[str, Any], result: Mapping[str, Any], image: np.ndarray, context: TaskContext
+) -> Comparison:
+    """Returns the image with its classes and its most probable classes below it."""
+    names = [context.class_names[number] for number in sample[common.CLASS_LABEL]]
+    return Comparison(plane_pictures.captioned(image, [f'true: {", ".join(names)}', *_lines(result, context)]))
+
+
+def _lines(result: Mapping[str, Any], context: TaskContext) -> list[str]:
+    return [f'{each["name"]} {each["probability"]:.1%}' for each in _top(result, context)]
 
 
 register(
@@ -197,6 +208,7 @@ register(
             )
         },
         overlay=overlay,
+        comparison=comparison,
         parameters=(
             Parameter(
                 'preprocessing_name',

@@ -111,7 +111,12 @@ def test_the_most_probable_classes_in_files_and_pictures():
     assert [each['name'] for each in top] == ['cat', 'fox', 'dog', 'frog', 'a "bird", flying']
     assert top[0]['probability'] == pytest.approx(probabilities()[0, 0], abs=1e-6)
     assert file.entry(result, 'one.json', CONTEXT)['top'] == top
-    drawn = TASK.overlay(result, np.full((20, 30, 3), 200, np.uint8), CONTEXT)
+    image = np.full((20, 30, 3), 200, np.uint8)
+    drawn = TASK.overlay(result, image, CONTEXT)
+    compared = TASK.comparison(
+        {common.CLASS_LABEL: np.array([2])}, result, np.full((20, 30, 3), 200, np.uint8), CONTEXT
+    )
+    assert compared.picture.shape[0] == drawn.shape[0] + 15 and compared.legend == {}
     assert drawn.shape[1] == 180 and drawn.shape[0] > 120 and (drawn[:120] == 200).all() and (drawn[120:] < 99).any()
 
 
