@@ -81,6 +81,17 @@ BUILDERS = (
         package=_PACKAGE,
     ),
     Program(
+        'build_classification_data',
+        '--image_folder=images --output_dir=tfrecord',
+        (
+            Group('Files', of(options.BuildClassificationOptions, without=[*_SHARED, *_SPLITS])),
+            Group('Splits', of(options.BuildClassificationOptions, *_SPLITS)),
+            Group('Records', of(options.BuilderOptions, 'num_shards', 'num_workers', 'seed')),
+        ),
+        plain_options(options.BuildClassificationOptions),
+        package=_PACKAGE,
+    ),
+    Program(
         'remove_gt_colormap',
         '--original_gt_folder=SegmentationClass --output_dir=SegmentationClassRaw',
         (Group('Files', of(options.RemoveColormapOptions)),),

@@ -141,6 +141,13 @@ program.register(
         positional='name',
     ),
     Program(
+        name='download_and_convert_data',
+        example='--dataset_name=flowers --dataset_dir=flowers',
+        groups=(Group('Data set', of(options.ConvertDataOptions), of(options.FetchOptions, 'mirror')),),
+        to_options=plain_options(options.ConvertDataOptions),
+        required=('dataset_name', 'dataset_dir'),
+    ),
+    Program(
         name='datasets',
         example='tfrecord',
         groups=(Group('Data sets', of(options.ListDatasetsOptions)),),

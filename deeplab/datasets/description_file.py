@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from absl import logging
 
 from deeplab.datasets import descriptor as descriptor_lib
+from deeplab.datasets import label_file
 from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.errors import DataError
 from deeplab.files import documents, storage, writing
@@ -62,7 +63,8 @@ def beside(directory: str) -> str | None:
             continue
         if isinstance(content, Mapping) and any(keys <= content.keys() for keys in _SIGNS):
             return path
-    return None
+    labels = os.path.join(directory, label_file.FILE_NAME)  # of TF-Slim
+    return labels if label_file.is_numbered(labels) else None
 
 
 def folder_of(directory: str) -> str:
@@ -192,6 +194,8 @@ def _content(description: DatasetDescriptor) -> dict[str, Any]:
     }
     if description.ignore_label_is_class:
         content['ignore_label_is_class'] = True
+    if not description.has_masks:
+        content['has_masks'] = False
     for key in ('eval_ids', 'categories', 'things'):
         if getattr(description, key) is not None:
             content[key] = list(getattr(description, key))

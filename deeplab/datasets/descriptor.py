@@ -12,6 +12,7 @@ from typing import Any, cast
 import numpy as np
 from absl import logging
 
+from deeplab.datasets import label_file
 from deeplab.errors import OptionError, UserError
 from deeplab.files import documents, run_manifests, storage, user_modules
 from deeplab.options.rules import MOST_CLASSES, require_classes
@@ -77,6 +78,7 @@ class DatasetDescriptor(Dataset):
       label_divisor: divisor of labels in records of deeplab2, class id * label_divisor + instance id; None for records
         with PNG files.
       depth_scale: unit of depth in PNG files of 16 bits, such as 0.001 for millimeters; None for other depth, or none.
+      has_masks: false for image classification, which may have more classes than masks can hold.
     """
 
     name: str
@@ -94,13 +96,16 @@ class DatasetDescriptor(Dataset):
     things: Sequence[int] | None = None
     label_divisor: int | None = None
     depth_scale: float | None = None
+    has_masks: bool = True
 
     def __post_init__(self) -> None:
         self._require(_is_int(self.image_channels, 1, MOST_CHANNELS), 'image_channels', f'1 to {MOST_CHANNELS}')
         self._require(_is_int(self.image_bits, 8, 16) and self.image_bits in IMAGE_BITS, 'image_bits', '8 or 16')
         allowed = f'a whole number from 1 to {MOST_CLASSES}'
         self._require(_is_int(self.num_classes, 1, 2**62), 'num_classes', allowed)
-        require_classes(f"Data set '{self.name}'", self.num_classes)
+        self._require(isinstance(self.has_masks, bool), 'has_masks', 'true or false')
+        if self.has_masks:
+            require_classes(f"Data set '{self.name}'", self.num_classes)
         self._require(_is_int(self.ignore_label, 0, 255), 'ignore_label', 'a whole number from 0 to 255')
         self._require(isinstance(self.ignore_label_is_class, bool), 'ignore_label_is_class', 'true or false')
         self._require(self.license is None or _is_text(self.license), 'license', 'a text')
@@ -230,6 +235,9 @@ def load(name: str) -> DatasetDescriptor:
     """
     if name.endswith(FILE_SUFFIXES):
         return _from_file(name)
+    if os.path.basename(name) == label_file.FILE_NAME:
+        folder, names = os.path.dirname(storage.absolute(name)), label_file.read(name)
+        return DatasetDescriptor(os.path.basename(folder), len(names), class_names=names, has_masks=False)
     registered = DATASETS.names()
     if name in registered:
         return cast(DatasetDescriptor, DATASETS.get(name))  # the registry knows only the base class
@@ -306,9 +314,17 @@ def _from_file(path: str) -> DatasetDescriptor:
     if isinstance(values.get('palette'), str):
         values['palette'] = _palette_of(values['palette'], path)
     try:
-        return DatasetDescriptor(**values)
+        described = DatasetDescriptor(**values)
     except OptionError as error:
         raise OptionError(f'{path}: {error}') from None
+    labels = os.path.join(os.path.dirname(path), label_file.FILE_NAME)
+    if not described.has_masks and storage.is_file(labels):
+        if (count := len(label_file.read(labels))) != described.num_classes:
+            raise OptionError(
+                f"'{labels}' has {count} classes, '{path}' {described.num_classes}. Build the records again, or remove "
+                'labels.txt.'
+            )
+    return described
 
 
 def _default_name(path: str) -> str:

@@ -124,7 +124,7 @@ def split(
         in_folders = {stem: stem.partition('/')[0] if '/' in stem else None for stem in stems}
         if splits := _by_names(stems, named or {}) or _by_names(stems, in_folders):
             return splits
-    return _by_ratio(stems, options)
+    return by_ratio(stems, options)
 
 
 def _by_names(stems: Sequence[str], names: Mapping[str, str | None]) -> dict[str, list[str]] | None:
@@ -138,17 +138,30 @@ def _by_names(stems: Sequence[str], names: Mapping[str, str | None]) -> dict[str
     return {name: splits[name] for name in ('train', 'val', 'test') if name in splits} if 'train' in splits else None
 
 
-def _by_ratio(stems: Sequence[str], options: BuildFolderOptions) -> dict[str, list[str]]:
+def by_ratio(
+    stems: Sequence[str], options: BuildFolderOptions, given_groups: Mapping[str, Sequence[str]] | None = None
+) -> dict[str, list[str]]:
     """Chooses whole groups for the split val, ordered by a digest of seed and group, as far as they fit its share.
 
     The order does not depend on the other groups, so that the choice changes little when images are added.
+
+    Args:
+      stems: relative paths of the images without extension, sorted.
+      options: the fraction of val, the pattern of groups and the seed.
+      given_groups: the images of each group; None for the groups of the pattern.
+
+    Returns:
+      Stems by split, sorted.
+
+    Raises:
+      DataError: The groups cannot be found, or a split would be empty.
     """
     fraction = DEFAULT_VAL_FRACTION if options.val_fraction is None else options.val_fraction
     if not fraction:
         return {'train': list(stems)}
-    groups = _groups(stems, options.group_pattern)
+    groups = given_groups or _groups(stems, options.group_pattern)
     if len(groups) < 2:
-        what, fix = 'image', 'Set'
+        what, fix = 'group of images' if given_groups else 'image', 'Set'
         if options.group_pattern is not None:
             what = 'group of images'
             smaller = option('BuildFolderOptions.group_pattern', '^(.*)[0-9]{3}$')

@@ -63,21 +63,21 @@ class PlaneNumbers:
     """The numbers of a plane of one image, which a builder has read itself.
 
     Attributes:
-      plane: the plane, a list of floats.
-      numbers: the numbers, of any shape.
+      plane: the plane, a list of numbers.
+      numbers: the floats, of any shape, or one integer.
     """
 
     plane: planes.Plane
-    numbers: np.ndarray
+    numbers: np.ndarray | int
 
     @property
     def key(self) -> str:
         """Identifies the numbers."""
-        return f'{self.plane.feature} {self.numbers.tolist()}'
+        return f'{self.plane.feature} {np.asarray(self.numbers).tolist()}'
 
-    def content(self, header: images.Header, turns_image: bool) -> np.ndarray:
+    def content(self, header: images.Header, turns_image: bool) -> np.ndarray | int:
         """Returns the numbers for a record; they belong to the image as it is displayed."""
-        return self.numbers.ravel()
+        return self.numbers if isinstance(self.numbers, int) else self.numbers.ravel()
 
 
 def turned_as_image(values: np.ndarray, turn: int, header: images.Header, turns_image: bool) -> np.ndarray:

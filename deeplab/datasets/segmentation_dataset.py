@@ -25,7 +25,7 @@ from deeplab.datasets import (
 )
 from deeplab.datasets import descriptor as descriptor_lib
 from deeplab.datasets.record_index import RecordIndex, Records
-from deeplab.datasets.shard_names import SHARD_NAME, UNFINISHED
+from deeplab.datasets.shard_names import UNFINISHED
 from deeplab.errors import DataError, OptionError
 from deeplab.files import documents, storage
 from deeplab.names import listed
@@ -204,6 +204,7 @@ def find_shards(split: str, folder: str, dataset: descriptor_lib.DatasetDescript
     except OSError as error:
         raise DataError(f"The data set's folder '{folder}' cannot be read: {error.strerror}.") from None
     shards = [file for file in files if shard_names.is_of_split(file, split)]
+    shards = shards or [file for file in files if shard_names.split_of(file) == split]
     if not shards:
         raise DataError(_no_shard_message(dataset, split, folder, files))
     _check_complete(shards, split, folder)
@@ -237,7 +238,7 @@ def _no_shard_message(
 
 
 def _splits(files: Iterable[str]) -> list[str]:
-    return sorted({match['split'] for file in files if (match := SHARD_NAME.fullmatch(file))})
+    return sorted({split for file in files if (split := shard_names.split_of(file)) is not None})
 
 
 def _what_is_there(folder: pathlib.Path) -> str:
@@ -259,7 +260,7 @@ def _what_is_there(folder: pathlib.Path) -> str:
 
 def _check_complete(shards: list[str], split: str, directory: str) -> None:
     """Raises `DataError` unless the numbered shards are one complete set."""
-    matches = [match for shard in shards if (match := SHARD_NAME.fullmatch(shard))]
+    matches = [match for shard in shards if (match := shard_names.matched(shard)) and match['number']]
     totals = sorted({match['total'] for match in matches})
     if len(totals) > 1:
         raise DataError(
@@ -268,10 +269,10 @@ def _check_complete(shards: list[str], split: str, directory: str) -> None:
         )
     present = {int(match['number']) for match in matches}
     for match in matches[:1]:
-        width, suffix, total = len(match['number']), match['suffix'] or '', int(match['total'])
+        start, end, total = *match.span('number'), int(match['total'])
         first = int(0 not in present and total in present)  # some scripts count from 1
         missing = [
-            f'{split}-{number:0{width}d}-of-{match["total"]}{suffix}'
+            f'{match.string[:start]}{number:0{end - start}d}{match.string[end:]}'
             for number in range(first, first + total)
             if number not in present
         ]

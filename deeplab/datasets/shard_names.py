@@ -8,11 +8,15 @@ from deeplab.files import storage
 
 # SPLIT-00000-of-00004.tfrecord, with any extension.
 SHARD_NAME = re.compile(r'(?P<split>.+)-(?P<number>\d+)-of-(?P<total>\d+)(?P<suffix>\..*)?')
+# DATASET_SPLIT.tfrecord or DATASET_SPLIT_00000-of-00005.tfrecord, as TF-Slim names its records for classification.
+_SLIM_NAME = re.compile(r'[^_]+_(?P<split>[^_-]+)(_(?P<number>\d+)-of-(?P<total>\d+))?(?P<suffix>\.tfrecord)')
+_SLIM_SUFFIX = '.record'  # SPLIT.record-00000-of-00100
 UNFINISHED = ('.partial', '.tmp', '.temp', '.part')
 # Files that a training writes, perhaps into the folder of its records: checkpoints, with parts numbered like shards
-# (model.ckpt-9.data-00000-of-00001), and event files.
-_OF_TRAININGS = re.compile(
+# (model.ckpt-9.data-00000-of-00001), and event files; and the archives of MNIST, such as train-images-idx3-ubyte.gz.
+_OTHERS = re.compile(
     r'(.+[._])?ckpt-\d+\..+|.+\.data-\d+-of-\d+(\.tempstate.*)?|.+\.(index|meta)|(.+\.)?events\.out\.tfevents\..+'
+    r'|.+-ubyte\.gz'
 )
 
 
@@ -25,8 +29,19 @@ def candidates(directory: str) -> list[str]:
     return [
         name
         for name in storage.file_names(directory)
-        if not (name.startswith('.') or name.endswith(UNFINISHED) or _OF_TRAININGS.fullmatch(name))
+        if not (name.startswith('.') or name.endswith(UNFINISHED) or _OTHERS.fullmatch(name))
     ]
+
+
+def matched(file: str) -> re.Match[str] | None:
+    """Returns `split`, `number` and `total` (None for a single file) and `suffix` of a shard; None for another file."""
+    return SHARD_NAME.fullmatch(file) or _SLIM_NAME.fullmatch(file)
+
+
+def split_of(file: str) -> str | None:
+    """Returns the split of a shard, by its name or TF-Slim's; None for another file."""
+    match = matched(file)
+    return None if match is None else match['split'].removesuffix(_SLIM_SUFFIX)
 
 
 def is_of_split(file: str, split: str) -> bool:

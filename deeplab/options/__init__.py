@@ -15,6 +15,7 @@ from deeplab.options.builders import (
     BuildAde20kOptions,
     BuildCamvidOptions,
     BuildCityscapesOptions,
+    BuildClassificationOptions,
     BuildCocoOptions,
     BuildCocoStuffOptions,
     BuilderOptions,
@@ -47,6 +48,7 @@ from deeplab.options.reports import ReportedRun, ReportOptions
 from deeplab.options.tools import (
     CheckpointOptions,
     CocoFormatOptions,
+    ConvertDataOptions,
     DemoOptions,
     DownloadOptions,
     FetchOptions,

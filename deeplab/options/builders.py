@@ -254,6 +254,59 @@ class BuildFolderOptions(BuilderOptions):
 
 
 @dataclasses.dataclass(frozen=True)
+class BuildClassificationOptions(BuilderOptions):
+    """Options of `deeplab build_classification_data`. It takes files of every known format, whatever the formats above.
+
+    Images are shuffled.
+    """
+
+    image_folder: PathText = declared(
+        './images',
+        'Folder with a folder of images (jpg, png, npy) for each class, which may be in folders train, val and test; '
+        'or folder of the images in {labels_file}.',
+    )
+    labels_file: PathText | None = declared(
+        None,
+        'CSV file whose first line names its columns: file (the path of an image in {image_folder}) and label (the '
+        'name or id of its class); split and group may follow. Not set: the folders are the classes.',
+    )
+    class_names: tuple[str, ...] = declared(
+        (),
+        'Names of the classes in the order of their ids, separated by commas, or a file with one per line, such as '
+        'labels.txt. Not set: the names of the folders, or in {labels_file}, in alphabetical order.',
+    )
+    list_folder: PathText | None = declared(
+        None,
+        'Folder with a file SPLIT.txt for each split: one file name per line, with or without folder and extension.',
+    )
+    val_fraction: float | None = declared(
+        None,
+        'Share of the images of each class in the split val; the others are train. Not set: the column split, or the '
+        'folders train, val and test of the images, or 0.1 if there are none.',
+        range='[0, 1)',
+    )
+    group_pattern: str | None = declared(
+        None,
+        'Regular expression that finds the group in the path of an image, such as ^(.*)_[0-9]+$ for the frames of '
+        'videos. All images of a group are in one split. Not set: the column group, or no groups.',
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.split_rules  # noqa: B018 (it checks them)
+
+    @property
+    def split_rules(self) -> BuildFolderOptions:
+        """What the options say about splits, as options of `build_folder_data`."""
+        return BuildFolderOptions(
+            list_folder=self.list_folder,
+            val_fraction=self.val_fraction,
+            group_pattern=self.group_pattern,
+            seed=self.seed,
+        )
+
+
+@dataclasses.dataclass(frozen=True)
 class BuildCamvidOptions(BuilderOptions):
     """Options of `deeplab build_camvid_data`. It takes files of every known format, whatever the formats above."""
 

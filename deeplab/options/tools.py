@@ -75,6 +75,27 @@ class DownloadOptions(Options):
 
 
 @dataclasses.dataclass(frozen=True)
+class ConvertDataOptions(Options):
+    """Options of `deeplab download_and_convert_data`."""
+
+    dataset_name: str = declared(
+        meaning='Data set for image classification.', choices=('flowers', 'cifar10', 'mnist', 'visualwakewords')
+    )
+    dataset_dir: PathText = declared(
+        meaning='Folder for the records, labels.txt and dataset.yaml; archives that lie there are not downloaded.'
+    )
+    small_object_area_threshold: float = declared(
+        0.005,
+        'For visualwakewords: share of the area of an image below which an object is disregarded.',
+        range='[0, 1)',
+    )
+    foreground_class_of_interest: str = declared(
+        'person', 'For visualwakewords: category of COCO whose presence in an image is to be detected.'
+    )
+    fetch: FetchOptions = FetchOptions()
+
+
+@dataclasses.dataclass(frozen=True)
 class NetworksOptions(Options):
     """Options of `deeplab networks`.
 

@@ -1,0 +1,302 @@
+"""Conversion of published data sets for image classification to TFRecords (`deeplab download_and_convert_data`).
+
+Source of addresses, names of files, splits and classes: TF-Slim (tensorflow/models at 0e2d1f0f3, research/slim).
+"""
+
+from __future__ import annotations
+
+if __name__ == '__main__':  # `python -m deeplab.download_and_convert_data`; first, so that help does not wait
+    from deeplab import start
+
+    start.run_program('download_and_convert_data')
+
+import contextlib
+import functools
+import gzip
+import itertools
+import os
+import pathlib
+import pickle
+import random
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import tqdm
+from absl import logging
+
+from deeplab.datasets import (
+    build_classification_data,
+    build_data,
+    coco_annotations,
+    description_file,
+    file_pairs,
+    folders,
+    images,
+    label_file,
+    pairs,
+)
+from deeplab.datasets.pairs import SourceFiles
+from deeplab.datasets.record_index import RecordIndex
+from deeplab.errors import DataError, DownloadError
+from deeplab.files import folder_lock, writing
+from deeplab.options import ConvertDataOptions
+from deeplab.wording import option
+from deeplab.zoo import archives, cache, transfer
+
+_MOST_FILES = 10_000  # of an archive; flowers has 3,672
+_SEED = 0
+_VALIDATION_IMAGES = 350
+_FLOWERS, _CIFAR10 = 'flower_photos.tgz', 'cifar-10-python.tar.gz'
+_MNIST_ADDRESS = 'https://storage.googleapis.com/cvdf-datasets/mnist'
+# The archives of each data set: address of the folder, file name, MD5.
+_ARCHIVES = {
+    'flowers': (('http://download.tensorflow.org/example_images', _FLOWERS, ''),),
+    'cifar10': (('https://www.cs.toronto.edu/~kriz', _CIFAR10, 'c58f30108f718f92721af3b95e74349a'),),
+    'mnist': (
+        (_MNIST_ADDRESS, 'train-images-idx3-ubyte.gz', 'f68b3c2dcbeaaa9fbdd348bbdeb94873'),
+        (_MNIST_ADDRESS, 'train-labels-idx1-ubyte.gz', 'd53e105ee54ea40749a09fcbcd1e9432'),
+        (_MNIST_ADDRESS, 't10k-images-idx3-ubyte.gz', '9fb629c4189551a2d022fa330f9573f3'),
+        (_MNIST_ADDRESS, 't10k-labels-idx1-ubyte.gz', 'ec29112dd5afa0611ce80d1b7f02629c'),
+    ),
+    'visualwakewords': (),
+}
+_CIFAR10_CLASSES = ('airplane', 'automobile', 'bird', 'cat', 'deer', 'dog', 'frog', 'horse', 'ship', 'truck')
+_DIGITS = ('zero', 'one', 'two', 'three', 'four', 'five', 'six', 'seven', 'eight', 'nine')
+_COCO = 'coco_dataset'  # folder in the folder of the data set
+_COCO_ADDRESSES = (
+    'http://images.cocodataset.org/zips/train2014.zip, http://images.cocodataset.org/zips/val2014.zip and '
+    'http://images.cocodataset.org/annotations/annotations_trainval2014.zip'
+)
+# Number and names of the shards of each split, made of split, number and total.
+_FLOWERS_SHARDS, _COCO_SHARDS = 'flowers_{}_{:05d}-of-{:05d}.tfrecord', '{}.record-{:05d}-of-{:05d}'
+_SHARDS = {
+    'flowers': {'train': (5, _FLOWERS_SHARDS), 'validation': (5, _FLOWERS_SHARDS)},
+    'cifar10': {'train': (1, 'cifar10_{}.tfrecord'), 'test': (1, 'cifar10_{}.tfrecord')},
+    'mnist': {'train': (1, 'mnist_{}.tfrecord'), 'test': (1, 'mnist_{}.tfrecord')},
+    'visualwakewords': {'train': (100, _COCO_SHARDS), 'val': (10, _COCO_SHARDS)},
+}
+_BACKGROUND = 'background'
+# What the batches of CIFAR-10 are made of.
+_ALLOWED = {'numpy._core.multiarray._reconstruct', 'numpy.ndarray', 'numpy.dtype', '_codecs.encode'}
+
+
+class Content(NamedTuple):
+    """The records of a data set: names of the classes, the records of each split, channels of the images."""
+
+    class_names: Sequence[str]
+    splits: Mapping[str, Sequence[SourceFiles]]
+    image_channels: int = 3
+
+
+def run(options: ConvertDataOptions) -> dict[str, Any]:
+    """Converts the archives of a data set that are in its folder; downloads those that are missing.
+
+    Returns:
+      A summary of what was written, or was there already, as `build_data.write_splits`.
+
+    Raises:
+      DataError: An archive or image cannot be read, COCO is missing, or a file cannot be written.
+      DownloadError: An archive cannot be downloaded, or is not what was published.
+    """
+    folder = options.dataset_dir
+    paths = {
+        split: [os.path.join(folder, pattern.format(split, number, total)) for number in range(total)]
+        for split, (total, pattern) in _SHARDS[options.dataset_name].items()
+    }
+    if all(os.path.isfile(path) for shards in paths.values() for path in shards):
+        logging.info('The records exist already. Remove them to convert the data set anew.')
+    else:
+        with writing.explained(folder, f'Set another {option("ConvertDataOptions.dataset_dir")}.'):
+            os.makedirs(folder, exist_ok=True)
+            with folder_lock.held(folder, 'builder', 'ConvertDataOptions.dataset_dir'):
+                for address, name, checksum in _ARCHIVES[options.dataset_name]:
+                    _obtain(address, os.path.join(folder, name), checksum, options)
+                with tempfile.TemporaryDirectory(dir=folder, prefix='.unpacked_') as unpacked:
+                    content = _READERS[options.dataset_name](options, unpacked)
+                    _write(paths, content)
+                _describe(folder, options.dataset_name, paths, content)
+    splits = {
+        split: {'images': len(RecordIndex.walk(shards)), 'shards': len(shards), 'labeled': True}
+        for split, shards in paths.items()
+    }
+    return {'output_dir': folder, 'splits': splits}
+
+
+def _obtain(address: str, path: str, checksum: str, options: ConvertDataOptions) -> None:
+    """Downloads an archive that is missing; it gets its name when it is complete and what was published."""
+    if os.path.isfile(path):
+        return
+    address = f'{transfer.mirror_of(options.fetch) or address}/{os.path.basename(path)}'
+    unchecked = f'{path}.unchecked'
+    logging.info('Downloading %s to %s.', address, os.path.dirname(path))
+    try:
+        transfer.download(address, unchecked)
+    except DownloadError as error:
+        raise type(error)(f"{error} Or fetch {address} elsewhere and put it, not unpacked, at '{path}'.") from None
+    if checksum and cache.checksum(unchecked, 'md5') != checksum:
+        writing.remove(unchecked)
+        raise DownloadError(f'{address} is not the published archive, which has the MD5 {checksum}. It was removed.')
+    os.replace(unchecked, path)
+
+
+def _write(paths: Mapping[str, Sequence[str]], content: Content) -> None:
+    """Writes the shards of all splits, or none."""
+    with writing.atomic_paths([path for shards in paths.values() for path in shards]) as temporaries:
+        remaining = iter(temporaries)
+        for split, items in content.splits.items():
+            size = -(-len(items) // len(paths[split]))
+            with contextlib.closing(build_data.in_order(lambda item: pairs.read(item, None), items, None)) as read:
+                records = iter(tqdm.tqdm(read, split, len(items), unit='image', leave=False, disable=None))
+                for temporary in itertools.islice(remaining, len(paths[split])):
+                    with open(temporary, 'wb') as file:
+                        file.writelines(pair.record for pair in itertools.islice(records, size))
+
+
+def _describe(folder: str, name: str, paths: Mapping[str, Sequence[str]], content: Content) -> None:
+    """Writes the description of the records, and labels.txt."""
+    facts = {}
+    for split, shards in paths.items():
+        index = RecordIndex.walk(shards)
+        facts[split] = description_file.SplitFacts(len(index), len(shards), index.digest())
+    dataset = build_classification_data.described(name, content.class_names, image_channels=content.image_channels)
+    description_file.write(folder, dataset, facts)
+    label_file.write(folder, content.class_names)
+
+
+def _flowers(options: ConvertDataOptions, unpacked: str) -> Content:
+    """Reads the archive of flowers: a folder of JPEG files for each class."""
+    archives.unpack(os.path.join(options.dataset_dir, _FLOWERS), unpacked, _MOST_FILES)
+    root = os.path.join(unpacked, 'flower_photos')
+    folders.require_folder(root)
+    paths = {stem: path for stem, path in file_pairs.by_stem(root, ('jpg', 'jpeg')).items() if stem.count('/') == 1}
+    class_names = sorted({stem.partition('/')[0] for stem in paths})
+    stems = sorted(paths)
+    random.Random(_SEED).shuffle(stems)
+    items = [
+        build_classification_data.item_of(paths[stem], stem, class_names.index(stem.partition('/')[0]))
+        for stem in stems
+    ]
+    first = min(_VALIDATION_IMAGES, len(items) // 10)  # a tenth of a smaller archive
+    return Content(class_names, {'train': items[first:], 'validation': items[:first]})
+
+
+def _cifar10(options: ConvertDataOptions, unpacked: str) -> Content:
+    """Reads the archive of CIFAR-10: pickles of arrays [n, 3 * 32 * 32] uint8, the channels one after the other."""
+    archives.unpack(os.path.join(options.dataset_dir, _CIFAR10), unpacked, _MOST_FILES)
+    root = pathlib.Path(unpacked, 'cifar-10-batches-py')
+    splits = {}
+    for split, files in (('train', [f'data_batch_{number}' for number in range(1, 6)]), ('test', ['test_batch'])):
+        batches = [_batch(str(root / file)) for file in files]
+        pixels = np.concatenate([pixels for pixels, _ in batches])
+        labels = np.concatenate([labels for _, labels in batches])
+        splits[split] = _of_arrays(split, str(root / files[0]), pixels, labels, _CIFAR10_CLASSES)
+    return Content(_CIFAR10_CLASSES, splits)
+
+
+class _Unpickler(pickle.Unpickler):
+    """Reads pickles of arrays, numbers and texts, and refuses everything else, which could run code."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        path = f'{module.replace("numpy.core", "numpy._core")}.{name}'  # of an earlier NumPy
+        if path not in _ALLOWED:
+            raise pickle.UnpicklingError(f"it has '{module}.{name}', which is neither an array nor a text")
+        return super().find_class(path.rpartition('.')[0], name)
+
+
+def _batch(path: str) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the images, [n, 32, 32, 3] uint8, and class ids of a batch of CIFAR-10."""
+    try:
+        with open(path, 'rb') as file:
+            content = _Unpickler(file, encoding='bytes').load()
+        pixels = np.asarray(content[b'data'], np.uint8).reshape(-1, 3, 32, 32)
+        return pixels.transpose(0, 2, 3, 1), np.asarray(content[b'labels'], np.int64)
+    except Exception as error:  # damaged pickles raise nearly anything
+        raise DataError(f"'{os.path.basename(path)}' is no batch of CIFAR-10: {error!r}.") from None
+
+
+def _mnist(options: ConvertDataOptions, unpacked: str) -> Content:
+    """Reads the files of MNIST."""
+    splits = {}
+    for split, prefix in (('train', 'train'), ('test', 't10k')):
+        path = os.path.join(options.dataset_dir, f'{prefix}-images-idx3-ubyte.gz')
+        labels = _array(os.path.join(options.dataset_dir, f'{prefix}-labels-idx1-ubyte.gz'), 1)
+        splits[split] = _of_arrays(split, path, _array(path, 3), labels, _DIGITS)
+    return Content(_DIGITS, splits, image_channels=1)
+
+
+def _array(path: str, axes: int) -> np.ndarray:
+    """Returns the array in a file of MNIST, uint8: 0, 0, 8, number of axes, their lengths, values."""
+    try:
+        with gzip.open(path) as file:
+            content = file.read()
+        if content[:4] != bytes([0, 0, 8, axes]):
+            raise ValueError(f'it begins with {content[:4].hex()}')
+        shape = np.frombuffer(content, '>u4', axes, 4)
+        return np.frombuffer(content, np.uint8, offset=4 + 4 * axes).reshape(shape)
+    except Exception as error:  # damaged files raise nearly anything
+        raise DataError(f"'{path}' is not a file of MNIST with {axes} axes: {error}.") from None
+
+
+def _of_arrays(
+    split: str, path: str, pixels: np.ndarray, labels: np.ndarray, class_names: Sequence[str]
+) -> list[SourceFiles]:
+    """Returns the records of images in arrays, [n, h, w] or [n, h, w, 3] uint8; `path` is the file they come from."""
+    if len(pixels) != len(labels):
+        raise DataError(f"'{path}' has {len(pixels)} images, but there are {len(labels)} labels.")
+    if wrong := [number for number in labels.tolist() if not 0 <= number < len(class_names)]:
+        raise DataError(
+            f"The label {wrong[0]} in the split '{split}' of '{path}' is out of range: 0 to {len(class_names) - 1}."
+        )
+    return [
+        build_classification_data.item_of(path, f'{split}_{number:05d}', label, embedded=functools.partial(_png, image))
+        for number, (image, label) in enumerate(zip(pixels, labels.tolist(), strict=True))
+    ]
+
+
+def _png(pixels: np.ndarray, path: str) -> bytes:
+    """Returns an image as PNG."""
+    return images.encode_png(pixels)
+
+
+def _visual_wake_words(options: ConvertDataOptions, unpacked: str) -> Content:
+    """Reads COCO: whether an image has an object of a category that is not small."""
+    root = os.path.join(options.dataset_dir, _COCO)
+    wanted, splits = options.foreground_class_of_interest, {}
+    for split in ('train', 'val'):
+        annotations = os.path.join(root, 'annotations', f'instances_{split}2014.json')
+        folder = os.path.join(root, f'{split}2014')
+        if not (os.path.isfile(annotations) and os.path.isdir(folder)):
+            raise DataError(
+                f"visualwakewords needs '{annotations}' and the folder '{folder}'. These archives are too large to be "
+                f"downloaded here: unpack {_COCO_ADDRESSES} to '{root}'."
+            )
+        coco = coco_annotations.load(annotations, 'instances')
+        category_ids = {category['name']: category['id'] for category in coco.categories}
+        if wanted not in category_ids:
+            value = option('ConvertDataOptions.foreground_class_of_interest', wanted)
+            raise DataError(f'{value} is no category of COCO: {", ".join(sorted(category_ids))}.')
+        splits[split] = [
+            build_classification_data.item_of(
+                os.path.join(folder, image['file_name']),
+                os.path.splitext(image['file_name'])[0],
+                int(
+                    any(
+                        each['category_id'] == category_ids[wanted]
+                        and each['area'] / (image['height'] * image['width']) > options.small_object_area_threshold
+                        for each in coco.of_image.get(image['id'], ())
+                    )
+                ),
+            )
+            for image in coco.images
+        ]
+    return Content((_BACKGROUND, wanted), splits)
+
+
+_READERS: dict[str, Callable[[ConvertDataOptions, str], Content]] = {
+    'flowers': _flowers,
+    'cifar10': _cifar10,
+    'mnist': _mnist,
+    'visualwakewords': _visual_wake_words,
+}
