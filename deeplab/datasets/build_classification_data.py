@@ -47,7 +47,6 @@ _INTEGER = re.compile(r'[+-]?\d+')
 _SPLIT_NAME = re.compile(r'\w[\w.-]*')
 _SHOWN = 3  # number of names that a message has
 _LARGEST_IGNORED = 255
-_LABEL = planes.Plane('class_label', 'image/class/label', planes.FLOATS)
 
 
 class Row(NamedTuple):
@@ -96,7 +95,7 @@ def described(name: str, class_names: Sequence[str], **facts: Any) -> descriptor
 
 def item_of(path: str, name: str, class_id: int, **more: Any) -> pairs.SourceFiles:
     """Returns the record of an image and its class; `more` are further fields of it."""
-    return pairs.SourceFiles(path, None, name, planes=(plane_files.PlaneNumbers(_LABEL, class_id),), **more)
+    return pairs.SourceFiles(path, None, name, planes=(plane_files.PlaneNumbers(planes.CLASS_LABEL, class_id),), **more)
 
 
 def _grouped(rows: Mapping[str, Row], field: str) -> dict[str, list[str]]:

@@ -45,7 +45,7 @@ class SplitFacts(NamedTuple):
 def beside(directory: str) -> str | None:
     """Returns the path of the description in a folder of records or images; None if there is none.
 
-    A file of that name without a key of descriptions is ignored.
+    A file of that name without a key of descriptions is ignored. Without one, it is labels.txt of TF-Slim.
 
     Args:
       directory: the folder, which need not exist; or the path of a description itself.

@@ -225,7 +225,8 @@ def load(name: str) -> DatasetDescriptor:
     Args:
       name: the name of a registered data set, of the package or of a plugin; a module that defines `DATASET`, as the
         path of its file, by its name from the current folder, or by a dotted name that Python can import; or the path
-        of a JSON or YAML file with the attributes of `DatasetDescriptor` as keys.
+        of a JSON or YAML file with the attributes of `DatasetDescriptor` as keys, or of labels.txt beside records of
+        TF-Slim.
 
     Returns:
       The descriptor.

@@ -27,7 +27,8 @@ INTEGERS: Literal['integers'] = 'integers'
 # What to do about records without a plane.
 FIX = (
     'Build the records again with the plane, or choose another task. Builders add instances with --instances; '
-    'build_folder_data also takes --instance_folder, --depth_folder and --multilabel_folder'
+    'build_folder_data also takes --instance_folder, --depth_folder and --multilabel_folder; build_classification_data '
+    'writes classes of images'
 )
 _LISTS = (FLOATS, BYTES, INTEGERS)
 _NO_TEXT = b'\xff'  # never in UTF-8

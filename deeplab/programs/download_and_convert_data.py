@@ -141,6 +141,14 @@ def _obtain(address: str, path: str, checksum: str, options: ConvertDataOptions)
     os.replace(unchecked, path)
 
 
+def _unpack(archive: str, folder: str) -> None:
+    """Unpacks an archive; says what to do if it is damaged."""
+    try:
+        archives.unpack(archive, folder, _MOST_FILES)
+    except archives.DamagedArchiveError as error:
+        raise DownloadError(f'{error} Remove it to have it downloaded, and run the same command again.') from None
+
+
 def _write(paths: Mapping[str, Sequence[str]], content: Content) -> None:
     """Writes the shards of all splits, or none."""
     with writing.atomic_paths([path for shards in paths.values() for path in shards]) as temporaries:
@@ -167,7 +175,7 @@ def _describe(folder: str, name: str, paths: Mapping[str, Sequence[str]], conten
 
 def _flowers(options: ConvertDataOptions, unpacked: str) -> Content:
     """Reads the archive of flowers: a folder of JPEG files for each class."""
-    archives.unpack(os.path.join(options.dataset_dir, _FLOWERS), unpacked, _MOST_FILES)
+    _unpack(os.path.join(options.dataset_dir, _FLOWERS), unpacked)
     root = os.path.join(unpacked, 'flower_photos')
     folders.require_folder(root)
     paths = {stem: path for stem, path in file_pairs.by_stem(root, ('jpg', 'jpeg')).items() if stem.count('/') == 1}
@@ -184,7 +192,7 @@ def _flowers(options: ConvertDataOptions, unpacked: str) -> Content:
 
 def _cifar10(options: ConvertDataOptions, unpacked: str) -> Content:
     """Reads the archive of CIFAR-10: pickles of arrays [n, 3 * 32 * 32] uint8, the channels one after the other."""
-    archives.unpack(os.path.join(options.dataset_dir, _CIFAR10), unpacked, _MOST_FILES)
+    _unpack(os.path.join(options.dataset_dir, _CIFAR10), unpacked)
     root = pathlib.Path(unpacked, 'cifar-10-batches-py')
     splits = {}
     for split, files in (('train', [f'data_batch_{number}' for number in range(1, 6)]), ('test', ['test_batch'])):

@@ -15,7 +15,7 @@ import pytest
 from PIL import Image
 
 from deeplab import cli
-from deeplab.datasets import descriptor, example, label_file, record_index, segmentation_dataset
+from deeplab.datasets import descriptor, example, label_file, planes, record_index, segmentation_dataset
 from deeplab.errors import DataError, DownloadError
 from deeplab.options import ConvertDataOptions, FetchOptions
 from deeplab.programs import download_and_convert_data as program
@@ -190,7 +190,7 @@ class Harmful:
             },
             ['label 10', 'out of range', '0 to 9'],
         ),
-        ('cifar10', lambda: {'cifar-10-python.tar.gz': b'text'}, ['cifar-10-python.tar.gz', 'damaged']),
+        ('cifar10', lambda: {'cifar-10-python.tar.gz': b'text'}, ['cifar-10-python.tar.gz', 'damaged', 'Remove it']),
         (
             'mnist',
             lambda: {**mnist(), 't10k-labels-idx1-ubyte.gz': idx(np.zeros(5, np.uint8))},
@@ -250,3 +250,15 @@ def test_the_flags_of_tf_slim(tmp_path, capsys):
     assert 'flowers, cifar10, mnist, visualwakewords' in capsys.readouterr().err
     made = cli.options_of('download_and_convert_data', ['--dataset_name=mnist', '--dataset_dir=x'])
     assert (made.small_object_area_threshold, made.foreground_class_of_interest) == (0.005, 'person')
+
+
+def test_records_are_read_as_the_classes_of_images(tmp_path):
+    run(tmp_path, 'mnist', mnist())
+    os.remove(tmp_path / 'dataset.yaml')  # which TF-Slim did not write
+    words = [f'--dataset_dir={tmp_path}', '--train_logdir=logs', '--task=classification', '--model_variant=lenet']
+    made = cli.options_of('train', words)
+    assert made.dataset.name == str(tmp_path / 'labels.txt') and made.model.num_classes == 10
+    index = record_index.RecordIndex.walk(segmentation_dataset.find_shards('test', str(tmp_path)))
+    plane = planes.CLASS_LABEL._replace(channels=10)
+    sample = example.decode(index.read(0), with_label=False, further=[plane])
+    assert sample['class_label'].numpy().tolist() == [9] and sample['image'].shape == (28, 28, 3)
