@@ -168,7 +168,7 @@ def _of_several(options: EvalOptions, task: runner.Task, choice: WeightsChoice) 
         assert failure is not None  # `find` has found a checkpoint in each folder
         raise failure
     descriptor = task.split.descriptor
-    names = [descriptor.class_name(i) for i in range(descriptor.num_classes)]
+    names = list(descriptor.names)
     options = dataclasses.replace(options, use_moving_average=choice.taken)
     path = os.path.join(options.eval_logdir, f'checkpoints{_variant(options)}.json')
     figure = best_figure.of_network(options.model) or best_figure.MIOU
@@ -272,7 +272,7 @@ def _variant(options: EvalOptions) -> str:
 
 def report(result: evaluation_rounds.Round, descriptor: DatasetDescriptor) -> str:
     """Formats a round as a table: each class with its share of the labeled pixels and its figures, then the others."""
-    names = [descriptor.class_name(i) for i in range(descriptor.num_classes)]
+    names = list(descriptor.names)
     further = {
         f'{metric} {name}': value for metric, figures in result.further.items() for name, value in figures.items()
     }

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -111,7 +112,7 @@ class PanopticClasses:
     """
 
     num_classes: int
-    things: tuple[int, ...]
+    things: Sequence[int]
     ignore_label: int
 
     def truth(self, class_ids: Ids, instance_ids: Ids) -> Segmentation:

@@ -187,7 +187,7 @@ def _content(description: DatasetDescriptor) -> dict[str, Any]:
         'name': description.name,
         'num_classes': description.num_classes,
         'ignore_label': description.ignore_label,
-        'class_names': list(map(description.class_name, range(description.num_classes))),
+        'class_names': list(description.names),
         'palette': description.palette[: description.num_classes].tolist(),
         'image_channels': description.image_channels,
         'image_bits': description.image_bits,

@@ -25,6 +25,7 @@ IMAGE_BITS = (8, 16)
 MOST_CHANNELS = 1000
 _MOST_INSTANCES = 1 << 16  # ids have 16 bits
 _USUAL_STEM = 'dataset'  # of the names of descriptions that lie beside the data
+_FACTS = ('image_bits', 'things', 'ignore_label', 'eval_ids', 'depth_scale')  # of classes, in files
 _RECORD_FIELDS = ('summary', 'parameters', 'source')  # fields that files cannot set, or that follow the others there
 # Further keys of files, for a data set that is read from images and masks (`segmentation_dataset.FolderSource`).
 FOLDER_KEYS = (
@@ -155,17 +156,21 @@ class DatasetDescriptor(Dataset):
         return self.class_names[class_id] if self.class_names is not None else str(class_id)
 
     @property
-    def classes(self) -> Classes:
-        """What is said about the classes."""
-        return Classes(
-            tuple(map(self.class_name, range(self.num_classes))),
-            self.palette,
-            self.image_bits,
-            None if self.things is None else tuple(self.things),
-            self.ignore_label,
-            None if self.eval_ids is None else tuple(self.eval_ids),
-            self.depth_scale,
-        )
+    def names(self) -> tuple[str, ...]:
+        """Name of each class; its number if the data set has no names."""
+        return tuple(map(self.class_name, range(self.num_classes)))
+
+    def facts(self) -> dict[str, Any]:
+        """Returns what files that travel with a network say besides names and colors, as JSON values."""
+        return {name: getattr(self, name) for name in _FACTS}
+
+    def as_json(self) -> dict[str, Any]:
+        """Returns what programs without the data set need to know of the classes of a network, as JSON values."""
+        colors = zip(self.names, self.palette.tolist(), strict=False)
+        return {
+            'colors': {name: '#{:02x}{:02x}{:02x}'.format(*color) for name, color in colors},
+            **self.facts(),
+        }
 
     def _checked_palette(self) -> np.ndarray:
         """Returns `palette` as a read-only array."""
@@ -348,64 +353,39 @@ def _palette_of(name: str, path: str) -> np.ndarray:
     return np.pad(colors, ((0, 256 - len(colors)), (0, 0)))
 
 
-@dataclasses.dataclass(frozen=True)
-class Classes:
-    """What programs without a data set know about the classes of a network.
+def numbered(count: int) -> DatasetDescriptor:
+    """Returns classes without names."""
+    return DatasetDescriptor('', count, has_masks=False)
 
-    Attributes:
+
+def of_facts(names: Sequence[str], colors: Any, facts: Mapping[str, Any]) -> DatasetDescriptor | None:
+    """Returns the classes of a network in a file of any origin; None if they are invalid.
+
+    Args:
       names: name of each class.
-      colors: [n, 3] uint8, colors of at least all classes.
-      image_bits: bits of the images that the network was trained on, 8 or 16.
-      things: ids of the classes that have instances; None if unknown.
-      ignore_label: id of pixels without a class.
-      eval_ids: id of each class in the data set's own evaluation; None for the class ids.
-      depth_scale: unit of depth in PNG files of 16 bits; None if unknown.
+      colors: color of each class, [n, 3] of 0 to 255.
+      facts: `DatasetDescriptor.facts`; other keys are ignored, and missing ones have their defaults.
     """
-
-    names: tuple[str, ...]
-    colors: np.ndarray
-    image_bits: int = 8
-    things: tuple[int, ...] | None = None
-    ignore_label: int = 255
-    eval_ids: tuple[int, ...] | None = None
-    depth_scale: float | None = None
-
-    @classmethod
-    def numbered(cls, count: int) -> Classes:
-        """Returns classes without names."""
-        return cls(tuple(str(number) for number in range(count)), bit_shift_palette(count))
-
-    def as_json(self) -> dict[str, Any]:
-        """Returns the classes as JSON values, for files that travel with a network."""
-        colors = zip(self.names, self.colors.tolist(), strict=False)
-        return {
-            'colors': {name: '#{:02x}{:02x}{:02x}'.format(*color) for name, color in colors},
-            **self.facts(),
-        }
-
-    def facts(self) -> dict[str, Any]:
-        """Returns all but names and colors, as JSON values."""
-        return {name: getattr(self, name) for name in _FACTS}
-
-    @classmethod
-    def of_json(cls, content: Any, count: int) -> Classes | None:
-        """Returns `count` classes of `as_json` in a file of any origin; None if they are none, or invalid."""
-        try:
-            facts = {name: content.get(name, getattr(cls, name)) for name in _FACTS}
-            colors = [list(bytes.fromhex(color.removeprefix('#'))) for color in content['colors'].values()]
-            described = DatasetDescriptor('', count, class_names=list(content['colors']), palette=colors, **facts)
-        except (TypeError, ValueError, KeyError, AttributeError, OptionError):
-            return None
-        return described.classes
+    used = {name: facts[name] for name in _FACTS if name in facts}
+    try:
+        return DatasetDescriptor('', len(names), class_names=names, palette=colors, has_masks=False, **used)
+    except (TypeError, ValueError, OptionError):
+        return None
 
 
-_FACTS = ('image_bits', 'things', 'ignore_label', 'eval_ids', 'depth_scale')  # fields that are in both classes above
+def of_json(content: Any, count: int) -> DatasetDescriptor | None:
+    """Returns `count` classes of `DatasetDescriptor.as_json` in a file; None if they are none, or invalid."""
+    try:
+        colors = [list(bytes.fromhex(color.removeprefix('#'))) for color in content['colors'].values()]
+    except (TypeError, ValueError, KeyError, AttributeError):
+        return None
+    return of_facts(list(content['colors']), colors, content) if len(colors) == count else None
 
 
 def classes_of(
-    dataset: str | None, count: int | None, is_required: bool = False, otherwise: Classes | None = None
-) -> Classes:
-    """Returns the names and colors of `count` classes in a data set; numbers and default colors without one.
+    dataset: str | None, count: int | None, is_required: bool = False, otherwise: DatasetDescriptor | None = None
+) -> DatasetDescriptor:
+    """Returns a data set of `count` classes; numbers and default colors without one.
 
     Args:
       dataset: name, module or file of the data set; None for none.
@@ -415,7 +395,7 @@ def classes_of(
       otherwise: the classes to return if there is no data set, or it cannot be used; None for numbers.
     """
     if dataset is None:
-        return otherwise or Classes.numbered(count or MOST_CLASSES)
+        return otherwise or numbered(count or MOST_CLASSES)
     try:
         data_set = load(dataset)
         if data_set.num_classes != (count or data_set.num_classes):
@@ -429,8 +409,8 @@ def classes_of(
         if otherwise is not None:
             return otherwise
         logging.warning('The names of the classes are unknown: %s', error)
-        return Classes.numbered(count or MOST_CLASSES)
-    return data_set.classes
+        return numbered(count or MOST_CLASSES)
+    return data_set
 
 
 def name_in_run(run: Mapping[str, Any]) -> str | None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from deeplab.datasets import planes
-from deeplab.datasets.descriptor import Classes, DatasetDescriptor
+from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.datasets.planes import Plane
 from deeplab.errors import OptionError
 from deeplab.options import ModelOptions
@@ -20,48 +20,31 @@ def context_of(
     """Returns what the functions of the tasks know of a data set.
 
     Args:
-      descriptor: the data set.
+      descriptor: the data set, or the classes that are stored with a network, without a name.
       options: the network.
       calibration: what the tasks have chosen for a checkpoint (`inference.task_calibration.load`); None for nothing.
 
     Raises:
       OptionError: the description of the data set lacks what a task requires.
     """
-    return context_of_classes(descriptor.classes, options, descriptor.name, calibration)
-
-
-def context_of_classes(
-    classes: Classes, options: ModelOptions, dataset: str | None, calibration: Mapping[str, Any] | None = None
-) -> TaskContext:
-    """Returns what the functions of the tasks know of classes.
-
-    Args:
-      classes: the classes.
-      options: the network.
-      dataset: name of the data set that describes them, for messages; None if there is none.
-      calibration: see `context_of`.
-
-    Raises:
-      OptionError: the description lacks what a task requires.
-    """
     tasks = TASKS.chosen(options)
     count = options.num_classes
     context = TaskContext(
         num_classes=count,
-        ignore_label=classes.ignore_label,
-        class_names=classes.names[:count],
-        things=classes.things,
-        palette=classes.colors[:count],
-        depth_scale=classes.depth_scale,
-        eval_ids=classes.eval_ids,
+        ignore_label=descriptor.ignore_label,
+        class_names=descriptor.names[:count],
+        things=descriptor.things,
+        palette=descriptor.palette[:count],
+        depth_scale=descriptor.depth_scale,
+        eval_ids=descriptor.eval_ids,
         settings={parameter.name: getattr(options, parameter.name) for task in tasks for parameter in task.parameters},
         calibration=calibration or {},
     )
     for task in tasks:
         for name in task.requires:
             if getattr(context, name) is None:
-                where = f"which the description of the data set '{dataset}' does not have. Add it there."
-                if dataset is None:
+                where = f"which the description of the data set '{descriptor.name}' does not have. Add it there."
+                if not descriptor.name:
                     of_training = option('PredictorOptions.dataset')
                     where = f'which is not stored with the network. Set {of_training} to the data set of its training.'
                 raise OptionError(f"{option('ModelOptions.task', options.task)} needs '{name}', {where}")

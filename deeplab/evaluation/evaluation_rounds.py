@@ -130,7 +130,7 @@ def add_summaries(writer: tf.compat.v1.summary.FileWriter, figures: dict[str, fl
 def as_json(result: Round, descriptor: DatasetDescriptor) -> dict[str, object]:
     """Returns the content of metrics-STEP.json; figures that nothing determines, as of absent classes, are None."""
     metrics = result.metrics
-    names = [descriptor.class_name(i) for i in range(descriptor.num_classes)]
+    names = list(descriptor.names)
 
     def by_name(values: Sequence[float | None]) -> dict[str, float | None]:
         return dict(zip(names, values, strict=True))

@@ -64,7 +64,7 @@ def available(descriptor: DatasetDescriptor, parameters: Parameters) -> dict[str
 
 
 def _context(descriptor: DatasetDescriptor) -> MetricContext:
-    names = tuple(descriptor.class_name(i) for i in range(descriptor.num_classes))
+    names = descriptor.names
     categories = None if descriptor.categories is None else tuple(descriptor.categories)
     eval_ids = None if descriptor.eval_ids is None else tuple(descriptor.eval_ids)
     return MetricContext(descriptor.num_classes, descriptor.ignore_label, names, categories, eval_ids)

@@ -164,7 +164,7 @@ class CheckpointExports:
             'model_variant': model.model_variant,
             'output_stride': model.output_stride,
             'class_names': list(classes.names),
-            'colors': classes.colors[: len(classes.names)].tolist(),
+            'colors': classes.palette[: classes.num_classes].tolist(),
             'image_channels': model.input_channels,
             'image_bits': options.image_bits,
             'crop_size': size,
@@ -188,7 +188,7 @@ class CheckpointExports:
             'name': model.task,
             'channels': task_decoding.channels_of(model),
             'settings': settings,
-            **(descriptor.Classes.numbered(0) if described is None else described.classes).facts(),
+            **(described or descriptor.numbered(model.num_classes)).facts(),
             'calibration': self._calibration,
         }
 

@@ -14,7 +14,7 @@ from typing import Any
 from deeplab.files import documents
 
 FILE = 'run.json'
-CLASSES = 'classes'  # key of what a run says of its classes (`descriptor.Classes.as_json`)
+CLASSES = 'classes'  # key of what a run says of its classes (`DatasetDescriptor.as_json`)
 BEST_FOLDER = 'best'  # of the best checkpoint, in the log folder of a training
 
 _OWN_NAME = re.compile(r'model\.ckpt-\d+')  # of a checkpoint that training wrote

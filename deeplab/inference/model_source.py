@@ -14,7 +14,8 @@ from absl import logging
 from deeplab import common
 from deeplab.checks import checkpoint_network
 from deeplab.core import checkpoints
-from deeplab.datasets.descriptor import Classes, classes_of, trusted_name_in_run
+from deeplab.datasets import descriptor
+from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.errors import CheckpointError, OptionError
 from deeplab.files import run_manifests
 from deeplab.inference import exports
@@ -47,7 +48,7 @@ class NetworkDescription(NamedTuple):
     options: ModelOptions
     dataset: str | None
     resize: ResizeOptions = ResizeOptions()
-    classes: Classes | None = None
+    classes: DatasetDescriptor | None = None
     checkpoint: str = ''
 
 
@@ -70,7 +71,7 @@ def find(
     description = description or _identified(checkpoint, changes)
     options = dataclasses.replace(changed(description.options, changes), crop_size=None)
     described = dataset or description.dataset
-    classes = classes_of(described, options.num_classes, bool(dataset), description.classes)
+    classes = descriptor.classes_of(described, options.num_classes, bool(dataset), description.classes)
     return description._replace(options=options, dataset=described, classes=classes, checkpoint=checkpoint)
 
 
@@ -154,8 +155,8 @@ def of_run(path: str) -> NetworkDescription | None:
         )
     logging.info('The network is the one that %s describes.', file)
     resize = _of_json(ResizeOptions, stored.get('resize') or {})
-    classes = Classes.of_json(run.get(run_manifests.CLASSES), options.num_classes)
-    return NetworkDescription(options, trusted_name_in_run(file, run), resize, classes)
+    classes = descriptor.of_json(run.get(run_manifests.CLASSES), options.num_classes)
+    return NetworkDescription(options, descriptor.trusted_name_in_run(file, run), resize, classes)
 
 
 def _of_json(kind: type[T], values: Mapping[str, Any]) -> T:

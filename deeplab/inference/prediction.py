@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from deeplab.datasets.descriptor import Classes
+from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.errors import OptionError
 from deeplab.files import writing
 from deeplab.inference import task_files
@@ -46,7 +46,7 @@ class Prediction:
         self,
         image: np.ndarray,
         labels: np.ndarray,
-        classes: Classes,
+        classes: DatasetDescriptor,
         is_kept: np.ndarray,
         scores: tuple[np.ndarray | None, np.ndarray | None],
         compute: Callable[[], np.ndarray],
@@ -68,7 +68,7 @@ class Prediction:
         self._tasks = tasks
         self.results: Mapping[str, Mapping[str, Any]] = {} if tasks is None else tasks.results
         self.class_names = classes.names
-        self.colors = classes.colors[: len(classes.names)]
+        self.colors = classes.palette[: classes.num_classes]
         self._is_kept = is_kept
         if not is_kept.all():
             table = np.where(is_kept, np.arange(256), NO_CLASS).astype(np.uint8)

@@ -23,8 +23,8 @@ from PIL import Image
 
 from deeplab import common, input_preprocess
 from deeplab.core import sessions, shapes
-from deeplab.datasets import task_data
-from deeplab.datasets.descriptor import Classes, classes_of
+from deeplab.datasets import descriptor, task_data
+from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.errors import DataError, OptionError
 from deeplab.inference import any_size, image_files, model_source, opening, task_calibration, task_decoding, task_files
 from deeplab.inference.any_size import Scores
@@ -85,7 +85,7 @@ class Predictor:
         self,
         source: str,
         runner: Runner,
-        classes: Classes,
+        classes: DatasetDescriptor,
         options: PredictorOptions,
         resize: ResizeOptions | None = None,
         decoder: TaskDecoder | None = None,
@@ -95,7 +95,7 @@ class Predictor:
         self.decoder = decoder
         self._options, self._runner = options, runner
         self._classes = classes
-        self.class_names, self.colors = classes.names, classes.colors[: len(classes.names)]
+        self.class_names, self.colors = classes.names, classes.palette[: classes.num_classes]
         self._is_kept = _kept(options.classes, classes.names)
         self._is_closed = False
         with contextlib.ExitStack() as closing:
@@ -188,7 +188,7 @@ class Predictor:
         decoder = None
         if not model.is_semantic:
             calibration = task_calibration.load(network.checkpoint)
-            context = task_data.context_of_classes(network.classes, model, network.dataset, calibration)
+            context = task_data.context_of(network.classes, model, calibration)
             decoder = TaskDecoder(model, context)
         runner = CheckpointRunner(predicted, weights, options.execution, [os.path.join(cache.folder(), 'engines')])
         return cls(network.checkpoint, runner, network.classes, options, options.resize or network.resize, decoder)
@@ -222,8 +222,8 @@ class Predictor:
         try:
             metadata = runner.exported.metadata
             stored = _classes_in(metadata) if options.dataset is None else None
-            classes = stored or classes_of(options.dataset, runner.exported.num_classes, True)
-            decoder = _decoder_of_export(metadata, classes, options.dataset, decoding)
+            classes = stored or descriptor.classes_of(options.dataset, runner.exported.num_classes, True)
+            decoder = _decoder_of_export(metadata, classes, decoding)
         except BaseException:
             runner.close()
             raise
@@ -337,7 +337,7 @@ class Predictor:
         self._closing.close()
 
     def __repr__(self) -> str:
-        names = self.class_names if self.class_names != Classes.numbered(len(self.class_names)).names else ()
+        names = self.class_names if self.class_names != descriptor.numbered(len(self.class_names)).names else ()
         shown = f' ({", ".join(names[:_MOST_SHOWN])}{", ..." if len(names) > _MOST_SHOWN else ""})' if names else ''
         channels = '' if self._runner.channels == 3 else f', images of {self._runner.channels} channels'
         state = ', closed' if self._is_closed else ''
@@ -456,19 +456,16 @@ def _name_of(image: Any, attribute: str) -> str:
     return f"'{path}'" if path and isinstance(path, str) else 'The image'
 
 
-def _classes_in(metadata: Mapping[str, Any]) -> Classes | None:
+def _classes_in(metadata: Mapping[str, Any]) -> DatasetDescriptor | None:
     """Returns names and colors of the classes; None if the metadata has none."""
-    names, colors = metadata.get('class_names'), metadata.get('colors')
-    if not names or not colors or len(names) != len(colors):
+    names, colors = metadata.get('class_names') or (), metadata.get('colors') or ()
+    if len(names) != len(colors):
         return None
-    described = Classes(tuple(map(str, names)), np.array(colors, np.uint8), int(metadata.get('image_bits', 8)))
-    stored = {name: value for name, value in metadata.get('task', {}).items() if name in described.facts()}
-    facts: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in stored.items()}
-    return dataclasses.replace(described, **facts)
+    return descriptor.of_facts(list(map(str, names)), colors, metadata.get('task', {}))
 
 
 def _decoder_of_export(
-    metadata: Mapping[str, Any], classes: Classes, dataset: str | None, changes: model_source.Changes
+    metadata: Mapping[str, Any], classes: DatasetDescriptor, changes: model_source.Changes
 ) -> TaskDecoder | None:
     """Returns what decodes the results of an export's tasks; None for a network of classes alone."""
     described = metadata.get('task')
@@ -476,10 +473,10 @@ def _decoder_of_export(
         if changes:
             raise OptionError(f'{option(next(iter(changes)))} has no effect: the export has no further tasks. Omit it.')
         return None
-    outputs = {common.OUTPUT_TYPE: len(classes.names)}
+    outputs = {common.OUTPUT_TYPE: classes.num_classes}
     settings = {name: value for name, value in described['settings'].items() if name in TASKS.parameters()}
     options = model_source.changed(ModelOptions(outputs, task=described['name'], settings=settings), changes)
-    context = task_data.context_of_classes(classes, options, dataset, described.get('calibration'))
+    context = task_data.context_of(classes, options, described.get('calibration'))
     return TaskDecoder(options, context)
 
 

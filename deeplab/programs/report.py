@@ -172,7 +172,7 @@ def _content(
     """Returns the data of the page; `passes` are by numbers of runs, `groups` and `of_tasks` the images it shows."""
     if passes:
         descriptor = next(iter(passes.values())).task.evaluation.split.descriptor
-        class_names = [descriptor.class_name(i) for i in range(descriptor.num_classes)]
+        class_names = list(descriptor.names)
         colors, ignore_label = descriptor.palette, descriptor.ignore_label
     else:
         evaluations = (each for run in runs for each in run.files.curve.evaluations)

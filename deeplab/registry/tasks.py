@@ -90,12 +90,12 @@ class TaskContext(NamedTuple):
     num_classes: int
     ignore_label: int = 255
     class_names: tuple[str, ...] = ()
-    things: tuple[int, ...] | None = None
+    things: Sequence[int] | None = None
     settings: Mapping[str, Any] = {}
     calibration: Mapping[str, Any] = {}
     palette: Any = None
     depth_scale: float | None = None
-    eval_ids: tuple[int, ...] | None = None
+    eval_ids: Sequence[int] | None = None
     overlay_alpha: float = 0.5
     loss: Any = None
     global_step: Any = None

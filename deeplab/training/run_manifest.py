@@ -23,7 +23,7 @@ from typing import Any
 from absl import logging
 
 import deeplab
-from deeplab.datasets.descriptor import Classes
+from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.datasets.record_index import Records
 from deeplab.errors import OptionError
 from deeplab.files import run_manifests, writing
@@ -75,13 +75,13 @@ def describe(
     first_step: int,
     validated: tuple[Records, int] | None = None,
     initial_checkpoint: str | None = None,
-    classes: Classes | None = None,
+    classes: DatasetDescriptor | None = None,
 ) -> Run:
     """Describes a run, before its first step.
 
     `images` is the number of valid records. `validated` are the records of the validation split, and the number of
-    valid ones. `initial_checkpoint` is the path of the checkpoint that a new run restores. `classes` are what programs
-    know of the classes that run without the data set.
+    valid ones. `initial_checkpoint` is the path of the checkpoint that a new run restores. `classes` describes them for
+    programs that run without the data set.
     """
     validation_records = None
     if validated is not None:

@@ -185,7 +185,7 @@ def _run_manifest(
     initial = options.initial_checkpoint if not first_step else None
     initial = checkpoints.check_path(initial) if initial else None
     run_now = run_manifest.describe(
-        options, data.reader.index, len(data.records), first_step, validated, initial, data.descriptor.classes
+        options, data.reader.index, len(data.records), first_step, validated, initial, data.descriptor
     )
     changes = resume_changes.warning(run_manifests.runs_in(options.train_logdir), run_now, options)
     if changes:

@@ -64,13 +64,13 @@ def test_the_classes_of_a_network_have_the_names_of_a_data_set_of_as_many():
     for count in (11, None):
         classes = descriptor.classes_of('camvid', count, is_required=True)
         assert classes.names == camvid.class_names and classes.image_bits == 8
-        np.testing.assert_array_equal(classes.colors, camvid.palette)
+        np.testing.assert_array_equal(classes.palette, camvid.palette)
 
 
 @pytest.mark.parametrize(('count', 'names'), [(3, ('0', '1', '2')), (None, tuple(map(str, range(256))))])
 def test_without_a_data_set_classes_have_numbers(count, names):
     classes = descriptor.classes_of(None, count)
-    assert classes.names == names and classes.colors.shape == (len(names), 3)
+    assert classes.names == names and classes.palette.shape == (len(names), 3)
 
 
 @pytest.mark.parametrize(

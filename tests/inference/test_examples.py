@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from deeplab import cli
-from deeplab.datasets.descriptor import Classes, bit_shift_palette
+from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.inference import videos
 from deeplab.options import USUAL_SAVED, DatasetOptions
 from deeplab.programs import predict
@@ -32,7 +32,7 @@ def prepared(tmp_path_factory, tiny_network):
     folder = tmp_path_factory.mktemp('examples')
     predictor_setup.write_training(folder / 'logs' / 'train')
     shutil.copytree(folder / 'logs' / 'train', folder / 'logs' / 'train' / 'best')
-    classes = Classes(('road', 'car', 'person'), bit_shift_palette(3), things=panoptic_setup.THINGS)
+    classes = DatasetDescriptor('', 3, class_names=('road', 'car', 'person'), things=panoptic_setup.THINGS)
     panoptic_setup.write_training(folder / 'logs' / 'panoptic', DatasetOptions('val', '', 'gone.py'), classes)
     write_export(folder / 'frozen_inference_graph.pb')
     (folder / 'photos').mkdir()

@@ -42,7 +42,7 @@ def test_run_json_describes_network_and_classes(training):
         assert result.options == dataclasses.replace(predictor_setup.MODEL, crop_size=None)
         assert (
             result.classes.names == tuple(predictor_setup.CLASSES)
-            and result.classes.colors.tolist() == predictor_setup.COLORS
+            and result.classes.palette.tolist() == predictor_setup.COLORS
         )
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from deeplab.datasets.descriptor import Classes
+from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.errors import DataError, OptionError
 from deeplab.inference import prediction as module
 from deeplab.inference.prediction import NO_CLASS, Prediction
@@ -15,7 +15,7 @@ from deeplab.pictures import drawing
 IMAGE = np.full((2, 4, 3), 100, np.uint8)
 LABELS = np.array([[0, 0, 1, 2], [0, 0, 1, 2]], np.uint8)
 COLORS = np.array([(0, 0, 0), (200, 0, 0), (0, 50, 255)], np.uint8)
-CLASSES = Classes(('sky', 'road', 'car'), COLORS)
+CLASSES = DatasetDescriptor('', 3, class_names=('sky', 'road', 'car'), palette=COLORS)
 SCORES = np.eye(3, dtype=np.float32)[LABELS] * np.float32(0.5) + np.float32(0.25)
 
 
