@@ -47,6 +47,7 @@ _INTEGER = re.compile(r'[+-]?\d+')
 _SPLIT_NAME = re.compile(r'\w[\w.-]*')
 _SHOWN = 3  # number of names that a message has
 _LARGEST_IGNORED = 255
+_MOST_CLASSES = 100_000  # whose number follows from ids; more is a number of something else
 
 
 class Row(NamedTuple):
@@ -168,9 +169,9 @@ def _of_table(path: str, paths: Mapping[str, str]) -> dict[str, Row]:
     if not rows:
         raise DataError(f"'{path}' has no line below the names of the columns. Write one line for each image.")
     for field in ('split', 'group'):
-        if without := [stem for stem, row in rows.items() if not getattr(row, field)]:
-            if len(without) < len(rows):
-                raise DataError(f"'{path}': the column {field} is empty for {file_pairs.named(without)}. Fill it in.")
+        without = [stem for stem, row in rows.items() if not getattr(row, field)]
+        if 0 < len(without) < len(rows):
+            raise DataError(f"'{path}': the column {field} is empty for {file_pairs.named(without)}. Fill it in.")
     if left_out := sorted(paths.keys() - rows.keys()):
         logging.warning("Left out %d images that '%s' lacks: %s.", len(left_out), path, file_pairs.named(left_out))
     return rows
@@ -209,7 +210,8 @@ def _classes(
     are_numbers = all(map(_INTEGER.fullmatch, by_label))
     if are_numbers and options.labels_file is not None and not set(by_label) <= set(given):
         ids = {label: int(label) for label in by_label}
-        class_names = given or [f'class_{number}' for number in range(max(ids.values()) + 1)]
+        count = min(max(0, *ids.values()) + 1, _MOST_CLASSES)
+        class_names = given or [f'class_{number}' for number in range(count)]
         allowed = f'the ids 0 to {len(class_names) - 1}'
     else:
         class_names = given or sorted(by_label, key=int if are_numbers else str)
