@@ -23,8 +23,8 @@ PERIOD = 8  # pixels of a texture
 
 
 def _background(side: int, random: np.random.Generator) -> np.ndarray:
-    """[side, side, 3] float: patches of colors with noise."""
-    patches = random.uniform(40, 215, (4, 4, 3))
+    """[side, side, 3] float: patches of pale colors with noise."""
+    patches = random.uniform(90, 165, (4, 4, 3))
     rows = np.arange(side) * 4 // side
     return patches[rows][:, rows] + random.normal(0, 12, (side, side, 3))
 

@@ -21,16 +21,16 @@ WANTED = {'accuracy': 0.9, 'training_seconds': 300}
 IMAGES = {'train': 300, 'val': 30}  # of each class
 SCENES = {'train': 200, 'val': 60}
 NETWORK = ('--model_variant=mobilenet_v2', '--depth_multiplier=0.5')
-RATES = ('--optimizer=scheduled_adam', '--base_learning_rate=0.002', '--batch_norm_decay=0.95')
+RATES = ('--optimizer=scheduled_adam', '--base_learning_rate=0.004', '--batch_norm_decay=0.95')
 CLASSIFIER = (
     *NETWORK, *RATES, '--task=classification', '--train_image_size=64', '--preprocessing_name=lenet',
-    '--train_batch_size=32', '--fine_tune_batch_norm=true', '--flip_probability=0.25', '--weight_decay=0.0001',
+    '--train_batch_size=32', '--fine_tune_batch_norm=true',
     '--save_interval_secs=100000', '--eval_split=val', '--eval_every=1000',
 )  # fmt: skip
 SEGMENTATION = (
     *NETWORK, *RATES, '--train_crop_size=129,129', '--train_batch_size=8', '--fine_tune_batch_norm=true',
-    '--training_number_of_steps=400', '--initialize_last_layer=false', '--save_interval_secs=100000',
-    '--decoder_output_stride=4', '--output_stride=8',
+    '--training_number_of_steps=300', '--initialize_last_layer=false', '--save_interval_secs=100000',
+    '--decoder_output_stride=4',
 )  # fmt: skip
 
 
