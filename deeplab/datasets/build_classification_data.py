@@ -20,6 +20,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
 from absl import logging
 
 from deeplab import names
@@ -43,6 +44,7 @@ from deeplab.options import IMAGE_FORMATS, BuildClassificationOptions
 from deeplab.wording import option
 
 DEFAULT_NUM_SHARDS = 4
+_BETWEEN_LABELS = '|'  # of an image of several classes
 _INTEGER = re.compile(r'[+-]?\d+')
 _SPLIT_NAME = re.compile(r'\w[\w.-]*')
 _SHOWN = 3  # number of names that a message has
@@ -72,11 +74,16 @@ def run(options: BuildClassificationOptions) -> dict[str, Any]:
     file_pairs.require_images(paths, options.image_folder, IMAGE_FORMATS, 'BuildClassificationOptions')
     table = options.labels_file
     rows = _of_folders(options.image_folder, paths) if table is None else _of_table(table, paths)
-    class_names, ids = _classes(_grouped(rows, 'label'), options)
+    by_label = collections.defaultdict(list)
+    for stem in sorted(rows):
+        for label in _labels(rows[stem]):
+            by_label[label].append(stem)
+    class_names, ids = _classes(by_label, options)
     channels, bits = max(set(build_data.in_order(_image_kind, [paths[stem] for stem in rows], options.num_workers)))
     splits = _splits(rows, options)
     items = {
-        split: [item_of(paths[stem], stem, ids[rows[stem].label]) for stem in stems] for split, stems in splits.items()
+        split: [item_of(paths[stem], stem, _class_ids(rows[stem], ids)) for stem in stems]
+        for split, stems in splits.items()
     }
     name = os.path.basename(os.path.abspath(options.output_dir)) or 'dataset'
     dataset = described(name, class_names, image_channels=channels, image_bits=bits)
@@ -94,9 +101,20 @@ def described(name: str, class_names: Sequence[str], **facts: Any) -> descriptor
     return descriptor.DatasetDescriptor(name, count, class_names=class_names, has_masks=False, **facts)
 
 
-def item_of(path: str, name: str, class_id: int, **more: Any) -> pairs.SourceFiles:
-    """Returns the record of an image and its class; `more` are further fields of it."""
-    return pairs.SourceFiles(path, None, name, planes=(plane_files.PlaneNumbers(planes.CLASS_LABEL, class_id),), **more)
+def item_of(path: str, name: str, class_ids: int | np.ndarray, **more: Any) -> pairs.SourceFiles:
+    """Returns the record of an image and its class, or classes [n]; `more` are further fields of it."""
+    plane = plane_files.PlaneNumbers(planes.CLASS_LABEL, class_ids)
+    return pairs.SourceFiles(path, None, name, planes=(plane,), **more)
+
+
+def _labels(row: Row) -> list[str]:
+    return [label.strip() for label in row.label.split(_BETWEEN_LABELS)]
+
+
+def _class_ids(row: Row, ids: Mapping[str, int]) -> int | np.ndarray:
+    """Returns the class id of an image, or of an image of several classes [n] int64."""
+    chosen = [ids[label] for label in _labels(row)]
+    return chosen[0] if len(chosen) == 1 else np.array(sorted(set(chosen)), np.int64)
 
 
 def _grouped(rows: Mapping[str, Row], field: str) -> dict[str, list[str]]:

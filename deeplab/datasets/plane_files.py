@@ -64,7 +64,7 @@ class PlaneNumbers:
 
     Attributes:
       plane: the plane, a list of numbers.
-      numbers: the floats, of any shape, or one integer.
+      numbers: the floats, of any shape; or one integer, or several [n].
     """
 
     plane: planes.Plane

@@ -24,7 +24,8 @@ def write_features(features: Mapping[str, Value]) -> bytes:
     """Serializes a `tf.train.Example`.
 
     Args:
-      features: bytes, several of them, an integer that is not negative, or an array of floats, by key.
+      features: bytes, several of them, an integer that is not negative, or an array of floats or of such integers, by
+        key.
 
     Returns:
       The serialized message.
@@ -35,7 +36,10 @@ def write_features(features: Mapping[str, Value]) -> bytes:
         if isinstance(value, bytes):
             feature = message(_BYTES_LIST, message(1, value))
         elif isinstance(value, np.ndarray):
-            feature = message(_FLOAT_LIST, message(1, value.astype('<f4').tobytes()))
+            if value.dtype.kind == 'f':
+                feature = message(_FLOAT_LIST, message(1, value.astype('<f4').tobytes()))
+            else:
+                feature = message(_INT64_LIST, message(1, b''.join(map(_varint, value.tolist()))))
         elif isinstance(value, int):
             feature = message(_INT64_LIST, message(1, _varint(value)))
         else:
@@ -51,8 +55,8 @@ def read_features(serialized: bytes) -> dict[str, Value]:
       serialized: the serialized message.
 
     Returns:
-      Values by key: bytes (a list if there are several), the first integer, or floats ([n] float32). Features without
-      a value are left out.
+      Values by key: bytes (a list if there are several), an integer ([n] int64 if there are several), or floats
+      ([n] float32). Features without a value are left out.
 
     Raises:
       ValueError: `serialized` is not such a message.
@@ -81,8 +85,8 @@ def _value(feature: memoryview) -> Value | None:
         if kind == _FLOAT_LIST and parts:
             return np.frombuffer(b''.join(parts), '<f4')
         if kind == _INT64_LIST and values:
-            first = values[0]
-            return _read_varint(first, 0)[0] if isinstance(first, memoryview) else first
+            numbers = [n for value in values for n in ([value] if isinstance(value, int) else _varints(value))]
+            return numbers[0] if len(numbers) == 1 else np.array(numbers, np.uint64).astype(np.int64)
     return None
 
 
@@ -115,6 +119,14 @@ def _read_varint(content: memoryview, position: int) -> tuple[int, int]:
         shift += 7
         if shift > 63:
             raise IndexError('a number has more than 64 bits')
+
+
+def _varints(content: memoryview) -> Iterator[int]:
+    """Yields the varints of a packed list."""
+    position = 0
+    while position < len(content):
+        value, position = _read_varint(content, position)
+        yield value
 
 
 def _messages(content: memoryview, wanted: int) -> Iterator[memoryview]:

@@ -17,6 +17,7 @@ from deeplab.datasets import (
     descriptor,
     example,
     label_file,
+    planes,
     record_index,
     segmentation_dataset,
 )
@@ -111,6 +112,22 @@ def test_a_table_has_labels_splits_and_groups(tmp_path):
     ids = {name[-1]: (split, class_id) for split, name, class_id in records(arguments['output_dir'])}
     assert ids == {'1': ('val', 0), '2': ('val', 2), '3': ('train', 0), '4': ('train', 2), '5': ('train', 1)}
     assert (tmp_path / 'groups/labels.txt').read_text() == '0:class_0\n1:class_1\n2:class_2\n'
+
+
+def test_an_image_may_have_several_classes(tmp_path):
+    arguments = write(tmp_path, ['1', '2', '3'])
+    rows = 'file,label\n1,dog | cat|elk\n2,elk\n3,cat|cat\n'
+    run(arguments, labels_file=table(tmp_path, rows), val_fraction=0)
+    index = record_index.RecordIndex.walk(segmentation_dataset.find_shards('train', arguments['output_dir']))
+    plane = planes.CLASS_LABEL._replace(channels=3)
+    for record in range(len(index)):
+        serialized = index.read(record)
+        parsed = example.parse(serialized)
+        ids = {'1': [0, 1, 2], '2': [2], '3': [0]}[parsed.image_name]
+        assert planes.read(plane, parsed.features, (4, 4)).tolist() == ids
+        assert example.decode(serialized, False, further=[plane])[plane.key].numpy().tolist() == ids
+    with pytest.raises(DataError, match='class ids are 0 to 1'):
+        planes.read(plane._replace(channels=2), {plane.feature: np.array([0, 2])}, (4, 4))
 
 
 def test_names_of_classes_set_the_order_of_the_ids(tmp_path):
