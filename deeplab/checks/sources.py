@@ -196,15 +196,16 @@ class _FolderPair:
             if not folder.is_dir():
                 raise DataError(f"The folder '{folder}' does not exist.")
         self.image_folder, self.mask_folder = str(image_folder), str(mask_folder)
-        files = file_pairs.search(self.image_folder, self.mask_folder, mask_suffix, _SEARCHED_IMAGES, _SEARCHED_MASKS)
-        if not files.images and files.masks and image_folder.samefile(mask_folder):
+        self.images, self.masks = file_pairs.search(
+            self.image_folder, self.mask_folder, mask_suffix, _SEARCHED_IMAGES, _SEARCHED_MASKS
+        )
+        if not self.images and self.masks and image_folder.samefile(mask_folder):
             raise DataError(
                 f"All images in '{image_folder}' are taken as masks, because it is the folder of both. Set "
                 f'{option("DoctorOptions.mask_suffix")} to the end of the names of masks, such as _mask.'
             )
-        file_pairs.require_images(files.images, self.image_folder, _SEARCHED_IMAGES, 'DoctorOptions')
-        file_pairs.require_masks(files.masks, self.mask_folder, mask_suffix, 'DoctorOptions')
-        self.images, self.masks = files
+        file_pairs.require_images(self.images, self.image_folder, _SEARCHED_IMAGES, 'DoctorOptions')
+        file_pairs.require_masks(self.masks, self.mask_folder, mask_suffix, 'DoctorOptions')
         self.partners = partners(sorted(self.images), self.masks)
         self._mask_of = {stem: self.masks[partner][0] for stem, partner in self.partners.items()}
         self._instances = file_pairs.grouped(instance_folder, ('png',)) if instance_folder else {}

@@ -116,13 +116,13 @@ def write_split(
     start = time.monotonic()
     folder = pathlib.Path(output_dir)
     _require_no_other_set(folder, split, num_shards)
-    shards = _planned(items, split, folder, num_shards, (num_classes, ignore_label))
-    finished = build_journal.find(output_dir, split, shards)
+    planned = _planned(items, split, folder, num_shards, (num_classes, ignore_label))
+    shards = build_journal.find(output_dir, split, planned)
     allowed = None if num_classes is None else MaskIds(num_classes, ignore_label)
     total = Totals()
-    written = _atomic(output_dir, split, shards, finished)
+    written = _atomic(output_dir, split, shards)
     with _made_folder(folder), written as (journal, temporary), contextlib.ExitStack() as stack:
-        wanted = [item for shard in shards if shard.path not in finished for item in shard.items]
+        wanted = [item for shard in shards if shard.file is None for item in shard.items]
         read = in_order(lambda item: pairs.read(item, allowed), wanted, num_workers)
         read = stack.enter_context(contextlib.closing(read))
         progress = tqdm.tqdm(read, split, len(wanted), unit='image', leave=False, disable=None)
@@ -130,7 +130,7 @@ def write_split(
         records = iter(progress)
         for shard in shards:
             path = temporary.get(shard.path, shard.path)
-            totals = _write_shard(shard, path, finished, records)
+            totals = _write_shard(shard, path, records)
             build_journal.add(journal, shard, path, totals)
             total.merge(totals)
     total.log_turns(split, len(items))
@@ -228,9 +228,17 @@ def write_known(
 
 
 def warn_of_ignored_class(num_classes: int | None, ignore_label: int) -> None:
-    """Warns if the ignore label is one of the classes."""
-    for line in label_checks.ignored_class_of_builder(num_classes, ignore_label):
-        logging.warning('%s', line)
+    """Warns if the ignore label is one of the classes; see `label_checks.ignored_class` for descriptions."""
+    if num_classes is not None and ignore_label < num_classes:
+        logging.warning(
+            '%s is one of the %d classes (0 to %d): its pixels will be excluded from loss and metrics, and the class '
+            'is never learned. Set another %s%s unless this is intended.',
+            option('BuilderOptions.ignore_label', ignore_label),
+            num_classes,
+            num_classes - 1,
+            option('BuilderOptions.ignore_label'),
+            label_checks.example_of_another(num_classes),
+        )
 
 
 def in_order(
@@ -318,12 +326,10 @@ def _planned(
     ]
 
 
-def _write_shard(
-    shard: Shard, path: str, finished: Mapping[str, build_journal.Finished], records: Iterator[BuiltRecord]
-) -> Totals:
+def _write_shard(shard: Shard, path: str, records: Iterator[BuiltRecord]) -> Totals:
     """Writes a shard of the first of `records` to a path, unless it is finished; returns its totals."""
-    if shard.path in finished:
-        return finished[shard.path].totals
+    if shard.totals is not None:
+        return shard.totals
     totals = Totals()
     with open(path, 'wb') as file:
         for pair in itertools.islice(records, len(shard.items)):
@@ -351,26 +357,25 @@ def _made_folder(folder: pathlib.Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _atomic(
-    folder: str, split: str, shards: Sequence[Shard], finished: Mapping[str, build_journal.Finished]
-) -> Iterator[tuple[IO[str], Mapping[str, str]]]:
+def _atomic(folder: str, split: str, shards: Sequence[Shard]) -> Iterator[tuple[IO[str], Mapping[str, str]]]:
     """Yields the journal, and the temporary path of each shard to write.
 
     The files are renamed at the end, or removed after an error.
     """
     journal = build_journal.path_of(folder, split)
-    written = [shard.path for shard in shards if shard.path not in finished or finished[shard.path].path != shard.path]
+    written = [shard.path for shard in shards if shard.file != shard.path]
     try:
         with writing.atomic_paths([*written, journal]) as temporaries:
             names = dict(zip(written, temporaries, strict=False))
-            for path in finished.keys() & names.keys():
-                os.replace(finished[path].path, names[path])
+            for shard in shards:
+                if shard.path in names and shard.file is not None:
+                    os.replace(shard.file, names[shard.path])
             with open(temporaries[-1], 'w', encoding='utf-8') as stream:
                 yield stream, names
     except OSError as error:
         text, fix = f"Cannot write '{error.filename or shards[0].path}': {error.strerror}.", 'Set'
         if error.errno in _FULL:
-            items = [item for shard in shards if shard.path not in finished for item in shard.items]
+            items = [item for shard in shards if shard.file is None for item in shard.items]
             text, fix = f'{text} {_space(folder, split, items)}', 'Free space, or set'
         raise DataError(f'{text} {fix} another {option("BuilderOptions.output_dir")}.') from None
     finally:

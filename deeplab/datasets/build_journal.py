@@ -29,30 +29,21 @@ _FORMAT = 1  # increase it when the same inputs become other bytes
 
 @dataclasses.dataclass(frozen=True)
 class Shard:
-    """A shard of a split that is to be built.
+    """A shard of a split.
 
     Attributes:
       path: path of the shard.
       items: the source files of its records.
       inputs: digest of the names, sizes and times of these files, and of the settings.
+      file: path of the finished file, the final or a temporary one; None for a shard to be built.
+      totals: totals over the records of a finished file.
     """
 
     path: str
     items: Sequence[SourceFiles]
     inputs: str
-
-
-@dataclasses.dataclass(frozen=True)
-class Finished:
-    """A shard that exists.
-
-    Attributes:
-      path: path of the file, the final or a temporary one.
-      totals: totals over its records.
-    """
-
-    path: str
-    totals: Totals
+    file: str | None = None
+    totals: Totals | None = None
 
 
 def path_of(folder: str | os.PathLike[str], split: str) -> str:
@@ -81,16 +72,16 @@ def _state(path: str) -> tuple[int, int] | None:
     return stat.st_size, stat.st_mtime_ns
 
 
-def find(folder: str, split: str, shards: Sequence[Shard]) -> dict[str, Finished]:
+def find(folder: str, split: str, shards: Sequence[Shard]) -> list[Shard]:
     """Finds finished shards, also of killed builds; removes the unfinished shards of killed builds.
 
     Args:
       folder: folder of the shards; need not exist.
       split: name of the split.
-      shards: the shards to be built.
+      shards: the shards of the split.
 
     Returns:
-      The finished ones by their (final) path.
+      The shards, with the files of the finished ones.
     """
     own = rf'{re.escape(split)}-\d+-of-\d+\.tfrecord|{re.escape(os.path.basename(path_of(folder, split)))}'
     left = set(writing.leftovers(folder, own))
@@ -101,22 +92,21 @@ def find(folder: str, split: str, shards: Sequence[Shard]) -> dict[str, Finished
             for entry in documents.load_lines(path):
                 if isinstance(entry, Mapping) and isinstance(entry.get('shard'), str):
                     entries[entry['shard']].append(entry)
-    kept_shards, reasons = {}, collections.Counter[str]()
+    checked, reasons = [], collections.Counter[str]()
     for shard in shards:
         finished = _finished(shard, entries[os.path.basename(shard.path)], left)
-        if isinstance(finished, Finished):
-            kept_shards[shard.path] = finished
-        elif os.path.exists(shard.path):
+        if isinstance(finished, str) and os.path.exists(shard.path):
             reasons[finished] += 1
-    kept = {finished.path for finished in kept_shards.values()}
+        checked.append(shard if isinstance(finished, str) else finished)
+    kept = {shard.file for shard in checked if shard.file is not None}
     for path in {path for path in left if not path.startswith(journal)} - kept:
         writing.remove(path)
-    _log(split, len(shards), len(kept_shards), reasons)
-    return kept_shards
+    _log(split, len(shards), len(kept), reasons)
+    return checked
 
 
-def _finished(shard: Shard, entries: Sequence[Mapping[str, Any]], left: set[str]) -> Finished | str:
-    """Returns where a shard is, or why it has to be built."""
+def _finished(shard: Shard, entries: Sequence[Mapping[str, Any]], left: set[str]) -> Shard | str:
+    """Returns a shard with its finished file, or why it has to be built."""
     fitting = [entry for entry in entries if entry.get('inputs') == shard.inputs]
     if not fitting:
         return (
@@ -129,7 +119,7 @@ def _finished(shard: Shard, entries: Sequence[Mapping[str, Any]], left: set[str]
             is_same = _state(path) == (entry.get('size'), entry.get('modified'))
             if is_same and (path == shard.path or (path in left and not is_own)):
                 try:
-                    return Finished(path, Totals.from_dict(entry['tally']))
+                    return dataclasses.replace(shard, file=path, totals=Totals.from_dict(entry['tally']))
                 except (ValueError, KeyError, TypeError, IndexError, AttributeError):
                     continue
     return 'they have been changed'

@@ -14,7 +14,7 @@ if __name__ == '__main__':  # first, so that help and errors do not wait for Ten
 
 import os
 import pathlib
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from absl import logging
@@ -32,20 +32,6 @@ _MOST_LABELS = 255
 _MOST_INSTANCES = 256  # of a label in an image
 
 
-class Labels(NamedTuple):
-    """What the labels of a configuration file become.
-
-    Attributes:
-      dataset: the data set, whose classes are the evaluated labels in their order.
-      source: what converts masks of labels to masks of classes.
-      instance_table: [65536] uint16, the instance id of each value of a mask of instances.
-    """
-
-    dataset: descriptor.DatasetDescriptor
-    source: mask_sources.MaskSource
-    instance_table: np.ndarray
-
-
 def run(options: BuildMapillaryOptions) -> dict[str, Any]:
     """Writes the splits train, val and test whose images exist, and the description of the data set.
 
@@ -60,8 +46,9 @@ def run(options: BuildMapillaryOptions) -> dict[str, Any]:
     """
     folders.require_folder(options.mapillary_root, 'BuildMapillaryOptions.mapillary_root')
     version, config = _config(options)
-    labels = _read_labels(config, version)
-    return build_data.write_known(_find_items(options, version, labels), options, labels.dataset, DEFAULT_NUM_SHARDS)
+    dataset, classes, instance_table = _read_labels(config, version)
+    splits = _find_items(options, version, classes, instance_table)
+    return build_data.write_known(splits, options, dataset, DEFAULT_NUM_SHARDS)
 
 
 def _config(options: BuildMapillaryOptions) -> tuple[str, str]:
@@ -79,8 +66,12 @@ def _config(options: BuildMapillaryOptions) -> tuple[str, str]:
     )
 
 
-def _read_labels(path: str, version: str) -> Labels:
-    """Reads a configuration file."""
+def _read_labels(path: str, version: str) -> tuple[descriptor.DatasetDescriptor, mask_sources.IdTable, np.ndarray]:
+    """Reads a configuration file.
+
+    Returns the data set, whose classes are the evaluated labels in their order; the class of each label; and the
+    instance id of each value of a mask of instances, [65536] uint16.
+    """
     try:
         entries = documents.load(path)['labels']
         names = [(str(entry['readable']), str(entry['name'])) for entry in entries]
@@ -114,10 +105,12 @@ def _read_labels(path: str, version: str) -> Labels:
         )
     except OptionError as error:
         raise DataError(f"Cannot use '{path}': {error}") from None
-    return Labels(dataset, mask_sources.IdTable(ids), instances.reshape(-1))
+    return dataset, mask_sources.IdTable(ids), instances.reshape(-1)
 
 
-def _find_items(options: BuildMapillaryOptions, version: str, labels: Labels) -> dict[str, list[pairs.SourceFiles]]:
+def _find_items(
+    options: BuildMapillaryOptions, version: str, classes: mask_sources.IdTable, instance_table: np.ndarray
+) -> dict[str, list[pairs.SourceFiles]]:
     """Finds the records of every split whose images exist, sorted by name."""
     root = pathlib.Path(options.mapillary_root)
     splits = {}
@@ -133,11 +126,11 @@ def _find_items(options: BuildMapillaryOptions, version: str, labels: Labels) ->
         else:
             masks = _masks(root / folder, version, 'labels')
             matched = file_pairs.matched(split, images, masks)
-            sources = dict.fromkeys(matched, labels.source)
+            sources: dict[str, mask_sources.MaskSource] = dict.fromkeys(matched, classes)
             if options.instances:
                 instances = file_pairs.matched(split, images, _masks(root / folder, version, 'instances'))
                 sources = {
-                    stem: mask_sources.FileBeside(path, labels.source, labels.instance_table)
+                    stem: mask_sources.FileBeside(path, classes, instance_table)
                     for stem, (_, path) in instances.items()
                 }
             splits[split] = [pairs.SourceFiles(*files, stem, sources[stem]) for stem, files in matched.items()]

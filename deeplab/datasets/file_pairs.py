@@ -17,25 +17,13 @@ MASK_FORMATS = ('png', 'jpg', 'jpeg')
 _SHOWN = 10  # number of names that a message lists
 
 
-class FilesByStem(NamedTuple):
-    """Files in a folder of images and one of masks, by stem: the relative path without extension.
-
-    Attributes:
-      images: paths of the images of each stem; several differ in the extension.
-      masks: the same of masks, without the suffix of their names.
-    """
-
-    images: dict[str, list[str]]
-    masks: dict[str, list[str]]
-
-
 def search(
     image_folder: str,
     mask_folder: str,
     mask_suffix: str = '',
     image_formats: Sequence[str] = IMAGE_FORMATS,
     mask_formats: Sequence[str] = MASK_FORMATS,
-) -> FilesByStem:
+) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
     """Returns the images and masks in two folders and in the folders in them, for builders and for the doctor.
 
     In one folder of both, the PNG files with the suffix are masks, and all other files are images. Where one folder is
@@ -48,16 +36,19 @@ def search(
       image_formats: extensions of images; files of earlier ones come first.
       mask_formats: extensions of masks.
 
+    Returns:
+      The paths of the images and of the masks by stem, see `grouped`; several images of a stem differ in the extension.
+
     Raises:
       DataError: A folder cannot be read.
     """
     if os.path.realpath(image_folder) != os.path.realpath(mask_folder):
         masks = grouped(mask_folder, mask_formats, mask_suffix, (image_folder,))
-        return FilesByStem(grouped(image_folder, image_formats, '', (mask_folder,)), masks)
+        return grouped(image_folder, image_formats, '', (mask_folder,)), masks
     masks = grouped(mask_folder, ('png',), mask_suffix)
     taken = {os.path.realpath(path) for paths in masks.values() for path in paths}
     images = grouped(image_folder, image_formats, is_wanted=lambda path: os.path.realpath(path) not in taken)
-    return FilesByStem(images, masks)
+    return images, masks
 
 
 class Pairs(NamedTuple):
@@ -84,10 +75,10 @@ def find(options: BuildFolderOptions) -> Pairs:
         alone = by_stem(options.image_folder, IMAGE_FORMATS)
         require_images(alone, options.image_folder, IMAGE_FORMATS, 'BuildFolderOptions')
         return Pairs({stem: (alone[stem], None) for stem in sorted(alone)}, [], [])
-    candidates = search(options.image_folder, options.mask_folder, options.mask_suffix)
-    masks = _single(candidates.masks)
+    all_images, all_masks = search(options.image_folder, options.mask_folder, options.mask_suffix)
+    masks = _single(all_masks)
     require_masks(masks, options.mask_folder, options.mask_suffix, 'BuildFolderOptions')
-    images = _single(candidates.images)
+    images = _single(all_images)
     require_images(images, options.image_folder, IMAGE_FORMATS, 'BuildFolderOptions')
     both = sorted(images.keys() & masks.keys())
     if not both or not options.allow_unmatched:

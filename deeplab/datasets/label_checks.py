@@ -170,23 +170,12 @@ def ignored_class(descriptor: DatasetDescriptor) -> list[str]:
     return [
         f"ignore_label is {label}, which is also the id of class '{descriptor.class_name(label)}': its pixels are "
         'excluded from loss and metrics, and the class is never learned. Set another ignore_label'
-        f'{_example_of_another(descriptor.num_classes)} in the description of the data set, or '
+        f'{example_of_another(descriptor.num_classes)} in the description of the data set, or '
         '"ignore_label_is_class": true if this is intended.'
     ]
 
 
-def ignored_class_of_builder(num_classes: int | None, ignore_label: int) -> list[str]:
-    """Returns the same warning for the options of a builder, which has no data set description."""
-    if num_classes is None or ignore_label >= num_classes:
-        return []
-    return [
-        f'{option("BuilderOptions.ignore_label", ignore_label)} is one of the {num_classes} classes (0 to '
-        f'{num_classes - 1}): its pixels will be excluded from loss and metrics, and the class is never learned. Set '
-        f'another {option("BuilderOptions.ignore_label")}{_example_of_another(num_classes)} unless this is intended.'
-    ]
-
-
-def _example_of_another(num_classes: int) -> str:
+def example_of_another(num_classes: int) -> str:
     """Returns 255 as an example of an ignore label, unless it is one of the classes."""
     return ', such as 255,' if num_classes <= 255 else ''
 

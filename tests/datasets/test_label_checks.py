@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from deeplab.checks.record_check import CheckResult
-from deeplab.datasets import label_checks
+from deeplab.datasets import build_data, label_checks
 from deeplab.datasets.descriptor import DatasetDescriptor, load
 from deeplab.options import LossOptions
 
@@ -154,16 +154,18 @@ class TestAnIgnoredClass:
         assert label_checks.ignored_class(load('ade20k')) == []
         assert label_checks.ignored_class(DatasetDescriptor('own', 4, 4)) == []
 
-    def test_no_class_is_proposed_as_the_ignore_label(self):
+    def test_no_class_is_proposed_as_the_ignore_label(self, caplog):
         for num_classes, proposed in ((255, True), (256, False)):
             (line,) = label_checks.ignored_class(DatasetDescriptor('own', num_classes, 254))
-            (of_builder,) = label_checks.ignored_class_of_builder(num_classes, 254)
-            assert ('such as 255' in line, 'such as 255' in of_builder) == (proposed, proposed)
+            build_data.warn_of_ignored_class(num_classes, 254)
+            assert ('such as 255' in line, 'such as 255' in caplog.messages[-1]) == (proposed, proposed)
 
-    def test_builders_name_their_flags(self):
-        (line,) = label_checks.ignored_class_of_builder(4, 3)
+    def test_builders_name_their_flags(self, caplog):
+        build_data.warn_of_ignored_class(4, 3)
+        build_data.warn_of_ignored_class(4, 4)
+        build_data.warn_of_ignored_class(None, 3)
+        (line,) = caplog.messages
         assert 'ignore_label=3' in line and '4 classes (0 to 3)' in line
-        assert label_checks.ignored_class_of_builder(4, 4) == label_checks.ignored_class_of_builder(None, 3) == []
 
 
 class TestBuilt:
