@@ -79,27 +79,38 @@ def _limit() -> int | None:
 
 
 def of_model(
-    run: Callable[[np.ndarray, bool], Sequence[np.ndarray]],
-    shape: Sequence[int | None],
-    num_outputs: int,
-    num_classes: int | None,
+    run: Callable[[np.ndarray, list[T]], Sequence[np.ndarray]],
+    shape: Iterable[int | None],
+    outputs: Iterable[T],
+    described: Callable[[T], tuple[Sequence[int | None], Collection[str]]],
     metadata: Mapping[str, Any],
 ) -> Exported:
     """Returns a model as an open network, which predicts as many images at a time as the model takes.
 
     Args:
-      run: predicts images [n, h, w, channels]; takes them, and whether probabilities are wanted; returns labels, then
-        probabilities or maps.
+      run: predicts images [n, h, w, channels]; takes them and the outputs that are wanted, and returns these.
       shape: shape of its input, (n, h, w, channels); None for a side that is known only when it runs.
-      num_outputs: 1 for labels, 2 for labels and probabilities, more for maps.
-      num_classes: last side of the probabilities; None if it is unknown.
+      outputs: labels, and probabilities or the maps that the metadata names, in any order.
+      described: returns the shape of an output, as of the input, and its names.
       metadata: metadata of the export; empty for none.
     """
     batch, height, width, channels = shape
     assert channels is not None
+    maps = export_metadata.maps_of(metadata)
+    if maps:
+        by_name = {name: output for output in outputs for name in described(output)[1]}
+        ordered = [by_name[name] for name in (export_metadata.LABELS, *maps)]
+    else:
+        ordered = sorted(outputs, key=lambda output: len(described(output)[0]))
+    num_classes = described(ordered[1])[0][-1] if len(ordered) > 1 else None
+
+    def of_batch(part: np.ndarray, wanted: list[T]) -> Sequence[np.ndarray]:
+        labels, *further = run(part, wanted)
+        return labels, *([np.concatenate(further, axis=-1)] if len(further) > 1 else further)
 
     def predict(images: np.ndarray, with_probabilities: bool) -> Outputs:
-        labels, scores = in_batches(lambda part: joined(run(part, with_probabilities)), images, batch)
+        wanted = ordered if with_probabilities else ordered[:1]
+        labels, scores = in_batches(lambda part: of_batch(part, wanted), images, batch)
         return Outputs(
             labels.astype(np.int32, copy=False), None if scores is None else scores.astype(np.float32, copy=False)
         )
@@ -110,32 +121,10 @@ def of_model(
         takes_smaller=False,
         channels=channels,
         num_classes=len(metadata['class_names']) if metadata.get('class_names') else num_classes,
-        has_probabilities=num_outputs > 1,
+        has_probabilities=len(ordered) > 1,
         bits=int(metadata.get('image_bits', 8)),
         metadata=metadata,
     )
-
-
-def in_order(
-    outputs: Iterable[T], described: Callable[[T], tuple[int, Collection[str]]], metadata: Mapping[str, Any]
-) -> list[T]:
-    """Returns the outputs of a model: labels, then probabilities, or the maps in the order of the metadata.
-
-    Args:
-      outputs: the outputs in any order.
-      described: returns the number of dimensions of an output, and its names.
-      metadata: metadata of the model; empty for none.
-    """
-    maps = export_metadata.maps_of(metadata)
-    if not maps:
-        return sorted(outputs, key=lambda output: described(output)[0])
-    by_name = {name: output for output in outputs for name in described(output)[1]}
-    return [by_name[name] for name in (export_metadata.LABELS, *maps)]
-
-
-def joined(outputs: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
-    """Returns labels, and probabilities or all maps in one array [n, h, w, channels], of the outputs of a model."""
-    return outputs if len(outputs) < 3 else (outputs[0], np.concatenate(outputs[1:], axis=-1))
 
 
 def in_batches(

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -15,27 +15,21 @@ from deeplab.export import tensor_names
 from deeplab.inference import export_metadata, exports
 from deeplab.registry import Exported, Outputs
 
-
-class Tensors(NamedTuple):
-    """Tensors of an export, and its metadata; None for what it does not have.
-
-    The maps of other tasks than `semantic` are joined to one tensor in the place of the probabilities.
-    """
-
-    image: Any
-    labels: Any
-    probabilities: Any
-    metadata: str | bytes = b''
+Find = Callable[[str], Any]  # returns the tensor of a name; None if an export does not have it
 
 
-def opener(load: Callable[[Any, str], Tensors]) -> Callable[[str, int | None], AbstractContextManager[Exported]]:
+def opener(
+    load: Callable[[Any, str], tuple[Find, str | bytes]], names: Sequence[str]
+) -> Callable[[str, int | None], AbstractContextManager[Exported]]:
     """Returns the function that opens exports of a format, see `ExportFormat.open`.
 
     TensorFlow has the same threads in the whole process. `CheckpointError` is raised for an export that is damaged, or
     not one of DeepLab.
 
     Args:
-      load: adds the export at a path to the graph of a session.
+      load: adds the export at a path to the graph of a session; returns what finds its tensors, and its metadata.
+      names: names of image, labels and probabilities. Maps of other tasks than `semantic` have the names of their
+        outputs.
     """
 
     @contextlib.contextmanager
@@ -46,24 +40,32 @@ def opener(load: Callable[[Any, str], Tensors]) -> Callable[[str, int | None], A
 
         with tf.Graph().as_default() as graph, sessions.open_session(graph) as session:
             try:
-                tensors = load(session, path)
+                find, text = load(session, path)
             except (OSError, ValueError, tf.errors.OpError, message.DecodeError) as error:
-                if isinstance(error, CheckpointError):
-                    raise
                 raise CheckpointError(f"The export '{path}' cannot be loaded ({reason_of(error)})") from None
-            yield _exported(path, session, tensors)
+            image, labels, probabilities = map(find, names)
+            if image is None or labels is None:
+                raise CheckpointError(
+                    f"'{path}' is not an export of DeepLab: it lacks the tensors {tensor_names.IMAGE} and "
+                    f'{tensor_names.PREDICTIONS}, or a signature with image and predictions. Give what deeplab '
+                    'export_model writes'
+                )
+            metadata = export_metadata.loaded(text)
+            if maps := export_metadata.maps_of(metadata):
+                with graph.as_default():
+                    probabilities = tf.concat([find(name) for name in maps], axis=3)
+            yield _exported(path, session, (image, labels, probabilities), metadata)
 
     return opened
 
 
-def _exported(path: str, session: Any, tensors: Tensors) -> Exported:
-    image, labels, probabilities, text = tensors
+def _exported(path: str, session: Any, tensors: tuple[Any, Any, Any], metadata: Mapping[str, Any]) -> Exported:
+    image, labels, probabilities = tensors
     kind = image.dtype.as_numpy_dtype
     raw = tensor(session.graph, tensor_names.RAW_PREDICTIONS)
     size = None
     if raw is not None and raw.shape.rank == 3 and None not in raw.shape.as_list()[1:] and not _resizes(labels):
         size = (int(raw.shape[1]), int(raw.shape[2]))
-    metadata = export_metadata.loaded(text)
     classes = probabilities.shape[-1] if probabilities is not None else None
     if export_metadata.maps_of(metadata):
         classes = len(metadata['class_names'])
@@ -88,21 +90,6 @@ def _exported(path: str, session: Any, tensors: Tensors) -> Exported:
         has_probabilities=probabilities is not None,
         bits=16 if kind == np.uint16 else 8,
         metadata=metadata,
-    )
-
-
-def joined_maps(graph: Any, names: Sequence[str]) -> Any:
-    """Returns one tensor of the maps of outputs, [1, h, w, channels]; adds an operation to the graph if need be."""
-    with graph.as_default():
-        tensors = [graph.get_tensor_by_name(name) for name in names]
-        return tensors[0] if len(tensors) == 1 else tf.concat(tensors, axis=3)
-
-
-def not_ours(path: str) -> CheckpointError:
-    """Returns the error for a graph that is not an export of DeepLab."""
-    return CheckpointError(
-        f"'{path}' is not an export of DeepLab: it lacks the tensors {tensor_names.IMAGE} and "
-        f'{tensor_names.PREDICTIONS}, or a signature with image and predictions. Give what deeplab export_model writes'
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 from typing import Any
@@ -77,18 +78,10 @@ def metadata_of(graph_def: Any) -> bytes:
     return next((node.attr['value'].tensor.string_val[0] for node in graph_def.node if node.name == METADATA), b'')
 
 
-def _load(session: Any, path: str) -> _sessions.Tensors:
+def _load(session: Any, path: str) -> tuple[_sessions.Find, bytes]:
     graph_def = read(path)
-    text = metadata_of(graph_def)
     tf.graph_util.import_graph_def(graph_def, name='')
-    image, labels, probabilities = (
-        _sessions.tensor(session.graph, name) for name in (IMAGE, PREDICTIONS, PROBABILITIES)
-    )
-    if image is None or labels is None:
-        raise _sessions.not_ours(path)
-    if maps := export_metadata.maps_of(export_metadata.loaded(text)):
-        probabilities = _sessions.joined_maps(session.graph, [f'{name}:0' for name in maps])
-    return _sessions.Tensors(image, labels, probabilities, text)
+    return functools.partial(_sessions.tensor, session.graph), metadata_of(graph_def)
 
 
 _EXAMPLE = """\
@@ -108,7 +101,7 @@ register(
         noun='a frozen graph',
         write=write,
         run=run,
-        open=_sessions.opener(_load),
+        open=_sessions.opener(_load, (IMAGE, PREDICTIONS, PROBABILITIES)),
         recognizes=recognizes,
         is_own=is_own,
         example_path='frozen_inference_graph.pb',

@@ -167,23 +167,16 @@ def _folder_of(path: str) -> str | None:
     return None
 
 
-def _load(session: Any, path: str) -> _sessions.Tensors:
+def _load(session: Any, path: str) -> tuple[_sessions.Find, str]:
     folder = _folder_of(path) or path
     signatures = _loaded(session, folder)
-    signature = signatures[SIGNATURE] if SIGNATURE in signatures else None
-    if signature is None or IMAGE not in signature.inputs or PREDICTIONS not in signature.outputs:
-        raise _sessions.not_ours(path)
-    names = {**signature.inputs, **signature.outputs}
-    image, labels, probabilities = (
-        session.graph.get_tensor_by_name(names[key].name) if key in names else None
-        for key in (IMAGE, PREDICTIONS, PROBABILITIES)
-    )
+    tensors = {}
+    if SIGNATURE in signatures:
+        tensors = {**signatures[SIGNATURE].inputs, **signatures[SIGNATURE].outputs}
     text = ''
     with contextlib.suppress(OSError), open(os.path.join(folder, _ASSETS, _METADATA), encoding='utf-8') as file:
         text = file.read()
-    if maps := export_metadata.maps_of(export_metadata.loaded(text)):
-        probabilities = _sessions.joined_maps(session.graph, [names[key].name for key in maps])
-    return _sessions.Tensors(image, labels, probabilities, text)
+    return lambda name: session.graph.get_tensor_by_name(tensors[name].name) if name in tensors else None, text
 
 
 _EXAMPLE = """\
@@ -202,7 +195,7 @@ register(
         noun='a SavedModel',
         write=write,
         run=run,
-        open=_sessions.opener(_load),
+        open=_sessions.opener(_load, (IMAGE, PREDICTIONS, PROBABILITIES)),
         recognizes=recognizes,
         is_own=is_own,
         example_path='saved_model',

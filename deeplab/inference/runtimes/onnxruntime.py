@@ -6,7 +6,7 @@ import contextlib
 import importlib.metadata
 import logging
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -92,24 +92,20 @@ def load(path: str, execution: Execution) -> Iterator[Exported]:
     session = session_of(os.path.join(path, _MODEL) if os.path.isdir(path) else path, execution.threads)
     metadata = export_metadata.loaded(session.get_modelmeta().custom_metadata_map.get(export_metadata.KEY, ''))
     image, *_ = session.get_inputs()
-    outputs = exports.in_order(session.get_outputs(), lambda each: (len(each.shape), {each.name}), metadata)
-    names = [output.name for output in outputs]
     kind = type_of(image)
 
-    def run(images: np.ndarray, with_probabilities: bool) -> Sequence[np.ndarray]:
-        arrays: list[np.ndarray] = session.run(
-            names[: None if with_probabilities else 1], {image.name: exports.in_type(images, kind)}
-        )
+    def run(images: np.ndarray, outputs: list[Any]) -> list[np.ndarray]:
+        fed = {image.name: exports.in_type(images, kind)}
+        arrays: list[np.ndarray] = session.run([output.name for output in outputs], fed)
         return arrays
 
-    shape = [_fixed(side) for side in image.shape]
-    classes = _fixed(outputs[1].shape[-1]) if len(outputs) > 1 else None
-    yield exports.of_model(run, shape, len(outputs), classes, metadata)
+    outputs = session.get_outputs()
+    yield exports.of_model(run, _shape(image), outputs, lambda each: (_shape(each), {each.name}), metadata)
 
 
-def _fixed(side: Any) -> int | None:
-    """Returns a side of a tensor; None if it has a name instead of a number."""
-    return side if isinstance(side, int) else None
+def _shape(tensor: Any) -> list[int | None]:
+    """Returns the shape of a tensor; None for a side that has a name instead of a number."""
+    return [side if isinstance(side, int) else None for side in tensor.shape]
 
 
 def type_of(image: Any) -> type:

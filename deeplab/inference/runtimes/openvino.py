@@ -85,23 +85,21 @@ def load(path: str, execution: Execution) -> Iterator[Exported]:
     }
     compiled = core.compile_model(model, 'CPU', settings)
     image = compiled.inputs[0]
-    outputs = exports.in_order(compiled.outputs, lambda each: (len(each.partial_shape), each.get_names()), metadata)
     request = compiled.create_infer_request()
     kind = image.element_type.to_dtype().type
 
-    def run(images: np.ndarray, with_probabilities: bool) -> list[np.ndarray]:
+    def run(images: np.ndarray, outputs: list[Any]) -> list[np.ndarray]:
         request.infer([np.ascontiguousarray(exports.in_type(images, kind))], share_inputs=True)
-        # The next call writes to the same memory.
-        return [request.get_tensor(output).data.copy() for output in outputs[: None if with_probabilities else 1]]
+        return [request.get_tensor(output).data.copy() for output in outputs]  # the next call writes to the same memory
 
-    shape = [_fixed(side) for side in image.partial_shape]
-    classes = _fixed(outputs[1].partial_shape[3]) if len(outputs) > 1 else None
-    yield exports.of_model(run, shape, len(outputs), classes, metadata)
+    yield exports.of_model(
+        run, _shape(image), compiled.outputs, lambda each: (_shape(each), each.get_names()), metadata
+    )
 
 
-def _fixed(side: Any) -> int | None:
-    """Returns a side of a tensor; None if it is known only when the model runs."""
-    return None if side.is_dynamic else int(side.get_length())
+def _shape(tensor: Any) -> list[int | None]:
+    """Returns the shape of a tensor; None for a side that is known only when the model runs."""
+    return [None if side.is_dynamic else int(side.get_length()) for side in tensor.partial_shape]
 
 
 def precisions() -> tuple[str, ...]:

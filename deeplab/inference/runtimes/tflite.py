@@ -122,10 +122,9 @@ def load(path: str, execution: Execution) -> Iterator[Exported]:
         logging.info("'%s' has no metadata: its images are taken as normalized to -1 to 1.", path)
         _, height, width, channels = map(int, image['shape'])
         metadata = export_metadata.of_normalized((height, width), *export_metadata.usual_ends(channels))
-    outputs = exports.in_order(model.get_output_details(), lambda each: (len(each['shape']), {each['name']}), metadata)
     shape: tuple[int, ...] = ()
 
-    def run(images: np.ndarray, with_probabilities: bool) -> list[np.ndarray]:
+    def run(images: np.ndarray, outputs: list[Any]) -> list[np.ndarray]:
         nonlocal shape
         if images.shape != shape:
             model.resize_tensor_input(image['index'], images.shape)
@@ -133,12 +132,12 @@ def load(path: str, execution: Execution) -> Iterator[Exported]:
             shape = images.shape
         model.set_tensor(image['index'], quantized(export_metadata.normalized(images, metadata), image))
         model.invoke()
-        return [model.get_tensor(each['index']) for each in outputs[: None if with_probabilities else 1]]
+        return [model.get_tensor(each['index']) for each in outputs]
 
     batch, *sides = (int(side) if side > 0 else None for side in image.get('shape_signature', image['shape']))
-    classes = int(outputs[1]['shape'][-1]) if len(outputs) > 1 else None
     # One image at a time if any number is allowed: the interpreter plans its memory anew for another number.
-    yield exports.of_model(run, (batch or 1, *sides), len(outputs), classes, metadata)
+    images_shape, outputs = (batch or 1, *sides), model.get_output_details()
+    yield exports.of_model(run, images_shape, outputs, lambda each: (each['shape'].tolist(), {each['name']}), metadata)
 
 
 def _require_whole(path: str, metadata: Mapping[str, Any]) -> None:

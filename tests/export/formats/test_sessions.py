@@ -13,9 +13,10 @@ def of_shape(shape, kind=tf.uint8):
 
     def load(session, path):
         image = tf.compat.v1.placeholder(kind, shape, name=tensor_names.IMAGE)
-        return _sessions.Tensors(image, tf.cast(image[..., 0], tf.int64), tf.cast(image, tf.float32))
+        tensors = {'labels': tf.cast(image[..., 0], tf.int64), 'probabilities': tf.cast(image, tf.float32)}
+        return {'image': image, **tensors}.get, b''
 
-    return _sessions.opener(load)('export', None)
+    return _sessions.opener(load, ('image', 'labels', 'probabilities'))('export', None)
 
 
 @pytest.mark.parametrize('channels', [1, 3, 4])
