@@ -206,19 +206,21 @@ def newest_whole(directory: str, paths: Sequence[str] | None = None) -> str | No
     raise CheckpointError(f"None of the {len(problems)} checkpoints in '{directory}' can be used. {problems[0]}")
 
 
-def require_newest(folder: str) -> str:
-    """Returns the newest complete checkpoint in a folder; see `as_unpacked`.
+def find_checkpoint(path: str) -> str:
+    """Returns the checkpoint at `path`, or the newest complete one in a folder; see `as_unpacked`.
 
     Raises:
-      CheckpointError: there is none.
+      CheckpointError: there is none, or the path is one of a checkpoint's files.
     """
-    path = newest_whole(as_unpacked(folder))
-    if path is None:
+    if not os.path.isdir(path):
+        return check_path(path)
+    inside = newest_whole(as_unpacked(path))
+    if inside is None:
         raise CheckpointError(
-            f"There is no checkpoint in the folder '{folder}'. Give the log directory of a training that has saved "
+            f"There is no checkpoint in the folder '{path}'. Give the log directory of a training that has saved "
             'one, or the path of a checkpoint, such as DIR/model.ckpt-30000'
         )
-    return path
+    return inside
 
 
 def newest_first(directory: str) -> list[str]:

@@ -155,23 +155,20 @@ def _in_any_size(network: InferenceNetwork, any_size: AnySize) -> Predict:
     """Returns a function that predicts one image of any size, with the probabilities that the network has."""
 
     def predict(images: np.ndarray) -> Outputs:
-        if not network.options.is_semantic:
-            (scores,) = any_size.predict(list(images), with_probabilities=True)
-            assert scores.probabilities is not None
-            return Outputs(scores.labels[np.newaxis], scores.probabilities[np.newaxis])
-        (scores,) = any_size.predict(list(images), network.with_probabilities)
-        confidence = scores.confidence
-        return Outputs(
-            scores.labels[np.newaxis], None if confidence is None else confidence[np.newaxis, ..., np.newaxis]
-        )
+        is_semantic = network.options.is_semantic
+        (scores,) = any_size.predict(list(images), is_semantic and network.with_probabilities, not is_semantic)
+        further = scores.probabilities  # [h, w, channels]
+        if scores.confidence is not None:
+            further = scores.confidence[..., np.newaxis]  # [h, w, 1]
+        return Outputs(scores.labels[np.newaxis], None if further is None else further[np.newaxis])
 
     return predict
 
 
 def _of_tiles(network: InferenceNetwork, windows: WindowOptions) -> InferenceNetwork:
     """Returns the network of the windows, to compare engines with."""
-    height, width = network.crop_size or crop_sizes.above(windows.window or WINDOW, network.options.output_stride)
-    options = dataclasses.replace(network.options, crop_size=(height, width))
+    size = network.crop_size or crop_sizes.above(windows.window or WINDOW, network.options.output_stride)
+    options = dataclasses.replace(network.options, crop_size=size)
     reference = InferenceNetwork(options, network.prediction, 1, with_probabilities=True)
     reference.chosen_engines = network.chosen_engines
     return reference

@@ -183,8 +183,7 @@ def _smallest_crop(
 ) -> tuple[int, int]:
     """Returns the smallest crop with sides `output_stride * k + 1`, k at least 1, into which every image fits."""
     sizes = np.array([resized(int(h), int(w)) for h, w in np.unique(check_result.sizes, axis=0)])  # [n, 2]
-    height, width = crop_sizes.above(sizes.max(axis=0), output_stride)
-    return height, width
+    return crop_sizes.above(sizes.max(axis=0), output_stride)
 
 
 def warn_of_flips(prediction: PredictionOptions) -> None:

@@ -136,8 +136,7 @@ def measure(
 def _size(path: str, size: tuple[int, int] | None, exported: Exported) -> tuple[int, int]:
     own, takes_smaller = exported.size, exported.takes_smaller
     if own is None:
-        height, width = crop_sizes.above(size or _USUAL_SIZE, exported.metadata.get('output_stride', 1))
-        return height, width
+        return crop_sizes.above(size or _USUAL_SIZE, exported.metadata.get('output_stride', 1))
     if size is None or size == own:
         return own
     if takes_smaller and size[0] <= own[0] and size[1] <= own[1]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from deeplab.errors import DataError, OptionError
 from deeplab.inference import windows
-from deeplab.inference.runners import Runner, Size, aligned_size
+from deeplab.inference.runners import Runner, Size
 from deeplab.options import WindowOptions, crop_sizes
 from deeplab.options.rules import require_classes
 from deeplab.wording import option
@@ -134,7 +134,7 @@ def _sizes(runner: Runner, options: WindowOptions) -> tuple[Size, Size]:
         window = fixed
     else:
         least = zip(given or WINDOW, runner.smallest_window, strict=True)
-        window = aligned_size([max(pair) for pair in least], runner.alignment)
+        window = crop_sizes.above([max(pair) for pair in least], runner.alignment)
         if fixed is not None and (window[0] > fixed[0] or window[1] > fixed[1]):
             raise OptionError(
                 f'{option("WindowOptions.window", given)} is larger than the {fixed[0]} x {fixed[1]} pixels of the '

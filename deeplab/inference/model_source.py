@@ -129,7 +129,7 @@ def checkpoint_at(path: str) -> str:
                 'a checkpoint, such as DIR/model.ckpt-30000'
             )
         return checkpoints.find(path)
-    return checkpoints.require_newest(path)
+    return checkpoints.find_checkpoint(path)
 
 
 def of_run(path: str) -> NetworkDescription | None:

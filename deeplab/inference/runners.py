@@ -69,7 +69,7 @@ class Runner(abc.ABC):
         height, width = images.shape[1:3]
         if self.pads:
             sides = [max(side, least) for side, least in zip((height, width), self.smallest_window, strict=True)]
-            images = padded(images, self.fixed_size or aligned_size(sides, self.alignment), self.mean_pixel)
+            images = padded(images, self.fixed_size or crop_sizes.above(sides, self.alignment), self.mean_pixel)
         labels, probabilities = self._run(images, with_probabilities)
         if probabilities is not None:
             probabilities = probabilities[:, :height, :width]
@@ -245,12 +245,6 @@ class CheckpointRunner(Runner):
     def _of_size(self, key: _Key, batch_size: int | None) -> InferenceNetwork:
         options = dataclasses.replace(self._described.options, crop_size=key.size)
         return InferenceNetwork(options, self._described.prediction, batch_size, key.with_probabilities)
-
-
-def aligned_size(size: Sequence[int], alignment: int) -> Size:
-    """Returns the smallest height and width, not below `size`, that are aligned with the features of a network."""
-    height, width = crop_sizes.above(size, alignment)
-    return height, width
 
 
 def padded(images: np.ndarray, size: Size, value: np.ndarray) -> np.ndarray:

@@ -49,7 +49,7 @@ def axis(size: int, window: int, stride: int, alignment: int = 1) -> Axis:
       stride: distance of two windows, at most `window`; it is rounded down to a multiple of `alignment`.
       alignment: output stride of the network.
     """
-    padded = size if alignment == 1 else crop_sizes.above([size], alignment)[0]
+    padded = size if alignment == 1 else crop_sizes.above((size, size), alignment)[0]
     last = max(padded - window, 0)
     step = max(stride // alignment * alignment, alignment)
     starts = (*range(0, last, step), last)

@@ -13,9 +13,10 @@ def are_aligned(sides: Iterable[int], output_stride: int) -> bool:
     return all(side % output_stride == 1 for side in sides)
 
 
-def above(sides: Iterable[int], output_stride: int) -> tuple[int, ...]:
-    """Returns the smallest aligned sides that are at least as large."""
-    return tuple(max(-(-(int(side) - 1) // output_stride), 1) * output_stride + 1 for side in sides)
+def above(size: Iterable[int], output_stride: int) -> tuple[int, int]:
+    """Returns the smallest aligned height and width that are at least as large."""
+    height, width = (max(-(-(int(side) - 1) // output_stride), 1) * output_stride + 1 for side in size)
+    return height, width
 
 
 def below(sides: Iterable[int], output_stride: int) -> tuple[int, ...]:

@@ -65,7 +65,7 @@ def _checkpoint(options: VerifyOptions) -> str:
     path = options.checkpoint_dir
     if path is None:
         return fetching.fetch(options.preset or '', options.fetch)
-    return checkpoints.require_newest(path) if os.path.isdir(path) else checkpoints.check_path(path)
+    return checkpoints.find_checkpoint(path)
 
 
 def _settings(case: VerifyCase) -> str:

@@ -76,7 +76,7 @@ class TestPaths:
         (tmp_path / 'made' / 'cache').mkdir()
         archive = archive.rename(tmp_path / 'made' / 'cache' / archive.name)  # as `deeplab download` unpacks it
         assert checkpoints.check_path(str(archive.parent)) == str(archive / name)
-        assert checkpoints.require_newest(str(archive.parent)) == str(archive / name)
+        assert checkpoints.find_checkpoint(str(archive.parent)) == str(archive / name)
         (archive.parent / 'another').mkdir()
         with pytest.raises(CheckpointError, match='There is no checkpoint in the folder'):
             checkpoints.check_path(str(archive.parent))

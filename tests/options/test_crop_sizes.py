@@ -19,7 +19,7 @@ from deeplab.options import crop_sizes
 )
 def test_nearest_sizes(side, stride, below, above):
     assert crop_sizes.below([side], stride) == (below,)
-    assert crop_sizes.above([side], stride) == (above,)
+    assert crop_sizes.above((side, side), stride) == (above, above)
     assert crop_sizes.are_aligned((below, above), stride)
 
 
