@@ -182,54 +182,41 @@ class _Export(NetworkSource):
         )
 
     def applied(self, options: EvaluationOptions) -> EvaluationOptions:
-        unused = unused_fields(options.prediction, options.engine)
+        unused = [*unused_values(options.prediction, options.engine)]
         unused += [f'{type(options).__name__}.use_moving_average'] if options.use_moving_average else []
         if unused:
             shown = ', '.join(map(option, unused))
             raise OptionError(
                 f"'{self.path}' is an export, which has its own network and weights: {shown} cannot be set. Omit it"
             )
-        model = self._model(options.model)
         one: dict[str, Any] = {'all_checkpoints': False} if isinstance(options, EvalOptions) else {}
-        return dataclasses.replace(
-            options,
-            model=dataclasses.replace(model, crop_size=None),
-            windows=options.windows or self.own_windows,
-            use_moving_average=False,
-            **one,
-        )
+        return self._with_network(options, windows=options.windows or self.own_windows, **one)
 
     def reported(self, options: EvalOptions) -> tuple[EvalOptions, list[str]]:
-        model = self._model(options.model)
-        parts = (options.prediction, options.resize, options.engine)
-        values = {field: getattr(part, field.rpartition('.')[2]) for part in parts for field in unused_fields(part)}
+        values = unused_values(options.prediction, options.resize, options.engine)
         if options.model.crop_size is not None:
             values['ModelOptions.crop_size'] = options.model.crop_size
         if options.use_moving_average:
             values['EvalOptions.use_moving_average'] = True
+        options = self._with_network(options, resize=ResizeOptions(), prediction=PredictionOptions())
         notes = []
         if values:
             unused = ', '.join(option(field, value) for field, value in values.items())
             notes.append(f'An export has its own network and sizes and does not use {unused}.')
             logging.warning('%s: %s', self.path, notes[0])
-        options = dataclasses.replace(
-            options,
-            model=dataclasses.replace(model, crop_size=None),
-            resize=ResizeOptions(),
-            prediction=PredictionOptions(),
-            use_moving_average=False,
-        )
         return options, notes
 
-    def _model(self, model: ModelOptions) -> ModelOptions:
-        """Returns a network with the tasks of the export."""
+    def _with_network(self, options: EvaluationOptions, **changes: Any) -> EvaluationOptions:
+        """Returns options with the tasks of the export, without crop size and moving averages, and with `changes`."""
+        model = options.model
         with exports.opened(self.path) as exported:
             if exported.num_classes not in (None, model.num_classes):
                 raise CheckpointError(
                     f"The export '{names.shown(self.path)}' has {exported.num_classes} classes, the data set "
                     f'{model.num_classes}. Give the data set on which it was trained'
                 )
-            return with_tasks(model, exported.metadata, self.path)
+            model = dataclasses.replace(with_tasks(model, exported.metadata, self.path), crop_size=None)
+        return dataclasses.replace(options, model=model, use_moving_average=False, **changes)
 
     def identified(self, model: ModelOptions, changes: model_source.Changes) -> ModelOptions:
         return model
@@ -289,11 +276,12 @@ def with_tasks(model: ModelOptions, metadata: Mapping[str, Any], path: str) -> M
     return model
 
 
-def unused_fields(*parts: Any) -> list[str]:
-    """Returns the fields of options objects that are set and do not apply to an export, as 'Class.field'."""
-    return [
-        f'{type(part).__name__}.{field.name}'
+def unused_values(*parts: Any) -> dict[str, Any]:
+    """Returns the values of options objects that are set and do not apply to an export, by 'Class.field'."""
+    return {
+        f'{type(part).__name__}.{field.name}': value
         for part in parts
         for field in dataclasses.fields(part)
-        if getattr(part, field.name) != field.default and (type(part), field.name) != (EngineOptions, 'threads')
-    ]
+        if (value := getattr(part, field.name)) != field.default
+        and (type(part), field.name) != (EngineOptions, 'threads')
+    }

@@ -29,7 +29,7 @@ from deeplab.errors import DataError, OptionError
 from deeplab.inference import any_size, image_files, model_source, opening, task_calibration, task_decoding, task_files
 from deeplab.inference.any_size import Scores
 from deeplab.inference.network import InferenceNetwork
-from deeplab.inference.network_source import unused_fields
+from deeplab.inference.network_source import unused_values
 from deeplab.inference.prediction import Prediction
 from deeplab.inference.run_weights import WeightsChoice
 from deeplab.inference.runners import CheckpointRunner, ExportRunner, Runner
@@ -212,7 +212,7 @@ class Predictor:
         decoding = {name: value for name, value in changes.items() if name.partition('.')[2] in TASKS.parameters()}
         unused = [name for name in changes if name not in decoding]
         unused += [f'PredictorOptions.{name}' for name in fixed if getattr(options, name)]
-        unused += unused_fields(options.prediction, options.execution, options.resize or ResizeOptions())
+        unused += unused_values(options.prediction, options.execution, options.resize or ResizeOptions())
         if unused:
             raise OptionError(
                 f'An export has its own network, weights and sizes: {", ".join(map(option, unused))} cannot be '
