@@ -19,10 +19,11 @@ if __name__ == '__main__':  # first, so that help and usage errors do not wait f
 import dataclasses
 import os
 
+from deeplab.core.checkpoints import find_checkpoint
 from deeplab.evaluation import runner
 from deeplab.export import destinations, export_graph, plain, results
 from deeplab.export.destinations import INFERENCE_GRAPH
-from deeplab.export.plain import PlainExport, find_checkpoint
+from deeplab.export.plain import PlainExport
 from deeplab.export.work import CheckpointExports
 from deeplab.files import output_files
 from deeplab.inference.run_weights import WeightsChoice

@@ -21,7 +21,8 @@ from deeplab import cli, common, export_model
 from deeplab.core import checkpoints, preprocess_utils, sessions
 from deeplab.datasets import example
 from deeplab.errors import CheckpointError, DataError, OptionError, UserError
-from deeplab.export import destinations, export_graph, plain, proof
+from deeplab.export import destinations, export_graph, plain
+from deeplab.inference.comparison import compared
 from deeplab.options import DecoderOptions, ExportOptions, ModelOptions, PredictionOptions, ResizeOptions
 from deeplab.registry import EXPORT_FORMATS, Outputs
 from tests.helpers import checkpoint_files
@@ -518,7 +519,7 @@ def test_compare():
     other[0, 0] = 1
 
     def difference(record, *exported):
-        comparison = proof.compared([(Outputs(*exported), Outputs(labels, probabilities))], {})
+        comparison = compared([(Outputs(*exported), Outputs(labels, probabilities))], {})
         plain.require_equal(comparison, record)
         return comparison.agreement, comparison.difference
 

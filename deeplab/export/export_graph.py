@@ -17,7 +17,7 @@ from deeplab.errors import OptionError
 from deeplab.export.tensor_names import ARGMAX, IMAGE, PREDICTIONS, PROBABILITIES, RAW_PREDICTIONS, RAW_PROBABILITIES
 from deeplab.inference import network
 from deeplab.options import ExportOptions, ModelOptions, ResizeOptions
-from deeplab.registry import TASKS
+from deeplab.registry import TASKS, Outputs
 from deeplab.wording import option
 
 _OF_SIXTEEN_BITS = 257.0  # 65535 / 255, as for records
@@ -117,7 +117,7 @@ def _maps_at_own_size(
     return maps
 
 
-def predict(export: ExportGraph, values: Mapping[str, np.ndarray], image: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def predict(export: ExportGraph, values: Mapping[str, np.ndarray], image: np.ndarray) -> Outputs:
     """Runs the network once, without changes for speed.
 
     Args:
@@ -126,13 +126,13 @@ def predict(export: ExportGraph, values: Mapping[str, np.ndarray], image: np.nda
       image: [h, w, channels].
 
     Returns:
-      Labels [h, w] and probabilities [h, w, classes].
+      Labels [h, w], and probabilities or maps [h, w, channels].
     """
     fed = {weights: values[weights.op.name] for weights in export.weights}
     with sessions.open_session(export.graph, runs_once=True) as running:
         outputs = [export.predictions, export.probabilities]
         labels, probabilities = running.run(outputs, {export.image: image[np.newaxis], **fed})
-    return labels[0], probabilities[0]
+    return Outputs(labels[0], probabilities[0])
 
 
 def freeze(export: ExportGraph, values: dict[str, np.ndarray]) -> tf.compat.v1.GraphDef:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from absl import logging
@@ -14,15 +14,14 @@ from deeplab import names
 from deeplab.checks import checkpoint_network
 from deeplab.core import checkpoints, moving_average, sessions
 from deeplab.errors import CheckpointError
-from deeplab.export import destinations, export_graph, proof, results
+from deeplab.export import destinations, export_graph, results
 from deeplab.export.destinations import INFERENCE_GRAPH, Destination
 from deeplab.files import output_files, writing
 from deeplab.inference import exports, task_decoding
+from deeplab.inference.comparison import Comparison, compared
 from deeplab.options import ExportOptions, ModelOptions
 from deeplab.pictures.sample_image import sample_image
 from deeplab.registry import ExportFormat, FrozenNetwork, Outputs
-
-Run = Callable[[str, np.ndarray], tuple[np.ndarray, np.ndarray]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,23 +52,12 @@ class PlainExport:
     proofs: tuple[results.Proof, ...] = ()
 
 
-def find_checkpoint(path: str) -> str:
-    """Returns the checkpoint at `path`, or the newest complete one in a folder.
-
-    Raises:
-      CheckpointError: there is none, or the path is one of a checkpoint's files.
-    """
-    if not os.path.isdir(path):
-        return checkpoints.check_path(path)
-    return checkpoints.require_newest(path)
-
-
 def write(
     options: ExportOptions,
     checkpoint: str,
     destination: Destination,
     facts: Mapping[str, Any],
-    prove: Callable[[str, proof.Comparison], results.Proof] | None = None,
+    prove: Callable[[str, Comparison], results.Proof] | None = None,
 ) -> PlainExport:
     """Writes a format that holds the network as TensorFlow's graph, from the pixels of an image of any size.
 
@@ -85,7 +73,7 @@ def write(
       UserError: see `export_model.run`.
     """
     record, model, path = destination.record, options.model, destination.path
-    assert record.write is not None and record.run is not None
+    assert record.write is not None
     export = export_graph.build(options)
     names = moving_average.names_of_weights(checkpoint, export.weights, options.use_moving_average)
     with checkpoint_network.explained(checkpoint, model):
@@ -94,7 +82,7 @@ def write(
     logging.info("Exporting '%s'.", checkpoint)
     values = checkpoints.read_all(checkpoint, export.weights, names)
     expected = export_graph.predict(export, values, image)
-    if not np.all(np.isfinite(expected[1])):
+    if not np.all(np.isfinite(expected.probabilities)):
         raise CheckpointError(
             f"The probabilities predicted with the weights of '{checkpoint}' are not finite. Export another checkpoint."
         )
@@ -108,7 +96,9 @@ def write(
         with output_files.writing_to(folder, 'ExportOptions.export_path'):
             record.write(network, temporary, **options.settings_of(record))
         del network  # large
-        comparison = compared(temporary, image, expected, record, task_decoding.channels_of(model))
+        predicted = _predicted(temporary, image, record, model)
+        comparison = compared([(predicted, expected)], task_decoding.channels_of(model))
+        require_equal(comparison, record)
         proofs = (prove(temporary, comparison),) if prove is not None else ()
         if options.save_inference_graph:
             with output_files.writing_to(folder, 'ExportOptions.export_path'):
@@ -129,37 +119,18 @@ def random_image(options: ExportOptions) -> np.ndarray:
     return pixels if options.image_bits == 8 else pixels.astype(np.uint16) * 257
 
 
-def compared(
-    path: str,
-    image: np.ndarray,
-    expected: tuple[np.ndarray, np.ndarray],
-    record: ExportFormat,
-    channels: Mapping[str, int],
-) -> proof.Comparison:
-    """Runs an export and compares it with its network; see `require_equal` for the error.
-
-    Args:
-      path: of the export.
-      image: [h, w, channels] uint8 or uint16.
-      expected: what the network predicts.
-      record: format of the export.
-      channels: see `task_decoding.channels_of`.
-    """
-    outputs = _run(path, image, record) if channels else Outputs(*cast(Run, record.run)(path, image))
-    comparison = proof.compared([(outputs, Outputs(*expected))], channels)
-    require_equal(comparison, record)
-    return comparison
-
-
-def _run(path: str, image: np.ndarray, record: ExportFormat) -> Outputs:
-    """Opens an export and predicts an image [h, w, channels]; returns labels [h, w] and maps [h, w, channels]."""
+def _predicted(path: str, image: np.ndarray, record: ExportFormat, model: ModelOptions) -> Outputs:
+    """Runs an export on an image [h, w, channels]; returns labels [h, w], and probabilities or maps [h, w, c]."""
+    if model.is_semantic:
+        assert record.run is not None
+        return Outputs(*record.run(path, image))
     pixels = image.astype(np.float32) / (257 if image.dtype == np.uint16 else 1)  # 0 to 255
     with exports.opened(path, record=record) as exported:
         labels, maps = exported.predict(pixels[np.newaxis], True)
     return Outputs(labels[0], maps[0])
 
 
-def require_equal(comparison: proof.Comparison, record: ExportFormat) -> None:
+def require_equal(comparison: Comparison, record: ExportFormat) -> None:
     """Raises an error if an export deviates more than its format may.
 
     Args:

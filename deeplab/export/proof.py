@@ -1,4 +1,4 @@
-"""Proof of an export: its labels, probabilities and mean IoU compared with the network of the checkpoint.
+"""Proof of an export: its mean IoU compared with the network of the checkpoint, and the layers that add its error.
 
 Images of a split are for the comparison, and for the calibration of an export before it.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -21,30 +21,11 @@ from deeplab.datasets.segmentation_dataset import DataSource
 from deeplab.errors import DataError
 from deeplab.evaluation import differences, runner, split_images, task_results
 from deeplab.export import export_graph, portable
-from deeplab.inference import task_decoding
 from deeplab.inference.runners import Runner, padded
 from deeplab.options import ExportOptions, ResizeOptions
-from deeplab.registry import PREPROCESSINGS, TASKS, ExportFormat, Outputs
+from deeplab.registry import PREPROCESSINGS, TASKS, ExportFormat
 from deeplab.utils import input_generator
 from deeplab.wording import option
-
-
-@dataclasses.dataclass(frozen=True)
-class Comparison:
-    """Predictions of an export and its checkpoint on the same images.
-
-    Attributes:
-      images: number of images.
-      agreement: fraction of the pixels with the same label.
-      difference: largest difference of probabilities; None for an export without. Of other tasks than `semantic`, the
-        largest one of all outputs, relative to the largest value of the output if it is larger than 1.
-      differences: largest absolute difference of each output, by name; empty for `semantic`.
-    """
-
-    images: int
-    agreement: float
-    difference: float | None
-    differences: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -136,30 +117,6 @@ def images_of(options: ExportOptions, source: DataSource, split: str, number: in
                 image = sample[common.IMAGE][0, :height, :width]
                 # Some formats take integers. Resized images of other networks are resized again in the export.
                 yield image if preprocessing is None else np.rint(image)
-
-
-def compared(predictions: Iterable[tuple[Outputs, Outputs]], channels: Mapping[str, int]) -> Comparison:
-    """Compares what an export predicts for images with what its network predicts.
-
-    Args:
-      predictions: pairs of both, image by image.
-      channels: see `task_decoding.channels_of`.
-    """
-    images = equal = pixels = 0
-    most: float | None = None
-    of_outputs = dict.fromkeys(channels, 0.0)
-    for outputs, expected in predictions:
-        images += 1
-        equal += int(np.sum(outputs.labels == expected.labels))
-        pixels += expected.labels.size
-        if channels:
-            pairs = task_decoding.differences(outputs.probabilities, expected.probabilities, channels)
-            of_outputs = {name: float(np.maximum(of_outputs[name], pairs[name][0])) for name in pairs}
-            most = float(np.max([most or 0.0, *(relative for _, relative in pairs.values())]))
-        elif outputs.probabilities is not None:
-            difference = np.max(np.abs(outputs.probabilities - expected.probabilities))
-            most = float(np.maximum(most or 0.0, difference))  # keeps a difference that is no number
-    return Comparison(images, equal / pixels, most, of_outputs)
 
 
 class Verification:

@@ -9,9 +9,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from deeplab import names
-from deeplab.export.proof import Comparison, Verified
+from deeplab.export.proof import Verified
 from deeplab.export.speed import ExportFigures
 from deeplab.files import documents, writing
+from deeplab.inference.comparison import Comparison
 from deeplab.system import processors
 
 FILE = 'export.json'

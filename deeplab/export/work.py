@@ -25,6 +25,7 @@ from deeplab.export import destinations, export_graph, plain, proof, results, sp
 from deeplab.export.destinations import Destination
 from deeplab.files import output_files, run_manifests
 from deeplab.inference import export_metadata, opening, task_calibration, task_decoding
+from deeplab.inference.comparison import Comparison, compared
 from deeplab.inference.network import InferenceNetwork
 from deeplab.inference.opening import Weights
 from deeplab.inference.runners import CheckpointRunner, ExportRunner, padded
@@ -35,7 +36,7 @@ from deeplab.wording import option
 
 # Fraction of the pixels that must have the label of the checkpoint, for variants that only round.
 _LEAST_AGREEMENT = {'float32': 0.999, 'float16': 0.98}
-# Largest difference of the maps of further tasks, for the same variants; see `proof.Comparison.difference`.
+# Largest difference of the maps of further tasks, for the same variants; see `Comparison.difference`.
 _MOST_DIFFERENCE = {'float32': 2e-3, 'float16': 0.05}
 _SHOWN_LAYERS = 3
 # Python expressions that read an image [h, w, channels] with values of 0 to 255.
@@ -132,15 +133,22 @@ class CheckpointExports:
         Raises:
           OptionError: it loses more mean IoU than is allowed.
         """
-        facts = self._facts(destination.target)
-        if not destination.record.is_portable:
+        options, record, facts = self._options, destination.record, self._facts(destination.target)
+        if record.convert is None:
             prove = functools.partial(self._proof, destination)
-            return plain.write(self._options, self._checkpoint, destination, facts, prove)
-        proven = self._written(destination, facts)
+            return plain.write(options, self._checkpoint, destination, facts, prove)
+        network = self._described(destination.target.variant, facts)
+        logging.info("Converting '%s' to %s.", self._checkpoint, destination.target)
+        folder = output_files.make_folder(os.path.dirname(destination.path) or '.')
+        explained = opening.conversion_explained(network.graph, _failure(destination), _way_out(options))
+        with destinations.beside(destination.path, record) as temporary:
+            with output_files.writing_to(folder, 'ExportOptions.export_path'), explained:
+                record.convert(network, temporary, **options.settings_of(record))
+            proven = self._proof(destination, temporary)
         comparison, size = proven.comparison, proven.figures.bytes
         return plain.PlainExport(
             proven.path, self._checkpoint, self._step, self._parameters, size, comparison.agreement,
-            comparison.difference, _report(proven, self._options), (proven,),
+            comparison.difference, _report(proven, options), (proven,),
         )  # fmt: skip
 
     def _facts(self, target: Target) -> dict[str, Any]:
@@ -192,20 +200,6 @@ class CheckpointExports:
             'calibration': self._calibration,
         }
 
-    def _written(self, destination: Destination, facts: Mapping[str, Any]) -> results.Proof:
-        """Writes an export to a format of another runtime; it is put in place after its proof."""
-        options, record = self._options, destination.record
-        assert record.convert is not None
-        network = self._described(destination.target.variant, facts)
-        logging.info("Converting '%s' to %s.", self._checkpoint, destination.target)
-        folder = output_files.make_folder(os.path.dirname(destination.path) or '.')
-        explained = opening.conversion_explained(network.graph, _failure(destination), _way_out(options))
-        with destinations.beside(destination.path, record) as temporary:
-            with output_files.writing_to(folder, 'ExportOptions.export_path'), explained:
-                record.convert(network, temporary, **options.settings_of(record))
-            proven = self._proof(destination, temporary)
-        return proven
-
     def _described(self, variant: str, facts: Mapping[str, Any]) -> PortableNetwork:
         options = self._options
         return PortableNetwork(
@@ -217,7 +211,7 @@ class CheckpointExports:
             self._conversions,
         )
 
-    def _proof(self, destination: Destination, path: str, comparison: proof.Comparison | None = None) -> results.Proof:
+    def _proof(self, destination: Destination, path: str, comparison: Comparison | None = None) -> results.Proof:
         """Compares, measures and evaluates an export.
 
         Args:
@@ -231,7 +225,7 @@ class CheckpointExports:
         if self._options.resize == ResizeOptions():
             with contextlib.closing(ExportRunner(path, record=record)) as export:
                 batches = (image[np.newaxis] for image in self._images)
-                comparison = proof.compared(
+                comparison = compared(
                     (
                         (export.run(batch, export.has_probabilities), self._reference.run(batch, True))
                         for batch in batches
@@ -247,15 +241,14 @@ class CheckpointExports:
             target.format, target.variant, destination.path, self._checkpoint, comparison, figures, verified
         )
 
-    def _require_agreement(self, destination: Destination, comparison: proof.Comparison) -> None:
+    def _require_agreement(self, destination: Destination, comparison: Comparison) -> None:
         """Raises `OptionError` if an export in floating point gives other labels or maps than its checkpoint."""
         variant = destination.target.variant
         least, most = _LEAST_AGREEMENT.get(variant, 0.0), _MOST_DIFFERENCE.get(variant)
         if comparison.differences and most is not None and not (comparison.difference or 0.0) <= most:
-            shown = ', '.join(f'{name} {value:.1g}' for name, value in comparison.differences.items())
             raise OptionError(
-                f'{_failure(destination)}: its outputs differ from the outputs of the checkpoint by up to {shown} on '
-                f'{comparison.images} images. {_way_out(self._options)}'
+                f'{_failure(destination)}: its outputs differ from the outputs of the checkpoint by up to '
+                f'{comparison.shown_differences()} on {comparison.images} images. {_way_out(self._options)}'
             )
         if comparison.agreement < least:
             raise OptionError(

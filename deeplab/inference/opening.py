@@ -13,7 +13,7 @@ import os
 import re
 import time
 import timeit
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -22,17 +22,18 @@ from absl import logging
 import deeplab
 from deeplab.errors import OptionError, UserError, reason_of
 from deeplab.inference import conversion_cache, task_decoding
+from deeplab.inference.comparison import Comparison, compared
 from deeplab.inference.network import InferenceNetwork
 from deeplab.inference.runtimes import tensorflow
 from deeplab.options import AUTO_ENGINE, DEFAULT_ENGINE, EngineOptions
 from deeplab.pictures.sample_image import sample_image
-from deeplab.registry import BACKBONES, ENGINES, HEADS, TASKS, Engine, Execution, FrozenGraph, Outputs, Predict
+from deeplab.registry import BACKBONES, ENGINES, HEADS, TASKS, Engine, Execution, FrozenGraph, Predict
 from deeplab.system import packages, processors
 from deeplab.wording import option
 
 _TIMED_BATCHES = 3
 _SIDE_OF_ANY = 129  # side of the images that are tried where the network takes any size
-_MOST_DIFFERENCE = 2e-3  # of the maps of further tasks, see `task_decoding.differences`
+_MOST_DIFFERENCE = 2e-3  # of the maps of further tasks, see `Comparison.difference`
 _LONGEST_REASON = 300  # characters
 
 
@@ -180,25 +181,23 @@ def _convert(engine: Engine, network: InferenceNetwork, weights: Weights, execut
             outputs = predict(images)
     with tensorflow.opened(frozen, exact) as predict:
         expected = predict(images)
-    _require_maps(outputs, expected, task_decoding.channels_of(network.options), failure, advice)
-    is_comparable = outputs.labels.shape == expected.labels.shape
-    share = float(np.mean(outputs.labels == expected.labels)) if is_comparable else 0.0
-    if share < engine.least_agreement:
-        raise OptionError(
-            f"{failure}: its labels equal TensorFlow's on only {share:.2%} of the pixels of a test image; "
-            f'{engine.least_agreement:.1%} are required. {advice}'
-        )
+    comparison = Comparison(len(images), 0.0, None)
+    if outputs.labels.shape == expected.labels.shape:
+        comparison = compared([(outputs, expected)], task_decoding.channels_of(network.options))
+    _require_equal(comparison, engine.least_agreement, failure, advice)
     logging.info('Converted in %.1f s.', time.monotonic() - started)
 
 
-def _require_maps(outputs: Outputs, expected: Outputs, channels: Mapping[str, int], failure: str, advice: str) -> None:
-    """Raises `OptionError` if the maps of outputs of tasks differ from TensorFlow's by more than rounding errors."""
-    if not channels:
-        return
-    pairs = task_decoding.differences(outputs.probabilities, expected.probabilities, channels)
-    if not max(relative for _, relative in pairs.values()) <= _MOST_DIFFERENCE:
-        shown = ', '.join(f'{name} {most:.1g}' for name, (most, _) in pairs.items())
+def _require_equal(comparison: Comparison, least_agreement: float, failure: str, advice: str) -> None:
+    """Raises `OptionError` if labels, or the maps of tasks, differ from TensorFlow's by more than rounding errors."""
+    if comparison.differences and not (comparison.difference or 0.0) <= _MOST_DIFFERENCE:
+        shown = comparison.shown_differences()
         raise OptionError(f"{failure}: its outputs differ from TensorFlow's on a test image by up to {shown}. {advice}")
+    if comparison.agreement < least_agreement:
+        raise OptionError(
+            f"{failure}: its labels equal TensorFlow's on only {comparison.agreement:.2%} of the pixels of a test "
+            f'image; {least_agreement:.1%} are required. {advice}'
+        )
 
 
 @contextlib.contextmanager

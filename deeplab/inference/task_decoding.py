@@ -27,27 +27,6 @@ def channels_of(options: ModelOptions) -> dict[str, int]:
     return {} if options.is_semantic else {output.name: output.channels for output in TASKS.outputs(options)}
 
 
-def differences(maps: np.ndarray, expected: np.ndarray, channels: Mapping[str, int]) -> dict[str, tuple[float, float]]:
-    """Compares the maps of all outputs with others.
-
-    Args:
-      maps: [..., channels] float32.
-      expected: the same.
-      channels: channels of each output by name, in order.
-
-    Returns:
-      For each output the largest absolute difference, and this relative to the largest value of `expected` if it is
-      larger than 1, such as the largest offset in pixels.
-    """
-    compared = {}
-    end = 0
-    for name, number in channels.items():
-        part = (..., slice(end, end := end + number))
-        most = float(np.max(np.abs(maps[part] - expected[part])))
-        compared[name] = most, most / max(1.0, float(np.max(np.abs(expected[part]))))
-    return compared
-
-
 def resized(maps: np.ndarray, options: ModelOptions, size: tuple[int, int]) -> np.ndarray:
     """Resizes the maps of all outputs bilinearly, with aligned corners; lengths change with the size.
 

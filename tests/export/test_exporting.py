@@ -32,6 +32,7 @@ from deeplab.export import speed as export_figures
 from deeplab.export.formats import saved_model
 from deeplab.export.speed import ExportFigures
 from deeplab.inference import export_metadata, exports
+from deeplab.inference.comparison import Comparison
 from deeplab.inference.runtimes import tflite
 from deeplab.options import (
     ConversionOptions,
@@ -355,7 +356,7 @@ def test_each_export_in_a_folder_has_one_entry(tmp_path):
     def write(name, checkpoint):
         (tmp_path / name).write_text(checkpoint)
         path = str(tmp_path / name)
-        comparison = proof.Comparison(1, 1.0, None)
+        comparison = Comparison(1, 1.0, None)
         results.write(str(tmp_path), results.Proof('tflite', 'float32', path, checkpoint, comparison, FIGURES))
 
     def entries():

@@ -1,6 +1,7 @@
 """Exports of networks of several outputs: each output has its name, and equals the checkpoint's.
 
-The network is a MobileNet v2 of quarter width with random weights and the task `panoptic`.
+The network is a MobileNet v2 of quarter width with random weights and the task `panoptic`. Covers
+inference/comparison.py.
 """
 
 import contextlib
@@ -25,6 +26,7 @@ from deeplab.export import export_graph, proof, results, work
 from deeplab.export.speed import ExportFigures
 from deeplab.inference import export_metadata, exports, network_source, opening, task_decoding
 from deeplab.inference.any_size import AnySize
+from deeplab.inference.comparison import Comparison, compared
 from deeplab.inference.network import InferenceNetwork
 from deeplab.inference.opening import Weights
 from deeplab.inference.predictor import Predictor
@@ -312,16 +314,16 @@ def _pair(offset=0.0):
 
 
 def test_lengths_are_compared_relative_to_the_largest():
-    comparison = proof.compared([_pair(), _pair(1.0)], CHANNELS)
+    comparison = compared([_pair(), _pair(1.0)], CHANNELS)
     assert comparison.differences == {common.OUTPUT_TYPE: 0.0, 'center': 0.0, 'offset': 1.0}
     assert comparison.difference == pytest.approx(1 / 50)
-    assert np.isnan(proof.compared([_pair(np.nan)], CHANNELS).difference)
+    assert np.isnan(compared([_pair(np.nan)], CHANNELS).difference)
 
 
 def test_an_engine_with_other_maps_is_refused():
-    opening._require_maps(*_pair(0.01), CHANNELS, 'F', 'A.')
+    opening._require_equal(compared([_pair(0.01)], CHANNELS), 0.99, 'F', 'A.')
     with pytest.raises(OptionError, match=r"F: its outputs differ from TensorFlow's .*offset 1\. A\."):
-        opening._require_maps(*_pair(1.0), CHANNELS, 'F', 'A.')
+        opening._require_equal(compared([_pair(1.0)], CHANNELS), 0.99, 'F', 'A.')
 
 
 @pytest.mark.slow
@@ -335,13 +337,12 @@ def test_an_engine_runs_the_checkpoint(name, checkpoint, expected, tmp_path):
     network = InferenceNetwork(MODEL, PredictionOptions(), 1)
     with opening.opened(network, weights, EngineOptions(name)) as predict:
         outputs = predict(IMAGE.astype(np.float32))
-    pairs = task_decoding.differences(outputs.probabilities, expected.probabilities, CHANNELS)
-    assert max(relative for _, relative in pairs.values()) < 1e-4
+    assert compared([(outputs, expected)], CHANNELS).difference < 1e-4
 
 
 def test_losses_of_figures_follow_the_direction():
     verified = proof.Verified('val', 1, None, None, (None, None, None), {'-rmse': (1.0, 1.5), 'pq': (0.5, None)})
     assert verified.losses() == {'rmse': (0.5, 1.5, 1.0)}
-    proven = results.Proof('tflite', 'int8', 'p', 'c', proof.Comparison(1, 1.0, 0.0, {'depth': 0.1}), FIGURES, verified)
+    proven = results.Proof('tflite', 'int8', 'p', 'c', Comparison(1, 1.0, 0.0, {'depth': 0.1}), FIGURES, verified)
     text = '\n'.join(results.table([proven]))
     assert '1.5000 (+0.5000)' in text and 'rmse' in text and '-rmse' not in text

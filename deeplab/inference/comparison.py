@@ -1,0 +1,60 @@
+"""Comparison of the predictions of two forms of a network on the same images."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+from deeplab.registry import Outputs
+
+
+@dataclasses.dataclass(frozen=True)
+class Comparison:
+    """Predictions of a converted or exported network and of the original one on the same images.
+
+    Attributes:
+      images: number of images.
+      agreement: fraction of the pixels with the same label.
+      difference: largest difference of probabilities; None for a network without. Of other tasks than `semantic`, the
+        largest one of all outputs, relative to the largest value of the output if it is larger than 1, such as the
+        largest offset in pixels.
+      differences: largest absolute difference of each output, by name; empty for `semantic`.
+    """
+
+    images: int
+    agreement: float
+    difference: float | None
+    differences: Mapping[str, float] = dataclasses.field(default_factory=dict)
+
+    def shown_differences(self) -> str:
+        """Returns `differences` as text."""
+        return ', '.join(f'{name} {value:.1g}' for name, value in self.differences.items())
+
+
+def compared(predictions: Iterable[tuple[Outputs, Outputs]], channels: Mapping[str, int]) -> Comparison:
+    """Compares what a converted or exported network predicts with what the original one predicts.
+
+    Args:
+      predictions: pairs of both, batch by batch.
+      channels: channels of each output by name, in order; see `task_decoding.channels_of`.
+    """
+    images = equal = pixels = 0
+    most: float | None = None
+    of_outputs = dict.fromkeys(channels, 0.0)
+    for outputs, expected in predictions:
+        images += 1
+        equal += int(np.sum(outputs.labels == expected.labels))
+        pixels += expected.labels.size
+        end = 0
+        for name, number in channels.items():
+            part = (..., slice(end, end := end + number))
+            difference = float(np.max(np.abs(outputs.probabilities[part] - expected.probabilities[part])))
+            largest = max(1.0, float(np.max(np.abs(expected.probabilities[part]))))
+            of_outputs[name] = float(np.maximum(of_outputs[name], difference))  # keeps a difference that is no number
+            most = float(np.maximum(most or 0.0, difference / largest))
+        if not channels and outputs.probabilities is not None:
+            difference = float(np.max(np.abs(outputs.probabilities - expected.probabilities)))
+            most = float(np.maximum(most or 0.0, difference))
+    return Comparison(images, equal / pixels, most, of_outputs)
