@@ -32,6 +32,7 @@ from deeplab.inference import network_source
 from deeplab.options import ReportedRun, ReportOptions
 from deeplab.reporting import content, inference, page, pictures, run_files, task_content
 from deeplab.reporting.choice import Groups
+from deeplab.reporting.run_files import Run
 from deeplab.system import memory
 from deeplab.training import validation
 from deeplab.utils import save_annotation
@@ -76,15 +77,12 @@ def run(options: ReportOptions) -> ReportResult:
     with memory.explained('report'), contextlib.ExitStack() as stack:
         library = page.charts_library()
         runs = _runs(options, stack)
-        passes = {i: each.result for i, each in enumerate(runs) if each.result is not None}
-        groups = content.chosen(list(passes.values()), options.images)
-        of_tasks = task_content.chosen(list(passes.values()), options.images)
-        data = _content(options, runs, passes, groups, of_tasks)
+        groups = content.chosen(runs, options.images)
+        of_tasks = task_content.chosen(runs, options.images)
+        data = _content(options, runs, groups, of_tasks)
         used = len(library) + len(page.as_json(data))
         most_bytes = pictures.share(len(groups) + sum(map(len, of_tasks.values())), used)
-        run_names = [each.name for each in runs]
-        of_classes = _pictures(runs, groups, most_bytes)
-        drawn = itertools.chain(of_classes, _task_pictures(run_names, passes, of_tasks, most_bytes))
+        drawn = itertools.chain(_pictures(runs, groups, most_bytes), _task_pictures(runs, of_tasks, most_bytes))
         output_files.write(options.path, _PATH, page.render(data, drawn, library))
         output_files.write(figures_path(options.path), _PATH, json.dumps(_figures(data)))
     return _result(options, data, len({*groups, *itertools.chain(*of_tasks.values())}))
@@ -108,33 +106,29 @@ def _figures(data: Mapping[str, Any]) -> dict[str, Any]:
     return {'format': _FIGURES_FORMAT} | {k: v for k, v in data.items() if k not in left_out} | {'runs': runs}
 
 
-def _runs(options: ReportOptions, stack: contextlib.ExitStack) -> list[content.Run]:
+def _runs(options: ReportOptions, stack: contextlib.ExitStack) -> list[Run]:
     """Reads the files of each run and evaluates it, after all have been checked; `stack` closes the results."""
+    runs: list[Run] = []
+    tasks: list[tuple[Run, inference.Task]] = []
     short = content.short_names([each.path for each in options.runs])
-    prepared: list[tuple[Any, ...]] = []
-    for i, reported in enumerate(options.runs):
-        folder = inference.folder_of(reported.path)
-        files = run_files.read(folder, options.metrics_dirs[i : i + 1])
-        task, notes = _prepared(reported, folder, len(options.runs) > 1)
-        beside = files.curve.note_beside(prepared[0][0].curve, short[0]) if prepared else None
-        notes += [note for note in (files.curve.note(), beside) if note is not None]
-        prepared.append((files, task, notes))
-    tasks = [task for _, task, _ in prepared if task is not None]
-    inference.require_same_records(tasks)
-    runs = []
-    for name, (files, task, notes) in zip(short, prepared, strict=True):
-        result = None
-        if task is not None:
-            result = inference.run(task)
-            stack.enter_context(result.images)
-            stack.enter_context(result.tasks)
-        runs.append(content.Run(name, files, result, notes))
-    passes = {i: each.result for i, each in enumerate(runs) if each.result is not None}
+    for i, (name, reported) in enumerate(zip(short, options.runs, strict=True)):
+        run = run_files.read(name, inference.folder_of(reported.path), options.metrics_dirs[i : i + 1])
+        task, run.notes = _prepared(reported, run.folder, len(options.runs) > 1)
+        beside = run.curve.note_beside(runs[0].curve, short[0]) if runs else None
+        run.notes += [note for note in (run.curve.note(), beside) if note is not None]
+        runs.append(run)
+        tasks += [] if task is None else [(run, task)]
+    inference.require_same_records([task for _, task in tasks])
+    passes = []
+    for run, task in tasks:
+        run.result = inference.run(task)
+        stack.enter_context(run.result.images)
+        stack.enter_context(run.result.tasks)
+        passes.append(run.result)
     if passes:
-        further = inference.require_same_labels(list(passes.values()))
-        for i, notes in zip(passes, further, strict=True):
-            runs[i] = runs[i]._replace(notes=[*runs[i].notes, *notes])
-    elif not any(each.files.points or each.files.curve.evaluations for each in runs):
+        for (run, _), notes in zip(tasks, inference.require_same_labels(passes), strict=True):
+            run.notes += notes
+    elif not any(run.points or run.curve.evaluations for run in runs):
         raise OptionError(
             f"There is nothing to report in '{options.runs[0].path}': no metrics.jsonl, no metrics-STEP.json, and no "
             f'records to evaluate a checkpoint on. {options.runs[0].no_records}'
@@ -163,19 +157,16 @@ def _prepared(reported: ReportedRun, folder: str, checks_weights: bool) -> tuple
 
 
 def _content(
-    options: ReportOptions,
-    runs: Sequence[content.Run],
-    passes: Mapping[int, inference.Pass],
-    groups: Groups,
-    of_tasks: task_content.Chosen,
+    options: ReportOptions, runs: Sequence[Run], groups: Groups, of_tasks: task_content.Chosen
 ) -> dict[str, Any]:
-    """Returns the data of the page; `passes` are by numbers of runs, `groups` and `of_tasks` the images it shows."""
-    if passes:
-        descriptor = next(iter(passes.values())).task.evaluation.split.descriptor
+    """Returns the data of the page; `groups` and `of_tasks` are the images it shows."""
+    first = next((run.result for run in runs if run.result is not None), None)
+    if first is not None:
+        descriptor = first.task.evaluation.split.descriptor
         class_names = list(descriptor.names)
         colors, ignore_label = descriptor.palette, descriptor.ignore_label
     else:
-        evaluations = (each for run in runs for each in run.files.curve.evaluations)
+        evaluations = (each for run in runs for each in run.curve.evaluations)
         class_names = list(next((each.content['class_iou'] for each in evaluations), ()))
         colors, ignore_label = bit_shift_palette(max(len(class_names), 1)), -1
     now = datetime.datetime.now().astimezone().isoformat(' ', 'minutes')
@@ -186,11 +177,11 @@ def _content(
         'classes': content.classes(class_names, colors),
         'ignore_label': ignore_label,
         'runs': [content.of_run(each, class_names) for each in runs],
-        'differences': content.differences(passes),
-        'image_names': next(iter(passes.values())).images.names if passes else [],
-        'pictures': content.picture_list(list(runs), groups),
+        'differences': content.differences(runs),
+        'image_names': [] if first is None else first.images.names,
+        'pictures': content.picture_list(runs, groups),
     }
-    sections = task_content.sections([each.files for each in runs], passes, of_tasks, len(groups))
+    sections = task_content.sections(runs, of_tasks, len(groups))
     if sections:
         data['tasks'] = sections
         has_figures = any(any(each['classes']) for each in sections)
@@ -199,30 +190,26 @@ def _content(
     return data
 
 
-def _pictures(runs: Sequence[content.Run], groups: Groups, most_bytes: int) -> Iterator[Mapping[str, Any]]:
+def _pictures(runs: Sequence[Run], groups: Groups, most_bytes: int) -> Iterator[Mapping[str, Any]]:
     """Yields the data of each picture with class ids, which takes at most `most_bytes`."""
-    reading = next((each.result.reading for each in runs if each.result is not None and each.result.has_classes), None)
-    if not groups or reading is None:
+    if not groups:
         return
+    reading = next(run.of_classes.reading for run in runs if run.of_classes is not None)
     images = list(groups)
     for image, sample in zip(images, split_images.samples(reading.split, reading.steps, images), strict=True):
         photo = save_annotation.viewable(save_annotation.rounded(sample.image))
-        predicted = [
-            None if each.result is None or not each.result.has_classes else each.result.images.prediction(image)
-            for each in runs
-        ]
+        predicted = [None if run.of_classes is None else run.of_classes.images.prediction(image) for run in runs]
         yield pictures.encoded(photo, sample.truth, predicted, most_bytes)
 
 
-def _task_pictures(
-    run_names: Sequence[str], passes: Mapping[int, inference.Pass], of_tasks: task_content.Chosen, most_bytes: int
-) -> Iterator[Mapping[str, Any]]:
+def _task_pictures(runs: Sequence[Run], of_tasks: task_content.Chosen, most_bytes: int) -> Iterator[Mapping[str, Any]]:
+    passes = [run.result for run in runs if run.result is not None]
     for task, images in of_tasks.items():
         if images:
-            first = next(each for each in passes.values() if task in each.tasks.tasks)
+            first = next(each for each in passes if task in each.tasks.tasks)
             samples = split_images.samples(first.reading.split, first.reading.steps, images)
             for image, sample in zip(images, samples, strict=True):
-                yield task_content.picture(task, image, sample, run_names, passes, most_bytes)
+                yield task_content.picture(task, image, sample, runs, most_bytes)
 
 
 def _result(options: ReportOptions, data: Mapping[str, Any], images: int) -> ReportResult:

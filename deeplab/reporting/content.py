@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -15,19 +15,11 @@ from deeplab.evaluation.differences import Interval, paired
 from deeplab.evaluation.image_results import ImageResults
 from deeplab.reporting import choice, evaluation_files, run_files, task_content
 from deeplab.reporting.inference import Pass, Task
+from deeplab.reporting.run_files import Run
 
 _MOST_EXAMPLES = 3  # images named for each cell of the confusion matrix
 _MOST_CELLS = 4000  # cells with such names: those with most pixels
 _MOST_CONFUSIONS = 100
-
-
-class Run(NamedTuple):
-    """One run of a report, with a name unlike the others' names; `result` is None without records."""
-
-    name: str
-    files: run_files.RunFiles
-    result: Pass | None
-    notes: Sequence[str] = ()
 
 
 def short_names(paths: Sequence[str]) -> list[str]:
@@ -50,19 +42,17 @@ def of_run(run: Run, class_names: Sequence[str]) -> dict[str, Any]:
     """Returns the data of one run."""
     data: dict[str, Any] = {
         'name': run.name,
-        'notes': list(run.notes),
-        'facts': [[label, names.printable(text)] for label, text in run_files.facts(run.files)],
-        'repeat': names.printable(run_files.repeat_line(run.files)),
-        'points': list(run.files.points),
-        'evaluations': [_evaluation(each, class_names) for each in run.files.curve.evaluations if has_classes(each)],
+        'notes': run.notes,
+        'facts': [[label, names.printable(text)] for label, text in run_files.facts(run.manifest)],
+        'repeat': names.printable(run_files.repeat_line(run)),
+        'points': list(run.points),
+        'evaluations': [_evaluation(each, class_names) for each in run.curve.evaluations if has_classes(each)],
         'settings': [],
         'scores': [],
         'examples': {},
         'calibration': None,
     }
-    if run.result is None:
-        return data | _of_newest_file(run.files, class_names)
-    return data | _of_pass(run.result)
+    return data | (_of_newest_file(run, class_names) if run.result is None else _of_pass(run.result))
 
 
 def has_classes(evaluation: evaluation_files.Evaluation) -> bool:
@@ -81,13 +71,11 @@ def _evaluation(evaluation: evaluation_files.Evaluation, class_names: Sequence[s
     }
 
 
-def _of_newest_file(files: run_files.RunFiles, class_names: Sequence[str]) -> dict[str, Any]:
+def _of_newest_file(run: Run, class_names: Sequence[str]) -> dict[str, Any]:
     """Returns the figures of the newest metrics file, which have no intervals."""
     nothing: dict[str, Any] = {'miou': None, 'figures': [], 'classes': [], 'confusion': None}
-    if not files.curve.evaluations:
-        return nothing
-    newest = files.curve.evaluations[-1]
-    if not has_classes(newest):
+    newest = next(reversed(run.curve.evaluations), None)
+    if newest is None or not has_classes(newest):
         return nothing
     confusion = newest.content.get('confusion_matrix')
     try:
@@ -101,7 +89,7 @@ def _of_newest_file(files: run_files.RunFiles, class_names: Sequence[str]) -> di
     figures = counted.result()
     return {
         'miou': [figures.miou, None, None],
-        'settings': [[name.capitalize(), text] for name, text in files.curve.shown(('split', 'crop size'))],
+        'settings': [[name.capitalize(), text] for name, text in run.curve.shown(('split', 'crop size'))],
         'figures': [['From', newest.source], ['Step', str(newest.step)], *_accuracies(figures)],
         'classes': _class_rows(figures, [Interval(iou, None, None) for iou in figures.class_iou]),
         'confusion': matrix.tolist(),
@@ -120,12 +108,10 @@ def _of_pass(result: Pass) -> dict[str, Any]:
     matrix = np.asarray(of_all.confusion_matrix, np.int64)
     low, high = (evaluated.of_classes['intervals'][end] for end in ('low', 'high'))
     ious = [Interval(*parts) for parts in zip(of_all.class_iou, low, high, strict=True)]
-    return {
+    return facts | {
         'miou': [of_all.miou, interval['miou low'], interval['miou high']],
-        'figures': facts['figures'],
         'classes': _class_rows(of_all, ious),
         'confusion': matrix.tolist(),
-        'settings': facts['settings'],
         'scores': [run_files.number(float(score)) for score in images.scores()],
         'examples': _examples(images, matrix),
         'calibration': _calibration(result),
@@ -201,12 +187,12 @@ def _examples(images: ImageResults, matrix: np.ndarray) -> dict[str, list[list[i
     return examples
 
 
-def differences(passes: Mapping[int, Pass]) -> list[dict[str, Any]]:
-    """Returns the paired differences from the first run, of those with classes; `passes` are by numbers of runs."""
-    passes = {number: each for number, each in passes.items() if each.has_classes}
+def differences(runs: Sequence[Run]) -> list[dict[str, Any]]:
+    """Returns the paired differences from the first run, of those with classes."""
+    passes = [(number, run.of_classes) for number, run in enumerate(runs) if run.of_classes is not None]
     if len(passes) < 2:
         return []
-    (first_number, first), *others = passes.items()
+    (first_number, first), *others = passes
     first_counts, first_scores = first.images.counts(), first.images.scores()
     rows = []
     for number, other in others:
@@ -226,9 +212,9 @@ def differences(passes: Mapping[int, Pass]) -> list[dict[str, Any]]:
     return rows
 
 
-def chosen(passes: Sequence[Pass], most: int) -> choice.Groups:
+def chosen(runs: Sequence[Run], most: int) -> choice.Groups:
     """Returns the images of which the page shows class ids, with their groups."""
-    passes = [each for each in passes if each.has_classes]
+    passes = [run.of_classes for run in runs if run.of_classes is not None]
     if not passes:
         return {}
     scores = np.stack([each.images.scores() for each in passes])  # [runs, images]
@@ -248,12 +234,10 @@ def _confusing(images: ImageResults) -> list[int]:
 
 def picture_list(runs: Sequence[Run], groups: choice.Groups) -> list[dict[str, Any]]:
     """Returns number, groups, size and pairs of labels and predictions of each chosen image."""
-    results = [run.result.images if run.result is not None and run.result.has_classes else None for run in runs]
-    first = next((images for images in results if images is not None), None)
+    results = [None if run.of_classes is None else run.of_classes.images for run in runs]
     rows = []
     for image, of_image in groups.items():
-        assert first is not None
-        height, width = first.sizes[image]
+        height, width = next(images.sizes[image] for images in results if images is not None)
         cells = [[] if images is None else images.cells(image) for images in results]
         rows.append({'image': image, 'groups': of_image, 'size': [width, height], 'cells': cells})
     return rows

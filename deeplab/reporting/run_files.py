@@ -1,4 +1,4 @@
-"""Files of a training run for a report: metrics.jsonl, metrics-STEP.json of validation and eval, run.json."""
+"""A run of a report, with the files of its training: metrics.jsonl, metrics-STEP.json and run.json."""
 
 from __future__ import annotations
 
@@ -11,31 +11,44 @@ from typing import Any
 from deeplab.files import run_manifests
 from deeplab.names import shell_quoted
 from deeplab.reporting import evaluation_files
+from deeplab.reporting.inference import Pass
 from deeplab.training import metrics_file, run_manifest, validation
 
 MOST_POINTS = 1500  # of a curve; more cannot be told apart on a screen
 CURVES = ('loss', 'learning_rate', 'gradient_norm', 'images_per_second')
 
 
-@dataclasses.dataclass(frozen=True)
-class RunFiles:
-    """What was found in the folder of a run.
+@dataclasses.dataclass
+class Run:
+    """One run of a report.
 
     Attributes:
+      name: a name unlike the names of the other runs.
       points: lines of metrics.jsonl with a loss: at most `MOST_POINTS`, the first and the last included.
       manifest: newest run of run.json; empty if there is none.
+      notes: sentences for the page.
+      result: what its checkpoint predicts; None without records.
     """
 
+    name: str
     folder: str
     points: Sequence[Mapping[str, Any]]
     curve: evaluation_files.Curve
     manifest: Mapping[str, Any]
+    notes: list[str] = dataclasses.field(default_factory=list)
+    result: Pass | None = None
+
+    @property
+    def of_classes(self) -> Pass | None:
+        """The result if it has class ids."""
+        return self.result if self.result is not None and self.result.has_classes else None
 
 
-def read(folder: str, further: Sequence[str] = ()) -> RunFiles:
+def read(name: str, folder: str, further: Sequence[str] = ()) -> Run:
     """Reads the files of a run, except missing and unreadable ones.
 
     Args:
+      name: name of the run.
       folder: log folder of a training, or a folder with checkpoints.
       further: more folders with metrics-STEP.json, such as the --eval_logdir of eval.
     """
@@ -43,7 +56,7 @@ def read(folder: str, further: Sequence[str] = ()) -> RunFiles:
     points = [{key: number(line.get(key)) for key in ('step', *CURVES)} for line in _thinned(lines)]
     folders = (folder, os.path.join(folder, validation.EVAL_FOLDER), *further)
     manifest = run_manifests.newest_in(folder) or {}
-    return RunFiles(folder, points, evaluation_files.read(folders), manifest)
+    return Run(name, folder, points, evaluation_files.read(folders), manifest)
 
 
 def _thinned(lines: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
@@ -60,11 +73,8 @@ def number(value: Any) -> float | None:
     return value if good else None
 
 
-def facts(files: RunFiles) -> list[tuple[str, str]]:
-    """Returns what was run on what, as pairs of a label and a text; empty without a run manifest."""
-    run = files.manifest
-    if not run:
-        return []
+def facts(run: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Returns what was run on what, as pairs of a label and a text, of a run of run.json; empty for an empty one."""
     machine, git, versions = (_mapping(run.get(key)) for key in ('machine', 'git', 'versions'))
     gpus: list[Any] = machine['gpus'] if isinstance(machine.get('gpus'), list) else []
     rows = [
@@ -89,11 +99,11 @@ def facts(files: RunFiles) -> list[tuple[str, str]]:
     return [(label, str(value)) for label, value in rows if value not in (None, '')]
 
 
-def repeat_line(files: RunFiles) -> str:
+def repeat_line(run: Run) -> str:
     """Returns the command line that repeats a run; empty if it was not started from a command line."""
-    if not files.manifest.get('command'):
+    if not run.manifest.get('command'):
         return ''
-    folder = os.path.abspath(files.folder)  # which has a name, unlike '.'
+    folder = os.path.abspath(run.folder)  # which has a name, unlike '.'
     manifest = os.path.join(folder, run_manifests.FILE)
     return ' '.join(map(shell_quoted, ['deeplab', 'train', f'--from={manifest}', f'--train_logdir={folder}_again']))
 

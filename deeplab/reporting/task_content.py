@@ -12,8 +12,7 @@ from deeplab.evaluation.split_images import Sample
 from deeplab.pictures import plane_pictures
 from deeplab.registry import TASKS
 from deeplab.reporting import evaluation_files, pictures, run_files
-from deeplab.reporting.inference import Pass
-from deeplab.reporting.run_files import RunFiles
+from deeplab.reporting.run_files import Run
 from deeplab.reporting.task_images import Legend, headline
 from deeplab.utils import save_annotation
 
@@ -23,40 +22,39 @@ Figures = dict[str, float | None]
 Chosen = dict[str, list[int]]  # the images of which the page shows the results of a task, by its name
 
 
-def chosen(passes: Sequence[Pass], most: int) -> Chosen:
+def chosen(runs: Sequence[Run], most: int) -> Chosen:
     """Returns the images that are shown of each task: those with the worst main figure in any run, the worst first.
 
     Args:
-      passes: the runs that were predicted.
+      runs: the runs of the report.
       most: largest number of images of a task.
     """
     images_of = {}
-    for name in dict.fromkeys(name for each in passes for name in each.tasks.scores):
-        of_task = [each.tasks for each in passes if name in each.tasks.scores]
+    tasks = [run.result.tasks for run in runs if run.result is not None]
+    for name in dict.fromkeys(name for each in tasks for name in each.scores):
+        of_task = [each for each in tasks if name in each.scores]
         worst = np.min([each.ranks(name) for each in of_task], axis=0)  # [images]
         order = np.argsort(worst, kind='stable')
         images_of[name] = order[np.isfinite(worst[order])][:most].tolist()
     return images_of
 
 
-def sections(
-    files: Sequence[RunFiles], passes: Mapping[int, Pass], images: Chosen, first_picture: int
-) -> list[dict[str, Any]]:
+def sections(runs: Sequence[Run], images: Chosen, first_picture: int) -> list[dict[str, Any]]:
     """Returns the data of the section of each task.
 
     Args:
-      files: the files of each run.
-      passes: those that were predicted, by the numbers of the runs.
+      runs: the runs of the report.
       images: the images that are shown.
       first_picture: number of the first picture of the first task on the page.
     """
-    of_files = [name for each in files for name in tasks_in(each.curve.evaluations)]
+    of_files = [name for each in runs for name in tasks_in(each.curve.evaluations)]
     rows, number = [], first_picture
     for name in dict.fromkeys([*images, *of_files]):
         task = TASKS.get(name)
         shown = images.get(name, [])
-        figures = [_figures(name, files[i], passes.get(i)) for i in range(len(files))]
-        scores = [_scores(name, passes.get(i)) for i in range(len(files))]
+        figures = [_figures(name, each) for each in runs]
+        # The main figure of each image; empty if the run does not have it.
+        scores = [[] if each.result is None else each.result.tasks.scores.get(name, []) for each in runs]
         rows.append(
             {
                 'name': name,
@@ -64,7 +62,7 @@ def sections(
                 'headline': headline(task),
                 'figures': [each[0] for each in figures],
                 'classes': [each[1] for each in figures],
-                'curve': [_curve(name, headline(task), each) for each in files],
+                'curve': [_curve(name, headline(task), each) for each in runs],
                 'scores': scores,
                 'pictures': [
                     {
@@ -92,26 +90,22 @@ def _metrics(evaluation: evaluation_files.Evaluation) -> Mapping[str, Any]:
     return metrics if isinstance(metrics, Mapping) else {}
 
 
-def _figures(name: str, files: RunFiles, result: Pass | None) -> tuple[Figures, dict[str, list[float | None]]]:
+def _figures(name: str, run: Run) -> tuple[Figures, dict[str, list[float | None]]]:
     """Returns the figures of a task and its figures of each class: of the pass, or of the newest metrics file."""
-    if result is not None:
-        of_classes = result.round.of_classes.get(name, {})
-        return dict(result.round.further.get(name, {})), {key: list(values) for key, values in of_classes.items()}
-    if not files.curve.evaluations:
+    if run.result is not None:
+        evaluated = run.result.round
+        of_classes = {key: list(values) for key, values in evaluated.of_classes.get(name, {}).items()}
+        return dict(evaluated.further.get(name, {})), of_classes
+    if not run.curve.evaluations:
         return {}, {}
-    figures = _metrics(files.curve.evaluations[-1]).get(name)
+    figures = _metrics(run.curve.evaluations[-1]).get(name)
     return {key: run_files.number(value) for key, value in figures.items()} if isinstance(figures, Mapping) else {}, {}
 
 
-def _scores(name: str, result: Pass | None) -> list[float | None]:
-    """Returns the main figure of each image; empty if the run does not have it."""
-    return [] if result is None else result.tasks.scores.get(name, [])
-
-
-def _curve(name: str, figure: str, files: RunFiles) -> list[dict[str, Any]]:
+def _curve(name: str, figure: str, run: Run) -> list[dict[str, Any]]:
     """Returns the main figure of a task over the steps of a training."""
     rows = []
-    for each in files.curve.evaluations:
+    for each in run.curve.evaluations:
         figures = _metrics(each).get(name)
         value = run_files.number(figures.get(figure)) if isinstance(figures, Mapping) else None
         if value is not None:
@@ -119,30 +113,27 @@ def _curve(name: str, figure: str, files: RunFiles) -> list[dict[str, Any]]:
     return rows
 
 
-def picture(
-    name: str, image: int, sample: Sample, run_names: Sequence[str], passes: Mapping[int, Pass], most_bytes: int
-) -> dict[str, Any]:
+def picture(name: str, image: int, sample: Sample, runs: Sequence[Run], most_bytes: int) -> dict[str, Any]:
     """Returns the pictures of a task of one image: its truth, then the result of each run.
 
     Args:
       name: name of the task.
       image: number of the image.
       sample: the image and its truth.
-      run_names: the names of the runs.
-      passes: those that were predicted, by the numbers of the runs.
+      runs: the runs of the report.
       most_bytes: limit of all its pictures.
     """
     visible = save_annotation.viewable(save_annotation.rounded(sample.image))  # [h, w] or [h, w, 3]
     pixels = np.asarray(Image.fromarray(visible).convert('RGB'))
     drawn: plane_pictures.Pictures = {}
     legend: Legend = {}
-    for number, each in passes.items():
-        if name not in each.tasks.tasks:
+    for run in runs:
+        if run.result is None or name not in run.result.tasks.tasks:
             continue
-        drawn = drawn or {'image': pixels, **each.tasks.of_truth(name, sample.parts, pixels)}
-        if each.images.sizes[image] == pixels.shape[:2]:  # not resized in another way than for the first run
-            of_run = f'{run_names[number]}: ' if len(run_names) > 1 else ''
-            of_result, legend = each.tasks.of_result(name, image, sample.parts, pixels)
+        drawn = drawn or {'image': pixels, **run.result.tasks.of_truth(name, sample.parts, pixels)}
+        if run.result.images.sizes[image] == pixels.shape[:2]:  # not resized in another way than for the first run
+            of_run = f'{run.name}: ' if len(runs) > 1 else ''
+            of_result, legend = run.result.tasks.of_result(name, image, sample.parts, pixels)
             drawn |= {f'{of_run}{caption}': values for caption, values in of_result.items()}
     return pictures.several_encoded(drawn, most_bytes) | {
         'legend': [[meaning, list(color)] for meaning, color in legend.items()]

@@ -347,7 +347,7 @@ def test_the_current_folder_has_a_name(tmp_path, monkeypatch):
     (tmp_path / 'run').mkdir()
     monkeypatch.chdir(tmp_path / 'run')
     assert content.short_names(['.']) == ['run']
-    files = run_files.RunFiles('.', [], evaluation_files.Curve(), {'command': ['a']})
+    files = run_files.Run('run', '.', [], evaluation_files.Curve(), {'command': ['a']})
     assert run_files.repeat_line(files).endswith(f'--train_logdir={tmp_path}/run_again')
 
 

@@ -118,20 +118,20 @@ def write_run(folder):
 
 def test_files_of_a_run(tmp_path):
     write_run(tmp_path)
-    found = run_files.read(str(tmp_path))
+    found = run_files.read('run', str(tmp_path))
     steps = [point['step'] for point in found.points]
     assert (len(steps), steps[0], steps[-1]) == (run_files.MOST_POINTS, 1, 4001)
     assert found.points[-1]['loss'] is None
     assert [(each.step, each.settings['split']) for each in found.curve.evaluations] == [(30, 'val'), (200, 'val')]
-    facts = dict(run_files.facts(found))
+    facts = dict(run_files.facts(found.manifest))
     assert facts['Seed'] == '3' and facts['Versions'] == 'tensorflow 2'
     assert '5 images of split train (sha256:0123456789ab' in facts['Training records']
     assert run_files.repeat_line(found) == (f'deeplab train --from={tmp_path}/run.json --train_logdir={tmp_path}_again')
 
 
 def test_an_empty_folder_has_no_files_of_a_run(tmp_path):
-    found = run_files.read(str(tmp_path))
-    assert not found.points and not found.curve.evaluations and not run_files.facts(found)
+    found = run_files.read('run', str(tmp_path))
+    assert not found.points and not found.curve.evaluations and not run_files.facts(found.manifest)
     assert run_files.repeat_line(found) == ''
 
 
@@ -144,7 +144,7 @@ def test_pictures_leave_room_for_the_rest_of_the_page():
 def test_a_run_manifest_of_other_types_is_no_error(tmp_path):
     run = {'command': ['a'], 'machine': ['x'], 'git': 'y', 'versions': 3, 'records': [], 'started': {'a': 1}}
     (tmp_path / 'run.json').write_text(json.dumps({'runs': [run]}))
-    assert dict(run_files.facts(run_files.read(str(tmp_path)))) == {'Started': "{'a': 1}"}
+    assert dict(run_files.facts(run_files.read('run', str(tmp_path)).manifest)) == {'Started': "{'a': 1}"}
 
 
 def test_only_pages_of_tasks_have_their_script():

@@ -169,8 +169,8 @@ def test_classes_of_a_task_have_names_and_colors(tmp_path):
 
 
 def test_figures_of_files_alone(tmp_path):
-    files = [
-        types.SimpleNamespace(curve=types.SimpleNamespace(evaluations=evaluations))
+    runs = [
+        types.SimpleNamespace(curve=types.SimpleNamespace(evaluations=evaluations), result=None)
         for evaluations in (
             [
                 types.SimpleNamespace(
@@ -181,7 +181,7 @@ def test_figures_of_files_alone(tmp_path):
             [],
         )
     ]
-    (section,) = task_content.sections(files, {}, {}, 7)
+    (section,) = task_content.sections(runs, {}, 7)
     assert section['figures'] == [{'abs_rel': 0.25, 'rmse': None}, {}, {}]
     assert section['curve'] == [[{'step': 5, 'value': 0.25}], [], []] and not section['pictures']
 
