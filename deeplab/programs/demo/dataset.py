@@ -76,6 +76,12 @@ def pixels(path: pathlib.Path) -> np.ndarray:
         return np.asarray(picture)
 
 
+def true_ids(folder: pathlib.Path, stem: str) -> list[np.ndarray]:
+    """Returns the class ids of a scene, [h, w], and its instance ids, [h, w], if the data set has instances."""
+    paths = (folder / kind / f'{stem}.png' for kind in (MASKS, INSTANCES))
+    return [pixels(path) for path in paths if path.exists()]
+
+
 def _mask_palette() -> list[int]:
     """Returns the palette of masks, 256 RGB triples in a row; unused ids are black, ignored pixels as in VOC."""
     colors = np.zeros((256, 3), np.uint8)

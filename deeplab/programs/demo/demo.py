@@ -325,13 +325,11 @@ def _write_sheet(paths: Paths, settings: Settings, seed: int, metrics: dict[str,
     """Draws some validation scenes, evenly distributed, on one image."""
     stems = (paths.scenes / dataset.LISTS / 'val.txt').read_text('utf-8').split()
     chosen = sorted(set(np.linspace(0, len(stems) - 1, settings.rows).astype(int).tolist()))
-    shown = [stems[number] for number in chosen]
+    rows = [_row(paths, stems[number], settings.is_panoptic) for number in chosen]
     if settings.is_panoptic:
-        rows = instances.rows(paths.scenes, paths.vis, shown)
         title, name = f'PQ {metrics["metrics"]["panoptic"]["pq"]:.3f}', 'PQ'
         figures = metrics['class_metrics']['panoptic']['pq']
     else:
-        rows = [_row(paths, stem) for stem in shown]
         title, name, figures = f'mIoU {metrics["miou"]:.3f}', 'IoU', metrics['class_iou']
     title = f'deeplab demo: {title} on {len(stems)} scenes after {settings.steps} steps, seed {seed}'
     of_classes = [figures[name] for name in scenes.CLASS_NAMES]
@@ -339,14 +337,15 @@ def _write_sheet(paths: Paths, settings: Settings, seed: int, metrics: dict[str,
     drawing.write(paths.sheet, sheet.compose(rows, legend, title))
 
 
-def _row(paths: Paths, stem: str) -> sheet.Row:
-    """Returns a row of the result image: a scene, its true and its predicted classes."""
-    files = (
-        paths.scenes / dataset.IMAGES / f'{stem}.jpg',
-        paths.scenes / dataset.MASKS / f'{stem}.png',
-        paths.vis / RAW_PREDICTIONS / f'{stem}.png',
-    )
-    return sheet.Row(*map(dataset.pixels, files))
+def _row(paths: Paths, stem: str, is_panoptic: bool) -> list[np.ndarray]:
+    """Returns a row of the result image: a scene, and what is true and predicted, [h, w, 3] uint8 each."""
+    image = dataset.pixels(paths.scenes / dataset.IMAGES / f'{stem}.jpg')
+    kinds = instances.KINDS if is_panoptic else (RAW_PREDICTIONS,)
+    predicted = [dataset.pixels(paths.vis / kind / f'{stem}.png') for kind in kinds]
+    both = (dataset.true_ids(paths.scenes, stem), predicted)
+    if is_panoptic:
+        return [image, *(instances.drawn(image, *ids) for ids in both)]
+    return [image, *(drawing.colored(ids[0], scenes.PALETTE) for ids in both)]
 
 
 def _report(paths: Paths, settings: Settings, figures: DemoReport, seconds: float) -> str:

@@ -1,9 +1,8 @@
-"""Instances in the demo: panoptic quality without predicted instances, and rows of the result image."""
+"""Instances in the demo: panoptic quality without predicted instances, and their pictures."""
 
 from __future__ import annotations
 
 import pathlib
-from collections.abc import Sequence
 
 import numpy as np
 
@@ -11,7 +10,7 @@ from deeplab.core import connected_components, segment_overlaps
 from deeplab.core.panoptic_quality import PanopticQuality
 from deeplab.core.segment_overlaps import PanopticClasses
 from deeplab.pictures import drawing, instance_overlay
-from deeplab.programs.demo import dataset, scenes, sheet
+from deeplab.programs.demo import dataset, scenes
 from deeplab.programs.demo.canvas import IGNORE_LABEL
 
 KINDS = ('class_ids', 'instances')  # folders that vis writes for the task `panoptic`
@@ -33,38 +32,14 @@ def components_quality(folder: pathlib.Path, predictions: pathlib.Path) -> float
     classes = PanopticClasses(len(scenes.CLASS_NAMES), scenes.THINGS, IGNORE_LABEL)
     quality = PanopticQuality(len(scenes.CLASS_NAMES), scenes.THINGS)
     for stem in (folder / dataset.LISTS / 'val.txt').read_text('utf-8').split():
-        truth = classes.truth(*_ids(folder, stem))
+        truth = classes.truth(*dataset.true_ids(folder, stem))
         class_ids = dataset.pixels(predictions / f'{stem}.png')
         components = connected_components.thing_components(class_ids, scenes.THINGS)
         quality.update(segment_overlaps.overlaps(truth, classes.prediction(class_ids, components)))
     return quality.result()['pq']
 
 
-def rows(folder: pathlib.Path, results: pathlib.Path, stems: Sequence[str]) -> list[sheet.Row]:
-    """Returns rows of the result image with true and predicted instances.
-
-    Args:
-      folder: the scenes.
-      results: the folder in which vis wrote the files of the task `panoptic`.
-      stems: names of scenes.
-    """
-    made = []
-    for stem in stems:
-        image = dataset.pixels(folder / dataset.IMAGES / f'{stem}.jpg')
-        predicted = (dataset.pixels(results / kind / f'{stem}.png') for kind in KINDS)
-        made.append(sheet.Row(image, drawn(image, *_ids(folder, stem)), drawn(image, *predicted)))
-    return made
-
-
 def drawn(image: np.ndarray, class_ids: np.ndarray, instance_ids: np.ndarray) -> np.ndarray:
     """Draws classes, instances and ignored pixels over a scene; all are [h, w, ...], the result is [h, w, 3] uint8."""
     colors = drawing.colored(np.arange(256), scenes.PALETTE)  # [256, 3]
     return instance_overlay.drawn(image, class_ids, instance_ids, colors, _OPACITY)
-
-
-def _ids(folder: pathlib.Path, stem: str) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the true class ids and instance ids of a scene, [h, w]."""
-    return (
-        dataset.pixels(folder / dataset.MASKS / f'{stem}.png'),
-        dataset.pixels(folder / dataset.INSTANCES / f'{stem}.png'),
-    )

@@ -19,17 +19,6 @@ HEADER_HEIGHT = 74
 ROW_OF_LEGEND = 34
 
 
-class Row(NamedTuple):
-    """One example: image [h, w, 3] uint8; ground truth and prediction as class ids, or as pictures.
-
-    Class ids are [h, w], 255 for ignored pixels; pictures are [h, w, 3] uint8.
-    """
-
-    image: np.ndarray
-    truth: np.ndarray
-    prediction: np.ndarray
-
-
 class Legend(NamedTuple):
     """Class names, their colors (RGB triples), a figure of each (None for a class that does not occur), its name."""
 
@@ -39,18 +28,19 @@ class Legend(NamedTuple):
     figure: str = 'IoU'
 
 
-def compose(rows: Sequence[Row], legend: Legend, title: str) -> Image.Image:
+def compose(rows: Sequence[Sequence[np.ndarray]], legend: Legend, title: str) -> Image.Image:
     """Draws the result image.
 
     Args:
-      rows: the examples, from top to bottom; at least one, all of the same size.
+      rows: the examples, from top to bottom; at least one. Each is an image, its truth and its prediction, all
+        [h, w, 3] uint8.
       legend: the meaning of the colors.
       title: one line at the top.
 
     Returns:
       An RGB image.
     """
-    height, width = rows[0].truth.shape[:2]
+    height, width, _ = rows[0][0].shape
     size = (PICTURE_WIDTH, round(PICTURE_WIDTH * height / width))
     legend_height = ROW_OF_LEGEND * (len(legend.names) + 3)
     body = max(len(rows) * (size[1] + GAP), legend_height)
@@ -62,16 +52,11 @@ def compose(rows: Sequence[Row], legend: Legend, title: str) -> Image.Image:
         pencil.text((MARGIN + column * (size[0] + GAP), HEADER_HEIGHT - 24), name, drawing.FADED, font=drawing.font(15))
     for number, row in enumerate(rows):
         top = HEADER_HEIGHT + number * (size[1] + GAP)
-        for column, picture in enumerate(_pictures(row, legend.palette, size)):
-            sheet.paste(picture, (MARGIN + column * (size[0] + GAP), top))
+        for column, pixels in enumerate(row):
+            method = Image.Resampling.BICUBIC if column == 0 else Image.Resampling.NEAREST
+            sheet.paste(Image.fromarray(pixels).resize(size, method), (MARGIN + column * (size[0] + GAP), top))
     _draw_legend(pencil, (left_of_legend, HEADER_HEIGHT), legend)
     return sheet
-
-
-def _pictures(row: Row, palette: Sequence[Sequence[int]], size: tuple[int, int]) -> list[Image.Image]:
-    photo = Image.fromarray(row.image).resize(size, Image.Resampling.BICUBIC)
-    masks = [drawing.colored(mask, palette) if mask.ndim == 2 else mask for mask in (row.truth, row.prediction)]
-    return [photo, *(Image.fromarray(mask).resize(size, Image.Resampling.NEAREST) for mask in masks)]
 
 
 def _draw_legend(pencil: ImageDraw.ImageDraw, corner: tuple[int, int], legend: Legend) -> None:
