@@ -12,7 +12,7 @@ from deeplab import names
 from deeplab.pictures import drawing
 
 _MARGIN = 16
-_SWATCH = (34, 18)  # width and height
+SWATCH = (34, 18)  # width and height
 _GAP = 12
 _LINE = 28
 _MOST_LINES, _FEWEST_LINES = 26, 4  # in a column
@@ -24,10 +24,10 @@ _SIDE_PER_SCALE, _LARGEST_SCALE = 1000, 8
 
 
 class Entry(NamedTuple):
-    """A line of a legend: name and color of a class, and a short text such as its share."""
+    """A line of a legend: name and color of a class, None for ignored pixels, and a short text such as its share."""
 
     name: str
-    color: Sequence[int]
+    color: Sequence[int] | None
     figures: str = ''
 
 
@@ -41,7 +41,7 @@ def drawn(entries: Sequence[Entry], most_lines: int = _MOST_LINES, scale: int = 
     """
     columns = max(1, math.ceil(len(entries) / most_lines))
     lines = max(1, math.ceil(len(entries) / columns))
-    margin, gap, line, *swatch = (scale * size for size in (_MARGIN, _GAP, _LINE, *_SWATCH))
+    margin, gap, line, *swatch = (scale * size for size in (_MARGIN, _GAP, _LINE, *SWATCH))
     font, small = drawing.font(scale * _FONT), drawing.font(scale * _SMALL_FONT)
     shown = [names.shown(entry.name, _LONGEST_NAME) for entry in entries]
     of_names = math.ceil(max(map(font.getlength, shown), default=0))
@@ -53,13 +53,21 @@ def drawn(entries: Sequence[Entry], most_lines: int = _MOST_LINES, scale: int = 
     for number, (entry, name) in enumerate(zip(entries, shown, strict=True)):
         left = margin + number // lines * (width + 2 * gap)
         middle = margin + number % lines * line + line // 2
-        top = middle - swatch[1] // 2
-        red, green, blue = (int(value) for value in entry.color)
-        corners = (left, top, left + swatch[0] - 1, top + swatch[1] - 1)
-        pencil.rectangle(corners, (red, green, blue), drawing.FADED)
+        draw_swatch(sheet, (left, middle - swatch[1] // 2), entry.color, (swatch[0], swatch[1]))
         pencil.text((left + swatch[0] + gap, middle), name, drawing.INK, font=font, anchor='lm')
         pencil.text((left + width, middle), entry.figures, drawing.FADED, font=small, anchor='rm')
     return sheet
+
+
+def draw_swatch(
+    sheet: Image.Image, corner: tuple[int, int], color: Sequence[int] | None, size: tuple[int, int] = SWATCH
+) -> None:
+    """Draws a color, or the stripes of ignored pixels for None, with an outline, in a `size` of width and height."""
+    (left, top), (width, height) = corner, size
+    if color is None:
+        sheet.paste(Image.fromarray(drawing.stripes(height, width)), corner)
+    fill = None if color is None else tuple(int(value) for value in color)
+    ImageDraw.Draw(sheet).rectangle((left, top, left + width - 1, top + height - 1), fill, drawing.FADED)
 
 
 def beside(size: tuple[int, int], entries: Sequence[Entry]) -> Image.Image:

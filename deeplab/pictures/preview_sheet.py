@@ -9,6 +9,7 @@ import numpy as np
 from PIL import Image, ImageDraw
 
 from deeplab.pictures import drawing
+from deeplab.pictures.legend import SWATCH, Entry, draw_swatch
 
 MARGIN = 24
 GAP = 12
@@ -20,7 +21,6 @@ HEADING_HEIGHT = 46
 CAPTION_HEIGHT = 20
 FURTHER_CAPTION_HEIGHT = 18
 LEGEND_ENTRY = (300, 28)  # width and height
-_SWATCH = (34, 18)
 
 
 class Cell(NamedTuple):
@@ -46,14 +46,6 @@ class Column(NamedTuple):
     details: str
 
 
-class Class(NamedTuple):
-    """A line of the legend; without a color for ignored pixels."""
-
-    name: str
-    color: Sequence[int] | None
-    figures: str
-
-
 class Content(NamedTuple):
     """The content of the image, from the top to the bottom, and what masks are drawn with."""
 
@@ -62,7 +54,7 @@ class Content(NamedTuple):
     rows: Sequence[Sequence[Cell]]  # of each record, a cell for each column
     samples: Sequence[Cell]  # complete training samples
     samples_title: str
-    legend: Sequence[Class]
+    legend: Sequence[Entry]
     legend_title: str
     palette: drawing.Palette  # by class
     ignore_label: int
@@ -154,16 +146,12 @@ def _paste_row(
     return top + _row_height(pictures)
 
 
-def _draw_legend(sheet: Image.Image, pencil: ImageDraw.ImageDraw, top: int, legend: Sequence[Class], rows: int) -> None:
+def _draw_legend(sheet: Image.Image, pencil: ImageDraw.ImageDraw, top: int, lines: Sequence[Entry], rows: int) -> None:
     """Draws the classes, down the first column, then down the second."""
-    striped = Image.fromarray(drawing.stripes(_SWATCH[1], _SWATCH[0]))
-    for number, line in enumerate(legend):
+    for number, line in enumerate(lines):
         left = MARGIN + number // rows * LEGEND_ENTRY[0]
         middle = top + number % rows * LEGEND_ENTRY[1] + LEGEND_ENTRY[1] // 2
-        corner = (left, middle - _SWATCH[1] // 2)
-        swatch = striped if line.color is None else Image.new('RGB', _SWATCH, tuple(int(c) for c in line.color))
-        sheet.paste(swatch, corner)
-        pencil.rectangle((*corner, corner[0] + _SWATCH[0] - 1, corner[1] + _SWATCH[1] - 1), outline=drawing.FADED)
+        draw_swatch(sheet, (left, middle - SWATCH[1] // 2), line.color)
         name = line.name if len(line.name) <= 16 else f'{line.name[:14]}...'
         pencil.text((left + 44, middle), name, drawing.INK, font=drawing.font(15), anchor='lm')
         figures_right = left + LEGEND_ENTRY[0] - 2 * GAP

@@ -25,6 +25,7 @@ from deeplab.evaluation.runner import CheckedSplit
 from deeplab.files import output_files
 from deeplab.options import AugmentOptions, PreviewOptions, TrainOptions
 from deeplab.pictures import drawing, plane_pictures, preview_sheet
+from deeplab.pictures.legend import Entry
 from deeplab.registry import CROP, Augmentation
 from deeplab.registry.augmentations import (
     JOIN_PLANES,
@@ -232,7 +233,7 @@ def _shares(samples: Sequence[preview_sheet.Cell], data: CheckedSplit) -> tuple[
     return shares, float(counts[data.ignore_label] / max(counts.sum(), 1))
 
 
-def _legend(shares: np.ndarray, ignored: float, data: CheckedSplit) -> list[preview_sheet.Class]:
+def _legend(shares: np.ndarray, ignored: float, data: CheckedSplit) -> list[Entry]:
     """Returns the classes with their shares in samples and split, then the ignored pixels; nothing without masks.
 
     Of many classes, only those in the samples are returned.
@@ -244,14 +245,14 @@ def _legend(shares: np.ndarray, ignored: float, data: CheckedSplit) -> list[prev
     labeled = int(pixels.sum())
     split, ignored_of_split = pixels / max(labeled, 1), ignored_pixels / max(ignored_pixels + labeled, 1)
     classes = [
-        preview_sheet.Class(name(i), palette[i], f'{percent(shares[i])} ({percent(split[i])})')
+        Entry(name(i), palette[i], f'{percent(shares[i])} ({percent(split[i])})')
         for i in range(len(shares))
         if len(shares) <= _MOST_CLASSES_SHOWN or shares[i] > 0
     ]
-    return [*classes, preview_sheet.Class(_IGNORED, None, f'{percent(ignored)} ({percent(ignored_of_split)})')]
+    return [*classes, Entry(_IGNORED, None, f'{percent(ignored)} ({percent(ignored_of_split)})')]
 
 
-def _report(legend: list[preview_sheet.Class], samples: int, num_classes: int) -> str:
+def _report(legend: list[Entry], samples: int, num_classes: int) -> str:
     *classes, ignored = ((line.name, line.figures) for line in legend)
     hidden = num_classes - len(classes)
     *lines, last = names.aligned([*classes, (ignored[0], f'{ignored[1]} of all pixels')], left=(0, 1))

@@ -67,11 +67,7 @@ def of_several(scores: np.ndarray, most: int) -> Groups:
 def _filled(with_lowest: Callable[[np.ndarray], Sequence[Group]], ranked: np.ndarray, number: int, most: int) -> Groups:
     """Returns the groups with as many of the lowest images as it takes to have `most` images, as far as there are any.
 
-    Args:
-      with_lowest: returns the groups with the given lowest images.
-      ranked: images, the lowest first.
-      number: how many of these it takes if no image is in two groups.
-      most: largest number of images.
+    `number` images are enough if no image is in two groups.
     """
     groups = _merged(with_lowest(ranked[:number]), most)
     while len(groups) < most and number < len(ranked):  # an image in two groups counts once

@@ -8,6 +8,8 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from deeplab.files import run_manifests
 from deeplab.names import shell_quoted
 from deeplab.reporting import evaluation_files
@@ -53,18 +55,11 @@ def read(name: str, folder: str, further: Sequence[str] = ()) -> Run:
       further: more folders with metrics-STEP.json, such as the --eval_logdir of eval.
     """
     lines = [line for line in metrics_file.read(os.path.join(folder, metrics_file.FILE)) if 'loss' in line]
-    points = [{key: number(line.get(key)) for key in ('step', *CURVES)} for line in _thinned(lines)]
+    chosen = np.linspace(0, len(lines) - 1, min(len(lines), MOST_POINTS)).round().astype(int)  # at equal distances
+    points = [{key: number(lines[i].get(key)) for key in ('step', *CURVES)} for i in chosen]
     folders = (folder, os.path.join(folder, validation.EVAL_FOLDER), *further)
     manifest = run_manifests.newest_in(folder) or {}
     return Run(name, folder, points, evaluation_files.read(folders), manifest)
-
-
-def _thinned(lines: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Returns at most `MOST_POINTS` lines at equal distances."""
-    if len(lines) <= MOST_POINTS:
-        return list(lines)
-    last = len(lines) - 1
-    return [lines[round(i * last / (MOST_POINTS - 1))] for i in range(MOST_POINTS)]
 
 
 def number(value: Any) -> float | None:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from deeplab.pictures import drawing, preview_sheet
+from deeplab.pictures import drawing, legend, preview_sheet
 
 PALETTE = ((10, 20, 30), (200, 100, 50))
 
@@ -19,7 +19,7 @@ def content(columns=2, rows=2, samples=3, **changes):
         [[cell(50 + i, c % 2, caption='' if c else f'row {i}') for c in range(columns)] for i in range(rows)],
         [cell(90, 255, caption=f'sample {i}') for i in range(samples)],
         'samples',
-        [preview_sheet.Class('left', PALETTE[0], '1%'), preview_sheet.Class('nothing', None, '2%')],
+        [legend.Entry('left', PALETTE[0], '1%'), legend.Entry('nothing', None, '2%')],
         'legend',
         PALETTE,
         255,
@@ -56,7 +56,7 @@ def test_the_legend_has_a_swatch_for_each_class_and_stripes_for_the_rest():
     bottom = pixels[-preview_sheet.MARGIN - 2 * preview_sheet.LEGEND_ENTRY[1] :]
     assert (bottom == PALETTE[0]).all(axis=2).sum() > 400
     assert (bottom == drawing.stripes(1, 1)[0, 0]).all(axis=2).sum() > 100
-    many = [preview_sheet.Class(f'class {i}', (i, i, i), '') for i in range(200)]
+    many = [legend.Entry(f'class {i}', (i, i, i), '') for i in range(200)]
     tall = np.asarray(preview_sheet.compose(content(legend=many)))
     assert (tall == 199).all(axis=2).sum() > 400  # the last is drawn too
     assert tall.shape[0] > pixels.shape[0] + 60 * preview_sheet.LEGEND_ENTRY[1]
