@@ -90,8 +90,11 @@ def _run(options: EvalOptions) -> EvalResult:
         runner.warn_of_flips(options.prediction)
     labels: list[str] = []
     if split.has_labels:
+        checked = split.check_result
         labels = label_checks.ignored_class(split.descriptor)
-        labels += label_checks.validation_labels(split.descriptor, split.check_result, options.dataset.split)
+        labels += label_checks.validation_labels(
+            split.descriptor, checked.class_pixels, checked.ignored_pixels, options.dataset.split
+        )
     for line in labels:
         logging.warning('%s', line)
     writing.remove_leftovers(output_files.make_folder(options.eval_logdir), _OUTPUT)

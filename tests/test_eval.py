@@ -20,7 +20,7 @@ import tensorflow as tf
 from deeplab import cli, common, input_preprocess
 from deeplab import eval as eval_program
 from deeplab.core.metrics import ConfusionMatrix
-from deeplab.datasets import descriptor, label_checks
+from deeplab.datasets import descriptor
 from deeplab.errors import CheckpointError, DataError, OptionError, OutputError
 from deeplab.evaluation import evaluation_rounds, runner, scoring
 from deeplab.options import EvalOptions, PredictionOptions, ResizeOptions, WaitOptions
@@ -90,7 +90,7 @@ def test_masks_are_warned_of_before_a_checkpoint_is_waited_for(options, caplog, 
     split = types.SimpleNamespace(
         descriptor=descriptor.DatasetDescriptor('own', 4, 1),
         crop_size=(17, 17),
-        check_result=label_checks.Counts(np.array([0, 0, 7, 0]), 3),
+        check_result=types.SimpleNamespace(class_pixels=np.array([0, 0, 7, 0]), ignored_pixels=3),
         has_labels=True,
     )
     monkeypatch.setattr(runner, 'open_fitting_split', lambda *_: split)

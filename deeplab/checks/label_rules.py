@@ -94,9 +94,9 @@ def _histogram(data: Data, split: str, facts: Facts) -> Iterator[Finding]:
     """Yields the findings of the checks before training and evaluation, and of a missing ignore label."""
     descriptor = data.descriptor
     pixels = facts.class_pixels(descriptor.num_classes, descriptor.ignore_label)
-    histogram = label_checks.Counts(pixels, int(facts.counts[descriptor.ignore_label]))
+    ignored = int(facts.counts[descriptor.ignore_label])
     is_harmful = np.count_nonzero(pixels) < 2
-    for line in label_checks.validation_labels(descriptor, histogram, split):
+    for line in label_checks.validation_labels(descriptor, pixels, ignored, split):
         yield data.finding('histogram', split, line, severity=HARMFUL if is_harmful else WARNING)
     if descriptor.num_classes == 1:
         yield data.finding('one_class', split, label_checks.ONE_CLASS)
@@ -109,7 +109,7 @@ def _histogram(data: Data, split: str, facts: Facts) -> Iterator[Finding]:
     else:
         for line in label_checks.missing(descriptor, present, len(facts.images), f"split '{split}'"):
             yield data.finding('missing_classes', split, line)
-    if not histogram.ignored_pixels:
+    if not ignored:
         yield data.finding(
             'nothing_ignored',
             split,

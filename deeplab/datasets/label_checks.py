@@ -5,7 +5,7 @@ Each finding may be intended, so none is an error.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
@@ -24,25 +24,6 @@ ONE_CLASS = (
     'learned. Background counts as a class: set num_classes to 2 in the description of the data set, with masks of 0 '
     '(background) and 1.'
 )
-
-
-class Histogram(Protocol):
-    """Pixels of the masks of a split: what the result of a check and `Counts` have in common."""
-
-    @property
-    def class_pixels(self) -> Any:
-        """[num_classes], without pixels of ignore_label."""
-
-    @property
-    def ignored_pixels(self) -> int:
-        """Pixels of ignore_label."""
-
-
-class Counts(NamedTuple):
-    """A `Histogram` by itself."""
-
-    class_pixels: np.ndarray
-    ignored_pixels: int
 
 
 class _Consequences(NamedTuple):
@@ -71,13 +52,14 @@ _VALIDATION = _Consequences(
 
 
 def labels(
-    descriptor: DatasetDescriptor, histogram: Histogram, images: int, split: str, loss: LossOptions
+    descriptor: DatasetDescriptor, pixels: np.ndarray, ignored: int, images: int, split: str, loss: LossOptions
 ) -> list[str]:
     """Returns warnings about the masks of a training split.
 
     Args:
       descriptor: description of the data set.
-      histogram: number of pixels of each class in the records.
+      pixels: [num_classes], pixels of each class in the masks, without ignored pixels.
+      ignored: number of pixels of ignore_label.
       images: number of records.
       split: name of the split.
       loss: options of the loss; class imbalance is not reported if it weights classes or is a region loss.
@@ -87,9 +69,8 @@ def labels(
     """
     if descriptor.num_classes == 1:
         return [ONE_CLASS]
-    pixels = np.asarray(histogram.class_pixels, np.int64)
     where = f"split '{split}'"
-    warnings = _meaningless(descriptor, histogram, where, _TRAINING)
+    warnings = _meaningless(descriptor, pixels, ignored, where, _TRAINING)
     if not pixels.any():
         return warnings
     if np.count_nonzero(pixels) > 1:
@@ -103,12 +84,13 @@ def labels(
     return warnings
 
 
-def validation_labels(descriptor: DatasetDescriptor, histogram: Histogram, split: str) -> list[str]:
+def validation_labels(descriptor: DatasetDescriptor, pixels: np.ndarray, ignored: int, split: str) -> list[str]:
     """Returns warnings about masks that make metrics meaningless; here classes may be rare or missing.
 
     Args:
       descriptor: description of the data set.
-      histogram: number of pixels of each class in the records.
+      pixels: [num_classes], pixels of each class in the masks, without ignored pixels.
+      ignored: number of pixels of ignore_label.
       split: name of the split.
 
     Returns:
@@ -116,7 +98,7 @@ def validation_labels(descriptor: DatasetDescriptor, histogram: Histogram, split
     """
     if descriptor.num_classes == 1:  # `labels` reports it
         return []
-    return _meaningless(descriptor, histogram, f"split '{split}'", _VALIDATION)
+    return _meaningless(descriptor, pixels, ignored, f"split '{split}'", _VALIDATION)
 
 
 def built(counts: np.ndarray, num_classes: int | None, ignore_label: int, split: str) -> list[str]:
@@ -139,21 +121,22 @@ def built(counts: np.ndarray, num_classes: int | None, ignore_label: int, split:
         return [ONE_CLASS]
     descriptor = DatasetDescriptor('', num_classes or 255, ignore_label)
     classes = np.where(np.arange(256) == ignore_label, 0, counts)[: descriptor.num_classes]
-    return _meaningless(descriptor, Counts(classes, int(counts[ignore_label])), f"split '{split}'", _BUILDING)
+    return _meaningless(descriptor, classes, int(counts[ignore_label]), f"split '{split}'", _BUILDING)
 
 
 def _meaningless(
-    descriptor: DatasetDescriptor, histogram: Histogram, where: str, consequences: _Consequences
+    descriptor: DatasetDescriptor, pixels: np.ndarray, ignored: int, where: str, consequences: _Consequences
 ) -> list[str]:
     """Returns warnings about masks that have no class, one class alone, or mostly ignored pixels."""
     label = descriptor.ignore_label
-    if not np.any(histogram.class_pixels):
+    if not np.any(pixels):
         return [
             f'Every pixel of {where} has the id {label}, which is ignored: {consequences.nothing}. Fix the masks, or '
             'set another ignore_label in the description of the data set.'
         ]
-    warnings = _one_class(descriptor, histogram, where, consequences)
-    if (fraction := _ignored_fraction(histogram)) > IGNORED_SHARE:
+    fraction = ignored / (ignored + int(np.sum(pixels)))
+    warnings = _one_class(descriptor, pixels, ignored, where, consequences)
+    if fraction > IGNORED_SHARE:
         warnings.append(
             f'{fraction:.1%} of the pixels of {where} have the id {label}, which is ignored: {consequences.unseen}. If '
             'they are background, assign it a class of its own, or set another ignore_label in the description of the '
@@ -180,19 +163,13 @@ def example_of_another(num_classes: int) -> str:
     return ', such as 255,' if num_classes <= 255 else ''
 
 
-def _ignored_fraction(histogram: Histogram) -> float:
-    """Returns the fraction of ignored pixels in all pixels of the masks."""
-    ignored = int(histogram.ignored_pixels)
-    return ignored / max(ignored + int(np.sum(histogram.class_pixels)), 1)
-
-
 def _one_class(
-    descriptor: DatasetDescriptor, histogram: Histogram, where: str, consequences: _Consequences
+    descriptor: DatasetDescriptor, pixels: np.ndarray, ignored: int, where: str, consequences: _Consequences
 ) -> list[str]:
-    present = np.flatnonzero(histogram.class_pixels)
+    present = np.flatnonzero(pixels)
     if len(present) != 1:
         return []
-    only, ignored = int(present[0]), int(histogram.ignored_pixels)
+    only = int(present[0])
     always = consequences.always.format(only)
     if only == 0 and ignored and descriptor.ignore_label == 255:
         return [
@@ -206,9 +183,10 @@ def _one_class(
             'the description of the data set.'
         ]
     if ignored:
+        fraction = ignored / (ignored + int(np.sum(pixels)))
         always += (
-            f'. {_ignored_fraction(histogram):.1%} of the pixels have the id {descriptor.ignore_label}, which is '
-            'ignored: if they are background, write 0 instead'
+            f'. {fraction:.1%} of the pixels have the id {descriptor.ignore_label}, which is ignored: if they are '
+            'background, write 0 instead'
         )
     return [
         f'{text}: {always}. Class ids are 0 to {descriptor.num_classes - 1}; fix the masks and build the records again.'

@@ -20,7 +20,7 @@ from deeplab.checks import checkpoint_network
 from deeplab.core import checkpoints, moving_average
 from deeplab.datasets import descriptor
 from deeplab.datasets.segmentation_dataset import DataSource
-from deeplab.errors import OptionError, UserError
+from deeplab.errors import OptionError
 from deeplab.export import destinations, export_graph, plain, proof, results, speed
 from deeplab.export.destinations import Destination
 from deeplab.files import output_files, run_manifests
@@ -182,21 +182,18 @@ class CheckpointExports:
             'normalization': 'in the network',
             'mean_pixel': [float(value) for value in normalization.mean_pixel_of(model.input_channels)],
             'outputs': [export_metadata.LABELS, *outputs],
-            **({} if model.is_semantic else {'task': self._task_facts()}),
+            **({} if model.is_semantic else {'task': self._task_facts(classes)}),
         }
 
-    def _task_facts(self) -> dict[str, Any]:
+    def _task_facts(self, classes: descriptor.DatasetDescriptor) -> dict[str, Any]:
         """Returns what the metadata says about other tasks than `semantic`: their outputs, and how to decode them."""
         model = self._options.model
-        described = None
-        with contextlib.suppress(UserError):  # what is unknown is given when an export is decoded
-            described = descriptor.load(self._dataset) if self._dataset is not None else None
         settings = {name: value for task in TASKS.chosen(model) for name, value in model.settings_of(task).items()}
         return {
             'name': model.task,
             'channels': task_decoding.channels_of(model),
             'settings': settings,
-            **(described or descriptor.numbered(model.num_classes)).facts(),
+            **classes.facts(),
             'calibration': self._calibration,
         }
 

@@ -80,9 +80,9 @@ def run(options: PreviewOptions) -> PreviewResult:
     output_files.require_own(options.path, 'PreviewOptions.path', 'an image of deeplab preview', drawing.is_sheet)
     data = split_input.open_data(training, source)
     if data.has_labels:
-        for line in label_checks.labels(
-            data.descriptor, data.check_result, len(data.check_result.records), training.dataset.split, training.loss
-        ):
+        checked, split = data.check_result, training.dataset.split
+        of_split = checked.class_pixels, checked.ignored_pixels, len(checked.records)
+        for line in label_checks.labels(data.descriptor, *of_split, split, training.loss):
             logging.warning('%s', line)
     columns = views(training, data)
     everything = list(split_input.input_steps(training, data).values())

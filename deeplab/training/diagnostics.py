@@ -27,8 +27,8 @@ def warn(options: TrainOptions, descriptor: DatasetDescriptor, check_result: Che
     """Logs the findings of `label_checks.labels`, `folders`, `batch_norm`, `learning_rate` and `unused`."""
     findings: list[str] = []
     if task_data.needs_labels(options.model):
-        images = len(check_result.records)
-        findings = label_checks.labels(descriptor, check_result, images, options.dataset.split, options.loss)
+        pixels, ignored, images = check_result.class_pixels, check_result.ignored_pixels, len(check_result.records)
+        findings = label_checks.labels(descriptor, pixels, ignored, images, options.dataset.split, options.loss)
     for line in (*findings, *folders(options), *batch_norm(options), *learning_rate(options), *unused(options)):
         logging.warning('%s', line)
 

@@ -231,8 +231,9 @@ class ValidationHook(Hook):
         earlier = _earlier(options, settings_of(options), options.number_of_steps)
         if options.validation.split == options.dataset.split or earlier or not self.split.has_labels:
             return
-        split = str(options.validation.split)
-        for line in label_checks.validation_labels(self.split.descriptor, self.split.check_result, split):
+        split, checked = str(options.validation.split), self.split.check_result
+        pixels, ignored = checked.class_pixels, checked.ignored_pixels
+        for line in label_checks.validation_labels(self.split.descriptor, pixels, ignored, split):
             logging.warning('%s', line)
 
     def check_memory(self, training: memory.Need) -> None:

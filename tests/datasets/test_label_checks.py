@@ -1,11 +1,8 @@
 """Warnings about the masks of a split, and none for ordinary masks."""
 
-import dataclasses
-
 import numpy as np
 import pytest
 
-from deeplab.checks.record_check import CheckResult
 from deeplab.datasets import build_data, label_checks
 from deeplab.datasets.descriptor import DatasetDescriptor, load
 from deeplab.options import LossOptions
@@ -18,13 +15,9 @@ def findings(pixels, ignored=0, ignore_label=255, loss=PLAIN, names=NAMES, valid
     descriptor = DatasetDescriptor(
         'own', len(pixels), ignore_label, class_names=names[: len(pixels)], ignore_label_is_class=is_meant
     )
-    known = {field.name: None for field in dataclasses.fields(CheckResult)}
-    check_result = CheckResult(
-        **{**known, 'records': np.arange(8), 'class_pixels': np.array(pixels), 'ignored_pixels': ignored}
-    )
     if validates:
-        return label_checks.validation_labels(descriptor, check_result, 'val')
-    return label_checks.labels(descriptor, check_result, 8, 'train', loss)
+        return label_checks.validation_labels(descriptor, np.array(pixels), ignored, 'val')
+    return label_checks.labels(descriptor, np.array(pixels), ignored, 8, 'train', loss)
 
 
 class TestLabels:
