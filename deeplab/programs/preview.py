@@ -14,7 +14,6 @@ from collections.abc import Sequence
 import numpy as np
 import tensorflow as tf
 from absl import logging
-from PIL import Image
 
 from deeplab import common, input_preprocess, names
 from deeplab.core import sessions
@@ -198,9 +197,8 @@ def _look(
 
 def _cell(batch: dict[str, np.ndarray], data: CheckedSplit) -> preview_sheet.Cell:
     """Returns a batch of one as a cell of the image."""
-    visible = save_annotation.viewable(save_annotation.rounded(batch[common.IMAGE][0]))  # [h, w] or [h, w, 3]
     name = names.shown(batch[common.IMAGE_NAME][0], _LONGEST_NAME)
-    pixels = np.asarray(Image.fromarray(visible).convert('RGB'))
+    pixels = drawing.in_rgb(save_annotation.rounded(batch[common.IMAGE][0]))
     ids = batch[common.LABEL][0, ..., 0] if data.has_labels else None
     return preview_sheet.Cell(name, pixels, ids, _further(batch, pixels, ids, data))
 

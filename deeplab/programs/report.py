@@ -30,6 +30,7 @@ from deeplab.evaluation import split_images
 from deeplab.files import output_files
 from deeplab.inference import network_source
 from deeplab.options import ReportedRun, ReportOptions
+from deeplab.pictures import drawing
 from deeplab.reporting import content, inference, page, pictures, run_files, task_content
 from deeplab.reporting.choice import Groups
 from deeplab.reporting.run_files import Run
@@ -121,9 +122,7 @@ def _runs(options: ReportOptions, stack: contextlib.ExitStack) -> list[Run]:
     inference.require_same_records([task for _, task in tasks])
     passes = []
     for run, task in tasks:
-        run.result = inference.run(task)
-        stack.enter_context(run.result.images)
-        stack.enter_context(run.result.tasks)
+        run.result = inference.run(task, stack)
         passes.append(run.result)
     if passes:
         for (run, _), notes in zip(tasks, inference.require_same_labels(passes), strict=True):
@@ -197,7 +196,7 @@ def _pictures(runs: Sequence[Run], groups: Groups, most_bytes: int) -> Iterator[
     reading = next(run.of_classes.reading for run in runs if run.of_classes is not None)
     images = list(groups)
     for image, sample in zip(images, split_images.samples(reading.split, reading.steps, images), strict=True):
-        photo = save_annotation.viewable(save_annotation.rounded(sample.image))
+        photo = drawing.in_rgb(save_annotation.rounded(sample.image))
         predicted = [None if run.of_classes is None else run.of_classes.images.prediction(image) for run in runs]
         yield pictures.encoded(photo, sample.truth, predicted, most_bytes)
 

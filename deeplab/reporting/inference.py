@@ -127,8 +127,8 @@ def prepare(path: str, options: EvalOptions, cache_dir: str | None, checks_weigh
     return Task(source, options, evaluation, source.step(), notes)
 
 
-def run(task: Task) -> Pass:
-    """Predicts every image of the split. The caller closes the results of the images.
+def run(task: Task, stack: contextlib.ExitStack) -> Pass:
+    """Predicts every image of the split. `stack` closes the results of the images.
 
     Raises:
       UserError: An image cannot be read, or the checkpoint does not match the network.
@@ -137,17 +137,15 @@ def run(task: Task) -> Pass:
     descriptor, network = evaluation.split.descriptor, evaluation.network.options
     has_classes = task_results.has_classes(network)
     calibration = {} if network.is_semantic else task.source.calibration()
-    with contextlib.ExitStack() as stack:
-        images = stack.enter_context(ImageResults(descriptor.num_classes, descriptor.ignore_label))
-        tasks = stack.enter_context(TaskImages(descriptor, network, calibration))
+    images = stack.enter_context(ImageResults(descriptor.num_classes, descriptor.ignore_label))
+    tasks = stack.enter_context(TaskImages(descriptor, network, calibration))
 
-        def handle(batch: runner.Batch) -> None:
-            if has_classes:
-                _require_classes(path, batch[runner.PREDICTION], descriptor)
-            _add(images, batch, None if has_classes else descriptor.ignore_label)
+    def handle(batch: runner.Batch) -> None:
+        if has_classes:
+            _require_classes(path, batch[runner.PREDICTION], descriptor)
+        _add(images, batch, None if has_classes else descriptor.ignore_label)
 
-        evaluated = evaluation_rounds.evaluate(path, evaluation, handle, _OF_IMAGES, tasks.add)
-        stack.pop_all()
+    evaluated = evaluation_rounds.evaluate(path, evaluation, handle, _OF_IMAGES, tasks.add)
     reading = runner.reading_of(evaluation.split, evaluation.network, evaluation.resize, (), evaluation.windows)
     return Pass(task, evaluated, images, reading, tasks)
 

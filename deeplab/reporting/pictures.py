@@ -24,7 +24,7 @@ def encoded(
     """Encodes an image with its masks, made smaller until they take at most `most_bytes` in base64.
 
     Args:
-      photo: [h, w, 3] or [h, w] uint8.
+      photo: [h, w, 3] uint8.
       truth: [h, w] ids.
       predictions: [h, w] ids, of each run; None for a run without predictions.
       most_bytes: limit, which the smallest size may exceed.
@@ -84,7 +84,7 @@ def _within(
 
 def _photo(pixels: np.ndarray, size: tuple[int, int]) -> str:
     """Resizes a photograph smoothly and compresses it."""
-    photo = Image.fromarray(pixels).convert('RGB')
+    photo = Image.fromarray(pixels)
     if size != photo.size:
         photo = photo.resize(size, Image.Resampling.LANCZOS)
     return html_page.webp(np.asarray(photo))

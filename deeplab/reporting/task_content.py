@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from PIL import Image
 
 from deeplab.evaluation.split_images import Sample
-from deeplab.pictures import plane_pictures
+from deeplab.pictures import drawing, plane_pictures
 from deeplab.registry import TASKS
 from deeplab.reporting import evaluation_files, pictures, run_files
 from deeplab.reporting.run_files import Run
@@ -123,8 +122,7 @@ def picture(name: str, image: int, sample: Sample, runs: Sequence[Run], most_byt
       runs: the runs of the report.
       most_bytes: limit of all its pictures.
     """
-    visible = save_annotation.viewable(save_annotation.rounded(sample.image))  # [h, w] or [h, w, 3]
-    pixels = np.asarray(Image.fromarray(visible).convert('RGB'))
+    pixels = drawing.in_rgb(save_annotation.rounded(sample.image))
     drawn: plane_pictures.Pictures = {}
     legend: Legend = {}
     for run in runs:

@@ -119,8 +119,8 @@ def test_the_averages_of_a_training_with_a_decay(options, tmp_path):
     for asked, expected in ((None, 'moving averages'), (False, 'as trained')):
         asking = dataclasses.replace(evaluation, use_moving_average=asked)
         task = inference.prepare(str(tmp_path / 'log' / 'model.ckpt-10'), asking, None, checks_weights=True)
-        found = inference.run(task)
-        with found.images, found.tasks:
+        with contextlib.ExitStack() as stack:
+            found = inference.run(task, stack)
             assert (found.round.metrics.miou == 1.0) == (asked is None)
             assert ('Weights', expected) in content._settings(task)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import time
+from collections.abc import Iterator
 
 import numpy as np
 import tensorflow as tf
@@ -15,6 +16,7 @@ from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.datasets.record_index import Records
 from deeplab.datasets.segmentation_dataset import DataSource
 from deeplab.evaluation import runner
+from deeplab.export.speed import timed
 from deeplab.options import DatasetOptions, ResizeOptions
 from deeplab.pictures.sample_image import sample_image
 from deeplab.programs.benchmark.figures import Parts
@@ -45,19 +47,17 @@ def _reading(descriptor: DatasetDescriptor, index: Records) -> float:
 
     with tf.Graph().as_default(), input_generator.explain_input_errors(reader), sessions.open_session() as session:
         pipeline = input_generator.get(reader, [keep], 1, False, records)
-        count, started = 0, None
         fetches = [value.op for value in pipeline.samples.values()]
-        while started is None or time.perf_counter() < started + _SECONDS:
-            session.run(pipeline.initializer)
-            for _ in range(pipeline.batches or 0):
-                session.run(fetches)
-                if started is None:
-                    started = time.perf_counter()  # the first one warms up
-                else:
-                    count += 1
-                    if time.perf_counter() > started + _SECONDS:
-                        break
-        return count / (time.perf_counter() - started)
+
+        def batches() -> Iterator[None]:
+            while True:
+                session.run(pipeline.initializer)
+                for _ in range(pipeline.batches or 0):
+                    session.run(fetches)
+                    yield
+
+        _, *seconds = timed(batches().__next__, _SECONDS)  # the first one warms up
+        return len(seconds) / sum(seconds)
 
 
 def _writing(descriptor: DatasetDescriptor, size: tuple[int, int], folder: str) -> float:
