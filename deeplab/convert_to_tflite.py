@@ -29,7 +29,7 @@ from PIL import Image
 
 from deeplab import names
 from deeplab.core import sessions
-from deeplab.errors import CheckpointError, DataError, OptionError
+from deeplab.errors import CheckpointError, DataError, OptionError, reason_of
 from deeplab.export import destinations, portable, tensor_names
 from deeplab.export.formats import frozen_graph
 from deeplab.files import output_files
@@ -107,9 +107,8 @@ def _source(options: ConvertOptions) -> tuple[FrozenGraph, dict[str, Any]]:
     try:
         graph_def = frozen_graph.read(path)
     except (OSError, message.DecodeError) as error:
-        reason = getattr(error, 'strerror', None) or error
         raise CheckpointError(
-            f"The frozen graph '{path}' cannot be read ({reason}). Give what export_model writes"
+            f"The frozen graph '{path}' cannot be read ({reason_of(error)}). Give what export_model writes"
         ) from None
     image = _input_of(graph_def, options)
     with tf.Graph().as_default() as own:
@@ -207,8 +206,9 @@ def _read(path: str, channels: int) -> Image.Image:
         with Image.open(path) as image:
             return image.convert(_MODES[channels])
     except Exception as error:  # damaged files make Pillow's plugins raise anything
-        reason = getattr(error, 'strerror', None) or error
-        raise DataError(f'{option("ConvertOptions.test_image_path", path)} cannot be read ({reason})') from None
+        raise DataError(
+            f'{option("ConvertOptions.test_image_path", path)} cannot be read ({reason_of(error)})'
+        ) from None
 
 
 def _agreement(graph: FrozenGraph, metadata: Mapping[str, Any], path: str, image: Image.Image) -> float:

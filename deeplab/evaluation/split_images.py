@@ -36,7 +36,7 @@ def samples(split: runner.Split, steps: Sequence[input_preprocess.Step], images:
     Raises:
       DataError: An image cannot be decoded.
     """
-    for batch in batches(split, steps, images, with_label=split.has_labels):
+    for batch in batches(split.reader, steps, [split.records[image] for image in images], split.has_labels):
         sample = {key: value[0] for key, value in batch.items()}
         height, width = int(sample[common.HEIGHT]), int(sample[common.WIDTH])
         padded = sample[common.IMAGE].shape[:2]
@@ -46,23 +46,25 @@ def samples(split: runner.Split, steps: Sequence[input_preprocess.Step], images:
 
 
 def batches(
-    split: runner.Split, steps: Sequence[input_preprocess.Step], images: Sequence[int], with_label: bool
+    reader: input_generator.RecordReader,
+    steps: Sequence[input_preprocess.Step],
+    records: Sequence[int] | np.ndarray,
+    with_label: bool,
 ) -> Iterator[runner.Batch]:
-    """Yields the images with the given numbers in the split as batches of one, with all that their records have.
+    """Yields images as batches of one, with all that their records have.
 
     Args:
-      split: the split.
+      reader: where they come from.
       steps: preprocessing of each image.
-      images: the numbers.
+      records: numbers of their records.
       with_label: whether masks are decoded.
 
     Raises:
       DataError: An image cannot be decoded.
     """
-    records = [split.records[image] for image in images]
     with tf.Graph().as_default():
-        pipeline = input_generator.get(split.reader, steps, 1, False, records, with_label=with_label)
-        with sessions.open_session() as running, input_generator.explain_input_errors(split.reader):
+        pipeline = input_generator.get(reader, steps, 1, False, records, with_label=with_label)
+        with sessions.open_session() as running, input_generator.explain_input_errors(reader):
             running.run(pipeline.initializer)
             for _ in records:
                 yield running.run(pipeline.samples)

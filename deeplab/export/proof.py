@@ -11,18 +11,17 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 from absl import logging
 
 from deeplab import common, input_preprocess
-from deeplab.core import metrics, sessions
+from deeplab.core import metrics
 from deeplab.core.metrics import confusion_matrix
 from deeplab.datasets.segmentation_dataset import DataSource
 from deeplab.errors import DataError
 from deeplab.evaluation import differences, runner, split_images, task_results
 from deeplab.export import export_graph, portable
 from deeplab.inference.runners import Runner, padded
-from deeplab.options import ExportOptions, ResizeOptions
+from deeplab.options import ExportOptions
 from deeplab.registry import PREPROCESSINGS, TASKS, ExportFormat
 from deeplab.utils import input_generator
 from deeplab.wording import option
@@ -100,23 +99,19 @@ def images_of(options: ExportOptions, source: DataSource, split: str, number: in
             f'{options.model.input_channels}. Give the data set of the training'
         )
     reader = input_generator.RecordReader(index, descriptor.image_channels, descriptor.image_bits)
-    records = np.unique(np.linspace(0, count - 1, min(number, count)).astype(np.int64)).tolist()
-    preprocessing = PREPROCESSINGS.of_network(options.model)
-    steps = [
-        input_preprocess.resize_for(preprocessing or options.resize, options.model.crop_size),
-        input_preprocess.note_size,
-        input_preprocess.to_numbers,
-    ]
-    with tf.Graph().as_default():
-        pipeline = input_generator.get(reader, steps, 1, False, records, with_label=False)
-        with sessions.open_session() as running, input_generator.explain_input_errors(reader):
-            running.run(pipeline.initializer)
-            for _ in records:
-                sample = running.run(pipeline.samples)
-                height, width = int(sample[common.HEIGHT][0]), int(sample[common.WIDTH][0])
-                image = sample[common.IMAGE][0, :height, :width]
-                # Some formats take integers. Resized images of other networks are resized again in the export.
-                yield image if preprocessing is None else np.rint(image)
+    records = np.unique(np.linspace(0, count - 1, min(number, count)).astype(np.int64))
+    for sample in split_images.batches(reader, _steps(options), records, with_label=False):
+        height, width = int(sample[common.HEIGHT][0]), int(sample[common.WIDTH][0])
+        image = sample[common.IMAGE][0, :height, :width]
+        # Some formats take integers. Resized images of other networks are resized again in the export.
+        yield image if PREPROCESSINGS.of_network(options.model) is None else np.rint(image)
+
+
+def _steps(options: ExportOptions) -> list[input_preprocess.Step]:
+    """Returns the preprocessing of images of a split."""
+    resize = PREPROCESSINGS.of_network(options.model) or options.resize
+    change = input_preprocess.resize_for(resize, options.model.crop_size)
+    return [change, input_preprocess.note_size, input_preprocess.to_numbers]
 
 
 class Verification:
@@ -135,7 +130,7 @@ class Verification:
           UserError: it does not exist, is damaged, has other classes or none, or an image that is larger than the crop.
         """
         assert options.proof.verify_split is not None
-        self._model = options.model
+        self._model, self._steps = options.model, _steps(options)
         self._calibration = calibration
         self._split_name = options.proof.verify_split
         self._split = runner.open_split(source.split(self._split_name), options.model, options.resize, True, None)
@@ -169,13 +164,10 @@ class Verification:
 
     def _evaluated(self, network: Runner, with_probabilities: bool) -> tuple[np.ndarray, dict[str, float | None]]:
         """Evaluates a network; returns counts as `differences.paired` takes them, and the figures of its tasks."""
-        descriptor, images = self._split.descriptor, range(self._split.num_images)
-        resize = PREPROCESSINGS.of_network(self._model) or ResizeOptions()
-        change = input_preprocess.resize_for(resize, self._model.crop_size)
-        steps = [change, input_preprocess.note_size, input_preprocess.to_numbers]
+        split, descriptor = self._split, self._split.descriptor
         scores = None if self._model.is_semantic else self._scores()
         counts = []
-        for batch in split_images.batches(self._split, steps, images, self._split.has_labels):
+        for batch in split_images.batches(split.reader, self._steps, split.records, split.has_labels):
             outputs = network.run(batch[common.IMAGE], with_probabilities)
             if self._has_classes:
                 (matrix,) = confusion_matrix.of_images(
