@@ -282,9 +282,9 @@ def scale_and_crop(augment: AugmentOptions, context: AugmentContext) -> Step:
             sample = _points_in_window(sample, size, crops[0] if crops else None, augment, context, seed)
         if crops:
             return change(crops[0], augment, context._replace(scaled_size=size, crop_seed=seed))(sample)
-        return _with_both(
-            sample, *preprocess_utils.resize_and_crop_randomly(*_both(sample), size, context.crop_size, seed)
-        )
+        window = preprocess_utils.window_in(size, context.crop_size)
+        corner = preprocess_utils.random_window(*size, window, seed)
+        return _with_both(sample, *preprocess_utils.resize_and_crop(*_both(sample), size, corner, window))
 
     return step
 

@@ -165,8 +165,10 @@ def test_a_plain_training_is_what_it_always_was():
         seeds = [tf.random.experimental.stateless_fold_in(sample[common.SEED], purpose) for purpose in range(3)]
         scale = preprocess_utils.random_scale_value(0.5, 2.0, 0.25, seeds[0])
         size = preprocess_utils.scaled_size(9, 12, scale)
-        image, label = preprocess_utils.resize_and_crop_randomly(
-            sample[common.IMAGE], sample[common.LABEL], size, (6, 8), seeds[1]
+        window = preprocess_utils.window_in(size, (6, 8))
+        corner = preprocess_utils.random_window(*size, window, seeds[1])
+        image, label = preprocess_utils.resize_and_crop(
+            sample[common.IMAGE], sample[common.LABEL], size, corner, window
         )
         image, label = preprocess_utils.pad_both(image, tf.cast(label, tf.int32), 6, 8, MEAN, 255)
         image, label = flip.flip_randomly(image, label, seeds[2], None, 0.5)

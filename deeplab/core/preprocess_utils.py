@@ -227,26 +227,6 @@ def random_window(height: Side, width: Side, window: Sequence[Side], seed: tf.Te
     return row, tf.random.stateless_uniform([], column_seed, 0, width - window[1] + 1, tf.int32)
 
 
-def resize_and_crop_randomly(
-    image: tf.Tensor, label: tf.Tensor | None, size: Sequence[Side], crop_size: tuple[int, int], seed: tf.Tensor
-) -> tuple[tf.Tensor, tf.Tensor | None]:
-    """Resizes an image and its label and cuts the same random window out of both.
-
-    Args:
-      image: [h, w, channels], any numeric type.
-      label: [h, w, planes], or None.
-      size: rows and columns to resize to.
-      crop_size: rows and columns of the window; a side of `size` that is smaller stays whole.
-      seed: two integers.
-
-    Returns:
-      [height, width, channels] float32 and [height, width, planes] (or None) of the label's type; no side is larger
-      than the window's.
-    """
-    window = window_in(size, crop_size)
-    return resize_and_crop(image, label, size, random_window(size[0], size[1], window, seed), window)
-
-
 def window_in(size: Sequence[Side], crop_size: tuple[int, int]) -> list[tf.Tensor]:
     """Returns rows and columns of a crop out of `size` (rows and columns): a side that is smaller stays whole."""
     return [tf.minimum(side, most) for side, most in zip(size, crop_size, strict=True)]
@@ -259,7 +239,18 @@ def resize_and_crop(
     corner: tuple[tf.Tensor, tf.Tensor],
     window: Sequence[Side],
 ) -> tuple[tf.Tensor, tf.Tensor | None]:
-    """Resizes an image and its label to `size` and cuts a window, [rows, columns] from `corner` on, out of both."""
+    """Resizes an image and its label and cuts the same window out of both.
+
+    Args:
+      image: [h, w, channels], any numeric type.
+      label: [h, w, planes], or None.
+      size: rows and columns to resize to.
+      corner: row and column of the window's first pixel.
+      window: rows and columns of the window.
+
+    Returns:
+      [*window, channels] float32 and [*window, planes] (or None) of the label's type.
+    """
     cropped = None if label is None else _nearest_window(label, size, *corner, *window)
     return crop(resize_image(image, size), *corner, *window), cropped
 

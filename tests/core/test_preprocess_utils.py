@@ -139,8 +139,9 @@ def test_a_resized_window_is_a_window_of_the_resized(size):
     window = tuple(min(side, 3) for side in size)
     corners = set()
     for i in range(10):
-        image, cropped = preprocess_utils.resize_and_crop_randomly(images, label, size, (3, 3), seed(i))
-        row, column = preprocess_utils.random_window(*size, window, seed(i))
+        assert preprocess_utils.window_in(size, (3, 3)) == list(window)
+        row, column = corner = preprocess_utils.random_window(*size, window, seed(i))
+        image, cropped = preprocess_utils.resize_and_crop(images, label, size, corner, window)
         part = np.s_[int(row) : int(row) + window[0], int(column) : int(column) + window[1]]
         np.testing.assert_array_equal(image, whole_image[part])
         np.testing.assert_array_equal(cropped, whole_label[part])
@@ -155,7 +156,9 @@ def test_windows_reach_every_place_equally():
 
 
 def test_a_window_of_the_whole_is_the_whole():
-    image, label = preprocess_utils.resize_and_crop_randomly(tf.constant(SQUARE), None, (3, 3), (5, 5), seed(1))
+    window = preprocess_utils.window_in((3, 3), (5, 5))
+    corner = preprocess_utils.random_window(3, 3, window, seed(1))
+    image, label = preprocess_utils.resize_and_crop(tf.constant(SQUARE), None, (3, 3), corner, window)
     np.testing.assert_array_equal(image, SQUARE)
     assert label is None
 
