@@ -244,22 +244,11 @@ def optimize_clones(
             )
     with tf.device(_CPU):
         total_loss = tf.reduce_sum(tf.stack([*clone_losses, *regularization_losses]), name='total_loss')
-        summed = sum_gradients(gradients, variables)
+        summed = []
+        for variable, *parts in zip(variables, *gradients, strict=True):
+            terms = [tf.convert_to_tensor(part) for part in parts if part is not None]
+            if terms:
+                summed.append((summation.in_order(terms), variable))
         if loss_scale is not None:
             summed = [(gradient / loss_scale, variable) for gradient, variable in summed]
         return total_loss, summed
-
-
-def sum_gradients(gradients: Sequence[Sequence[tf.Tensor | None]], variables: Sequence[tf.Variable]) -> list[Gradient]:
-    """Sums the gradients of the clones, without variables on which no clone depends.
-
-    Args:
-      gradients: for each clone, a gradient (or None) for each variable.
-      variables: the variables, in that order.
-    """
-    summed = []
-    for variable, *parts in zip(variables, *gradients, strict=True):
-        terms = [tf.convert_to_tensor(part) for part in parts if part is not None]
-        if terms:
-            summed.append((summation.in_order(terms), variable))
-    return summed

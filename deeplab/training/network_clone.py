@@ -22,16 +22,19 @@ class CloneOutputs(NamedTuple):
     Attributes:
       losses: scalars by `OUTPUT_KEY`.
       batch: the samples, by the keys of `common`.
-      logits: the merged logits of the semantic output, [n, h', w', classes]; None if there is no such output.
       terms: scalars by `OUTPUT_KEY/TERM`, if the loss is a sum; for summaries.
       outputs: the maps of all outputs by name, without activation, [n, h', w', channels].
     """
 
     losses: dict[str, tf.Tensor]
     batch: dict[str, tf.Tensor]
-    logits: tf.Tensor | None
     terms: Mapping[str, tf.Tensor] = {}
     outputs: Mapping[str, tf.Tensor] = {}
+
+    @property
+    def logits(self) -> tf.Tensor | None:
+        """The merged logits of the semantic output, [n, h', w', classes]; None if there is no such output."""
+        return self.outputs.get(common.OUTPUT_TYPE)
 
 
 def _build_deeplab(
@@ -69,4 +72,4 @@ def _build_deeplab(
             )
         losses, terms = task_losses.build(logits, batch, options, context, global_step)
     merged = {output: by_scale[common.MERGED_LOGITS] for output, by_scale in logits.items()}
-    return CloneOutputs(losses, batch, merged.get(common.OUTPUT_TYPE), terms, merged)
+    return CloneOutputs(losses, batch, terms, merged)
