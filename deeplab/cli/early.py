@@ -7,8 +7,11 @@ import os
 import sys
 from typing import Any
 
+from absl import logging
+
 from deeplab.cli.values import Values
 from deeplab.cli.words import UsageError
+from deeplab.files import run_manifests, storage
 from deeplab.options import EvalOptions, ReportOptions, TrainOptions, VisOptions
 from deeplab.system import processors
 
@@ -70,6 +73,16 @@ def limit_threads(values: Values) -> None:
         raise UsageError(f'--num_threads={number} is not allowed: it must be 1 or more.')
     for name in _THREADS:
         os.environ[name] = str(number)
+
+
+def announce_wait(options: EvalOptions | VisOptions) -> None:
+    """Warns if eval or vis is to wait for a folder, before TensorFlow is imported and the records are opened."""
+    folder = options.checkpoint_dir
+    is_missing = not (storage.is_remote(folder) or os.path.exists(folder) or os.path.exists(f'{folder}.index'))
+    if is_missing and not run_manifests.is_own_name(folder):
+        logging.warning(
+            "'%s' does not exist yet. The first checkpoint of a training there is awaited; Ctrl-C ends this.", folder
+        )
 
 
 def check_report(options: ReportOptions) -> None:

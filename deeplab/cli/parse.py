@@ -14,7 +14,7 @@ from deeplab.cli.program import Program, find_program, names_in_messages, owners
 from deeplab.cli.repeat import seen_from_here
 from deeplab.cli.shared_flags import HEAD, NETWORK, RESIZE_FLAGS
 from deeplab.cli.values import Values
-from deeplab.cli.words import UsageError, check_value, read_words, with_network_task, without_undefined
+from deeplab.cli.words import UsageError, check_value, read_words, without_undefined
 from deeplab.datasets import description_file, descriptor
 from deeplab.errors import UserError
 from deeplab.files import run_manifests, storage
@@ -40,7 +40,7 @@ def parse_flags(program: Program, words: Sequence[str]) -> Values:
       UsageError: for an invalid command line.
     """
     words = load_plugins(words)  # before the flags of what they register are read
-    words = with_network_task(program.prepare(without_undefined(words, program.flags)), program.flags)
+    words = program.prepare(without_undefined(words, program.flags))
     program.check_flags()
     known, flag_names = program.flags, program.flag_names  # both are made anew whenever they are read
     wording.add_flag_names(flag_names)  # flags of plugins included

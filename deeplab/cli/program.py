@@ -105,11 +105,6 @@ class Program:
 PROGRAMS: list[Program] = []
 
 
-def register(*programs: Program) -> None:
-    """Adds programs to the table."""
-    PROGRAMS.extend(programs)
-
-
 def names_in_messages(program: Program) -> dict[str, str]:
     """Returns the names of flags by option fields, for messages of a program (see `wording.flag_names`).
 
@@ -121,7 +116,7 @@ def names_in_messages(program: Program) -> dict[str, str]:
     for group in shared.values():
         for field, name in links.flag_names(group.flags).items():
             names.setdefault(field, set()).add(name)
-    short = {field: 'task' for field, name in program.flag_names.items() if name == TASK_FLAG}  # `with_network_task`
+    short = {field: 'task' for field, name in program.flag_names.items() if name == TASK_FLAG}  # see `words`
     return {field: min(choices) for field, choices in names.items() if len(choices) == 1} | program.flag_names | short
 
 

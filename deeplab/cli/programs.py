@@ -123,7 +123,7 @@ TRAIN = Program(
     ),
 )
 # In the order of the help.
-program.register(
+program.PROGRAMS += [
     Program(
         name='demo',
         package='deeplab.programs.demo',
@@ -203,7 +203,7 @@ program.register(
             _UNUSED,
         ),
         to_options=eval_options,
-        beginning=(early.use_one_dnn, early.check_records),
+        beginning=(early.use_one_dnn, early.check_records, early.announce_wait),
         required=('checkpoint_dir', 'eval_logdir', 'dataset_dir'),
         aliases=('evaluate',),
         common=(
@@ -390,7 +390,7 @@ program.register(
             _UNUSED,
         ),
         to_options=vis_options,
-        beginning=(early.use_one_dnn, early.check_records),
+        beginning=(early.use_one_dnn, early.check_records, early.announce_wait),
         required=('checkpoint_dir', 'vis_logdir', 'dataset_dir'),
         aliases=('visualize', 'visualise'),
         common=(
@@ -503,4 +503,4 @@ program.register(
             'training_batch_sizes budget_secs dataset_dir train_crop_size train_batch_size precision ' + _NETWORK_FLAGS
         ),
     ),
-)
+]

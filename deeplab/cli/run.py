@@ -9,8 +9,6 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from absl import logging
-
 import deeplab
 from deeplab import names, overview, start, wording
 from deeplab.cli import early, escapes, first_import, recipes
@@ -91,7 +89,6 @@ def _run(program: Program, values: Values, program_options: Any) -> int:
         start_logging(program.name, values)
         log_notes(values.notes, values.warnings)
         program.begin(program_options)
-        announce_wait(program_options)
         run = _imported(program)
         _require_known_schemes(values)
         start.begin_to_run()
@@ -107,18 +104,6 @@ def _run(program: Program, values: Values, program_options: Any) -> int:
     _write_report(result)
     # A program that was stopped by a signal returns its report and the status of the signal.
     return getattr(result, 'status', 0)
-
-
-def announce_wait(program_options: Any) -> None:
-    """Warns if eval or vis is to wait for a folder, before TensorFlow is imported and the records are opened."""
-    if not isinstance(program_options, (EvalOptions, VisOptions)):
-        return
-    folder = program_options.checkpoint_dir
-    is_missing = not (storage.is_remote(folder) or os.path.exists(folder) or os.path.exists(f'{folder}.index'))
-    if is_missing and not run_manifests.is_own_name(folder):
-        logging.warning(
-            "'%s' does not exist yet. The first checkpoint of a training there is awaited; Ctrl-C ends this.", folder
-        )
 
 
 def with_awaited_run(program: Program, values: Values, program_options: Any) -> Any:

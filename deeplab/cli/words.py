@@ -180,28 +180,6 @@ def without_undefined(words: Sequence[str], known: Mapping[str, Flag]) -> list[s
     return [*kept, *words[end:]]
 
 
-def with_network_task(words: Sequence[str], known: Mapping[str, Flag]) -> list[str]:
-    """Returns the words with --task=NAME written as --network_task=NAME.
-
-    The original's --task of train is the number of a machine; a task of the network has a name.
-    """
-    written: list[str] = []
-    rest = list(words)
-    while rest and TASK_FLAG in known:
-        word = rest.pop(0)
-        name, equals, value = word.partition('=')
-        is_task = name in ('-task', '--task')
-        if is_task and not equals and rest:
-            value = rest[0]
-        is_number = 'task' in known and value.lstrip('-').isdecimal()
-        if not is_task or not value or is_number:
-            written.append(word)
-            continue
-        written.append(f'--{TASK_FLAG}={value}')
-        rest = rest if equals else rest[1:]
-    return [*written, *rest]
-
-
 def normalized(words: Sequence[str], known: Mapping[str, Flag]) -> list[tuple[str, str]]:
     """Returns the flags and their values as strings, in order, and other words as (word, '').
 
@@ -221,7 +199,10 @@ class _Word:
 
 
 def _read_words(words: Sequence[str], known: Mapping[str, Flag]) -> Iterator[_Word]:
-    """Yields flags with their values, split as absl splits them; raises `UsageError` for a syntax error."""
+    """Yields flags with their values, split as absl splits them; raises `UsageError` for a syntax error.
+
+    The original's --task of train is the number of a machine; a task of the network, --network_task, has a name.
+    """
     rest = list(words)
     while rest:
         word = rest.pop(0)
@@ -233,6 +214,9 @@ def _read_words(words: Sequence[str], known: Mapping[str, Flag]) -> Iterator[_Wo
             yield _Word(word)
             continue
         name, equals, value = word[2 if word.startswith('--') else 1 :].partition('=')
+        text = value if equals else ''.join(rest[:1])
+        if name == 'task' and TASK_FLAG in known and text and not ('task' in known and text.lstrip('-').isdecimal()):
+            name = TASK_FLAG
         flag = _find_flag(name, known)
         if flag is None:
             # A word after an unknown flag without `=` is probably its value.

@@ -12,7 +12,7 @@ import signal
 import sys
 from collections.abc import Callable, Sequence
 
-from deeplab.system import child_process, memory
+from deeplab.system import child_process, interrupts, memory
 
 _ALIASES = {'evaluate': 'eval', 'visualize': 'vis', 'visualise': 'vis', 'export': 'export_model'}
 _SENT_BY_THE_KERNEL = 0x80  # si_code of the signals of a terminal, which go to all processes in its foreground
@@ -61,9 +61,7 @@ def fork(name: str, advice: Callable[[], str]) -> int | None:
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:
             stream.flush()  # buffered output would be written twice
-    watched = {signal.SIGINT, signal.SIGTERM, signal.SIGCHLD}
-    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
-        watched.add(signal.SIGHUP)
+    watched = {*interrupts.handled(), signal.SIGCHLD}
     on_end = signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # if it is ignored, statuses are lost
     before = signal.pthread_sigmask(signal.SIG_BLOCK, watched)
     parent = os.getpid()

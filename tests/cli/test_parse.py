@@ -137,3 +137,17 @@ def test_a_flag_file_that_does_not_exist(capsys):
 def test_errors_are_option_errors():
     with pytest.raises(OptionError):
         cli.options_of('train', ['--qqq'])
+
+
+@pytest.mark.parametrize(
+    ('words', 'network', 'machine'),
+    [
+        (['--task=panoptic'], 'panoptic', 0),
+        (['-task', 'panoptic'], 'panoptic', 0),
+        (['--task', '2', '--network_task=depth'], 'depth', 2),
+        (['--task=1', '--task=depth'], 'depth', 1),
+    ],
+)
+def test_the_task_of_a_network_has_a_name_and_a_machine_a_number(words, network, machine):
+    values = cli.parse_flags(cli.find_program('train'), [*TRAIN, *words])
+    assert (values['network_task'], values['task']) == (network, machine)

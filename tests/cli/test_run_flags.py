@@ -8,7 +8,7 @@ import json
 import pytest
 
 from deeplab import cli
-from deeplab.cli import run, to_options
+from deeplab.cli import early, run, to_options
 from deeplab.cli.parse import given_fields
 from deeplab.datasets import segmentation_dataset
 from deeplab.errors import DataError
@@ -253,10 +253,9 @@ def test_a_checkpoint_without_a_run_is_not_awaited(program, tmp_path):
 @pytest.mark.parametrize('program', ['eval', 'vis'])
 def test_a_folder_that_does_not_exist_is_named_at_once(program, tmp_path, caplog):
     made = cli.find_program(program).to_options(parsed(program, tmp_path / 'nowhere'))
-    run.announce_wait(made)
+    early.announce_wait(made)
     assert f"'{tmp_path}/nowhere' does not exist yet. The first checkpoint" in caplog.text
     caplog.clear()
     for place in ('', 'nowhere/model.ckpt-5'):  # which are said when they are looked for
-        run.announce_wait(cli.find_program(program).to_options(parsed(program, tmp_path / place)))
-    run.announce_wait(cli.options_of('train', ['--train_logdir=nowhere', '--dataset_dir=records']))
+        early.announce_wait(cli.find_program(program).to_options(parsed(program, tmp_path / place)))
     assert not caplog.text
