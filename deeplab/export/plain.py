@@ -194,8 +194,18 @@ def report(result: PlainExport, options: ExportOptions, record: ExportFormat, im
     ]
     if options.save_inference_graph:
         lines.append(f'Graph with variables: {os.path.join(os.path.dirname(result.path), INFERENCE_GRAPH)}')
-    if not record.example:
-        return '\n'.join(lines)
     is_plain = (model.input_channels, options.image_bits) == (3, 8)
     read = _RGB_IMAGE if is_plain else _OTHER_IMAGE.format(channels=model.input_channels, bits=options.image_bits)
-    return '\n'.join([*lines, '', 'To run it in Python:', '', record.example_of(result.path, read)])
+    return '\n'.join([*lines, *in_python(record, result.path, read)])
+
+
+def in_python(record: ExportFormat, path: str, image: str, imports: Sequence[str] = ()) -> list[str]:
+    """Returns the lines of a report with Python code that runs an export; none for a format without an example.
+
+    Args:
+      record: its format.
+      path: where it lies.
+      image: expression that reads an image.
+      imports: lines that this expression needs before it.
+    """
+    return ['', 'To run it in Python:', '', *imports, record.example_of(path, image)] if record.example else []

@@ -314,8 +314,6 @@ def _report(proven: results.Proof, options: ExportOptions) -> str:
         *plain.outputs(record, model, (batch, height, width), with_floats),
     ]
     if (model.input_channels, options.image_bits) == (3, 8):
-        example = record.example_of(proven.path, _RGB_IMAGE)
-        return '\n'.join([*lines, '', 'To run it in Python:', '', 'import PIL.Image', example])
+        return '\n'.join([*lines, *plain.in_python(record, proven.path, _RGB_IMAGE, ['import PIL.Image'])])
     image = _WIDE_IMAGE if options.image_bits == 16 else _OTHER_IMAGE
-    example = record.example_of(proven.path, image.format(channels=model.input_channels))
-    return '\n'.join([*lines, '', 'To run it in Python:', '', example])
+    return '\n'.join([*lines, *plain.in_python(record, proven.path, image.format(channels=model.input_channels))])

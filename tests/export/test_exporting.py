@@ -410,6 +410,14 @@ def test_the_lines_that_run_an_export_read_the_images_of_the_network(training):
         compile(lines, 'report', 'exec')
 
 
+def test_a_format_without_an_example_has_no_lines_to_run_it(training, monkeypatch):
+    record = dataclasses.replace(EXPORT_FORMATS.get('onnx'), example='')
+    options = _options(training, 'm.onnx', 'onnx')
+    monkeypatch.setattr(EXPORT_FORMATS, 'get', lambda name: record)
+    report = work._report(results.Proof('onnx', 'float32', 'm.onnx', 'c', None, FIGURES), options)
+    assert 'Output: labels' in report and 'Python' not in report
+
+
 def test_threads_of_exports_are_limited_as_those_of_tensorflow(monkeypatch):
     found = []
     for number in ('3', '0', 'all', ''):
