@@ -190,10 +190,11 @@ def run(options: DemoOptions, run_program: RunProgram, settings: Settings | None
         metrics = _metrics(paths, settings)
         with output_files.writing_to(str(workdir), _WORKDIR):
             _write_sheet(paths, settings, options.seed, metrics)
-    result = DemoReport('', metrics['miou'], str(paths.sheet), commands)
+    pq = baseline = None
     if settings.is_panoptic:
+        pq = metrics['metrics']['panoptic']['pq']
         baseline = instances.components_quality(paths.scenes, paths.vis / RAW_PREDICTIONS)
-        result = dataclasses.replace(result, pq=metrics['metrics']['panoptic']['pq'], baseline_pq=baseline)
+    result = DemoReport('', metrics['miou'], str(paths.sheet), commands, pq=pq, baseline_pq=baseline)
     return dataclasses.replace(result, report=_report(paths, settings, result, time.monotonic() - started))
 
 
@@ -213,26 +214,17 @@ def commands_for(paths: Paths, settings: Settings, seed: int) -> tuple[Command, 
         f'--seed={seed}',
         *settings.training,
     )
-    evaluation = (
-        f'--checkpoint_dir={paths.train}',
-        f'--eval_logdir={paths.eval}',
-        '--eval_split=val',
-        f'--eval_crop_size={settings.crop}',
-        '--max_number_of_evaluations=1',
-    )
-    vis = (
-        f'--checkpoint_dir={paths.train}',
-        f'--vis_logdir={paths.vis}',
-        '--vis_split=val',
-        f'--vis_crop_size={settings.crop}',
-        '--also_save_raw_predictions',
-        '--max_number_of_iterations=1',
-    )
+
+    def on_val(program: str, *further: str) -> Command:
+        facts = {'logdir': getattr(paths, program), 'split': 'val', 'crop_size': settings.crop}
+        own = (f'--{program}_{name}={value}' for name, value in facts.items())
+        return Command(program, (*data, *settings.network, f'--checkpoint_dir={paths.train}', *own, *further))
+
     return (
         _build_command(paths, settings),
         Command('train', (*data, *settings.network, *train)),
-        Command('eval', (*data, *settings.network, *evaluation)),
-        Command('vis', (*data, *settings.network, *vis)),
+        on_val('eval', '--max_number_of_evaluations=1'),
+        on_val('vis', '--also_save_raw_predictions', '--max_number_of_iterations=1'),
     )
 
 
