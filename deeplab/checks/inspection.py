@@ -136,7 +136,7 @@ class _SampleInspection:
         """Adds all facts."""
         sample, criteria = self._sample, self._criteria
         try:
-            header = (images.read_whole if criteria.decodes_images else images.read_ends)(sample.image)
+            header = images.read_whole(sample.image, criteria.decodes_images)
         except DataError as error:
             self._note_unreadable('image_format', sample.image, sample.name, error)
             return

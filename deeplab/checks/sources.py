@@ -321,7 +321,7 @@ def _records(directory: str, name: str, label_divisor: int | None) -> RecordSpli
         shards = segmentation_dataset.find_shards(name, directory)
     except DataError as error:
         missing.append(('shards', str(error)))
-    index = RecordIndex.walk(shards, skip_corrupt=True, label_divisor=label_divisor)
+    index = RecordIndex(shards, skip_corrupt=True, label_divisor=label_divisor)
     return RecordSplit(name, index, [*missing, *(('corrupt', text) for text in index.damaged)])
 
 

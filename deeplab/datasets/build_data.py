@@ -36,6 +36,7 @@ from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.datasets.mask_ids import MaskIds
 from deeplab.datasets.pairs import BuiltRecord, SourceFiles
 from deeplab.datasets.record_index import RecordIndex
+from deeplab.datasets.tfrecord import framed
 from deeplab.datasets.totals import Totals
 from deeplab.errors import DataError
 from deeplab.files import folder_lock, writing
@@ -137,7 +138,7 @@ def write_split(
     for line in label_checks.built(total.counts, num_classes, ignore_label, split):
         logging.warning('%s', line)
     paths = tuple(shard.path for shard in shards)
-    index = RecordIndex.walk(paths)
+    index = RecordIndex(paths)
     index_file.write(output_dir, split, index)
     seconds = time.monotonic() - start
     return Summary(split, len(items), items[0].label is not None, paths, seconds, total.counts, index.digest())
@@ -333,7 +334,7 @@ def _write_shard(shard: Shard, path: str, records: Iterator[BuiltRecord]) -> Tot
     totals = Totals()
     with open(path, 'wb') as file:
         for pair in itertools.islice(records, len(shard.items)):
-            file.write(pair.record)
+            file.write(framed(pair.record))
             totals.add(pair)
     return totals
 

@@ -29,12 +29,10 @@ def of_extension(paths: Iterable[pathlib.Path], extension: str) -> list[pathlib.
 def of_extensions(paths: Iterable[pathlib.Path], extension: str, others: Iterable[str]) -> list[pathlib.Path]:
     """Returns the files with the first extension, and files with others if no such file has their stem; sorted."""
     given = list(paths)
-    files = of_extension(given, extension)
-    stems = {path.with_suffix('') for path in files}
-    for other in others:
-        more = [path for path in of_extension(given, other) if path.with_suffix('') not in stems]
-        stems.update(path.with_suffix('') for path in more)
-        files += more
+    files: list[pathlib.Path] = []
+    for each in (extension, *others):
+        stems = {path.with_suffix('') for path in files}
+        files += [path for path in of_extension(given, each) if path.with_suffix('') not in stems]
     return sorted(files)
 
 

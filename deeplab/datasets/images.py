@@ -155,38 +155,24 @@ def wrong_kind(header: Header, channels: int, bits: int) -> str:
     return ''
 
 
-def read_ends(content: bytes) -> Header:
-    """Reads size and format of an image without decoding it, and checks that its last bytes exist.
+def read_whole(content: bytes, decodes: bool = True) -> Header:
+    """Reads size and format of an image, which must be complete.
 
     Args:
       content: the image's file.
+      decodes: whether to decode all of it; otherwise its last bytes must exist.
 
     Raises:
-      DataError: It is no image that is known here, or truncated.
+      DataError: It is no image that is known here, truncated or, if it is decoded, otherwise broken.
     """
     header = read_header(content)
     if header.format == 'npy':
         _require_values(content)
-    elif not (header.format == 'jpeg' and content.endswith(b'\xff')):  # decoders do without a JPEG's very last byte
-        _require_end(content)
-    return header
-
-
-def read_whole(content: bytes) -> Header:
-    """Reads size and format of an image and decodes all of it.
-
-    Args:
-      content: the image's file.
-
-    Raises:
-      DataError: It is no image that is known here, truncated or otherwise broken.
-    """
-    header = read_header(content)
-    if header.format == 'npy':
-        _require_values(content)
-    else:
+    elif decodes:
         with _loaded(content):
             pass
+    elif not (header.format == 'jpeg' and content.endswith(b'\xff')):  # decoders do without a JPEG's very last byte
+        _require_end(content)
     return header
 
 

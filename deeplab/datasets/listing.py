@@ -105,7 +105,7 @@ def write_indexes(directory: str) -> list[str]:
     is_described = segmentation_dataset.find_folders('', directory) is not None  # its images and masks are read instead
     for name in [] if is_described else _split_names(directory):
         shards = segmentation_dataset.find_shards(name, directory)
-        index = RecordIndex.walk(shards)
+        index = RecordIndex(shards)
         written.append(index_file.write(directory, name, index))
         facts[name] = description_file.SplitFacts(len(index), len(shards), index.digest())
     if not facts:
@@ -154,7 +154,7 @@ def _split(folder: str, name: str, described: description_file.SplitFacts | None
     try:
         shards = segmentation_dataset.find_shards(name, folder)
         columns = index_file.load(folder, name, shards)
-        index = RecordIndex.walk(shards, indexed=columns)
+        index = RecordIndex(shards, indexed=columns)
         size = sum(storage.stat(shard).size for shard in shards)
     except (UserError, OSError) as error:
         return SplitFacts(name, problem=str(error))

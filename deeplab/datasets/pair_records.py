@@ -70,9 +70,9 @@ class PairRecords:
         item = self.items[record]
         image = item.image_contents()
         with pairs.naming(item.image):
-            header = images.read_ends(image)
+            header = images.read_whole(image, decodes=False)
         if header.orientation != orientation.UPRIGHT or header.format == 'npy' or item.label is None:
-            return tfrecord.content_of(pairs.read(item, None).record)
+            return pairs.read(item, None).record
         masks = self._masks.get(record)
         if masks is None:
             # A table of colors does not change a gray mask; other sources do.
@@ -81,7 +81,7 @@ class PairRecords:
             if is_plain and _is_plain(label, header.size):
                 masks = mask_sources.Masks(label)
             else:
-                serialized = tfrecord.content_of(pairs.read(item, None).record)
+                serialized = pairs.read(item, None).record
                 made = example.parse(serialized)
                 if made.image_bytes != image or made.label_bytes is None:
                     return serialized

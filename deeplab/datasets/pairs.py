@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from deeplab.datasets import example, images, mask_sources, orientation, plane_files, planes, tfrecord, wire
+from deeplab.datasets import example, images, mask_sources, orientation, plane_files, planes, wire
 from deeplab.datasets.mask_ids import MaskIds
 from deeplab.datasets.plane_files import PlaneFiles, PlaneNumbers
 from deeplab.errors import DataError
@@ -51,7 +51,7 @@ class BuiltRecord:
     """The result of reading an item.
 
     Attributes:
-      record: the framed record.
+      record: the serialized record.
       counts: [256] int64, pixels of each id in the mask; None without a mask.
       turns: handling of the EXIF orientations of image and mask; None if neither has one.
       encoded_again: whether the image is a JPEG that had to be re-encoded.
@@ -109,7 +109,7 @@ def read(item: SourceFiles, allowed: MaskIds | None) -> BuiltRecord:
     size = header.height, header.width
     record = example.encode(content, header.format, item.name, *size, channels, gray, features)
     encoded_again = header.format == 'jpeg' and len(content) != len(image)
-    return BuiltRecord(tfrecord.framed(record), counts, turns, encoded_again, things)
+    return BuiltRecord(record, counts, turns, encoded_again, things)
 
 
 def _instances(content: bytes, header: images.Header, turns_image: bool) -> np.ndarray:

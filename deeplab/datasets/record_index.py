@@ -93,30 +93,10 @@ class RecordIndex:
     def __init__(
         self,
         shards: Sequence[str],
-        columns: Sequence[Columns],
-        damaged: Sequence[str] = (),
-        label_divisor: int | None = None,
-    ) -> None:
-        """Joins the records of each shard; see `walk`."""
-        self.shards = tuple(shards)
-        self._label_divisor = label_divisor
-        counts = [len(part.offset) for part in columns]
-        self.shard = np.repeat(np.arange(len(counts), dtype=np.int32), counts)
-        none = Columns(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.uint32))
-        self.offset, self.length, self.checksum = map(np.concatenate, zip(none, *columns, strict=True))
-        self.damaged = tuple(damaged)
-        self._first = np.cumsum([0, *counts])  # number of each shard's first record
-        self._files: dict[int, storage.File] = {}
-        self._lock = threading.Lock()
-
-    @classmethod
-    def walk(
-        cls,
-        shards: Sequence[str],
         skip_corrupt: bool = False,
         indexed: Mapping[str, Columns] | None = None,
         label_divisor: int | None = None,
-    ) -> RecordIndex:
+    ) -> None:
         """Finds all records from the framing; their data is not read.
 
         Args:
@@ -125,19 +105,17 @@ class RecordIndex:
           indexed: records of shards that need not be read, by path (`index_file.load`).
           label_divisor: divisor of the raw labels of deeplab2, which `read` gives as PNG files; None without them.
 
-        Returns:
-          The index.
-
         Raises:
           DataError: A shard cannot be read, ends inside a record or has a damaged header.
         """
+        self.shards = tuple(shards)
+        self._label_divisor = label_divisor
+        self._files: dict[int, storage.File] = {}
+        self._lock = threading.Lock()
         columns: list[Columns] = []
         damaged = []
         for path in shards:
-            if indexed and path in indexed:
-                columns.append(indexed[path])
-                continue
-            part, error = _walked(path)
+            part, error = (indexed[path], None) if indexed and path in indexed else _walked(path)
             columns.append(part)
             if error is not None:
                 is_missing = isinstance(error, OSError)
@@ -149,7 +127,12 @@ class RecordIndex:
                         f'{option("DatasetOptions.skip_corrupt_records", True)}.'
                     ) from None
                 damaged.append(f'{where}: {reason}')
-        return cls(shards, columns, damaged, label_divisor)
+        counts = [len(part.offset) for part in columns]
+        self.shard = np.repeat(np.arange(len(counts), dtype=np.int32), counts)
+        none = Columns(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.uint32))
+        self.offset, self.length, self.checksum = map(np.concatenate, zip(none, *columns, strict=True))
+        self.damaged = tuple(damaged)
+        self._first = np.cumsum([0, *counts])  # number of each shard's first record
 
     def __len__(self) -> int:
         return len(self.offset)

@@ -74,7 +74,7 @@ class SegmentationDataset:
         if self.items:
             return pair_records.PairRecords(self.items)
         columns = index_file.load(self.directory, self.split, self.shards)
-        index = RecordIndex.walk(self.shards, self.skip_corrupt_records, columns, self.descriptor.label_divisor)
+        index = RecordIndex(self.shards, self.skip_corrupt_records, columns, self.descriptor.label_divisor)
         if len(columns) < len(self.shards) and len(index) >= index_file.WORTH_AN_INDEX:
             logging.info(
                 "An index would open split '%s' faster: deeplab datasets %s --index", self.split, self.directory

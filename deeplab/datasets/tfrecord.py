@@ -32,11 +32,6 @@ def framed(content: bytes) -> bytes:
     return length + struct.pack('<I', masked_crc(length)) + content + struct.pack('<I', masked_crc(content))
 
 
-def content_of(framed_record: bytes) -> bytes:
-    """Returns the data of a record that `framed` made."""
-    return framed_record[HEADER_BYTES:-FOOTER_BYTES]
-
-
 def spans(read_at: Callable[[int, int], bytes], size: int) -> Iterator[tuple[int, int, int]]:
     """Finds the records of a file by reading only what stands between their data.
 

@@ -36,6 +36,7 @@ from deeplab.datasets import (
     images,
     label_file,
     pairs,
+    tfrecord,
 )
 from deeplab.datasets.pairs import SourceFiles
 from deeplab.datasets.record_index import RecordIndex
@@ -118,7 +119,7 @@ def run(options: ConvertDataOptions) -> dict[str, Any]:
                     _write(paths, content)
                 _describe(folder, options.dataset_name, paths, content)
     splits = {
-        split: {'images': len(RecordIndex.walk(shards)), 'shards': len(shards), 'labeled': True}
+        split: {'images': len(RecordIndex(shards)), 'shards': len(shards), 'labeled': True}
         for split, shards in paths.items()
     }
     return {'output_dir': folder, 'splits': splits}
@@ -159,14 +160,14 @@ def _write(paths: Mapping[str, Sequence[str]], content: Content) -> None:
                 records = iter(tqdm.tqdm(read, split, len(items), unit='image', leave=False, disable=None))
                 for temporary in itertools.islice(remaining, len(paths[split])):
                     with open(temporary, 'wb') as file:
-                        file.writelines(pair.record for pair in itertools.islice(records, size))
+                        file.writelines(tfrecord.framed(pair.record) for pair in itertools.islice(records, size))
 
 
 def _describe(folder: str, name: str, paths: Mapping[str, Sequence[str]], content: Content) -> None:
     """Writes the description of the records, and labels.txt."""
     facts = {}
     for split, shards in paths.items():
-        index = RecordIndex.walk(shards)
+        index = RecordIndex(shards)
         facts[split] = description_file.SplitFacts(len(index), len(shards), index.digest())
     dataset = build_classification_data.described(name, content.class_names, image_channels=content.image_channels)
     description_file.write(folder, dataset, facts)

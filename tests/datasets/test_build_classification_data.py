@@ -48,7 +48,7 @@ def records(folder):
     """(split, name, class id) of each record, sorted."""
     rows = []
     for split in segmentation_dataset.split_names(folder):
-        index = record_index.RecordIndex.walk(segmentation_dataset.find_shards(split, folder))
+        index = record_index.RecordIndex(segmentation_dataset.find_shards(split, folder))
         for record in range(len(index)):
             parsed = example.parse(index.read(record))
             rows.append((split, parsed.image_name, parsed.features['image/class/label']))
@@ -77,7 +77,7 @@ def test_folders_become_classes_of_which_each_has_its_share_of_val(tmp_path):
     described = descriptor.load(summary['description'])
     assert (described.num_classes, described.class_names) == (3, ('daisy', 'rare', 'tulips'))
     assert not described.has_masks and described.image_channels == 3
-    index = record_index.RecordIndex.walk(segmentation_dataset.find_shards('train', arguments['output_dir']))
+    index = record_index.RecordIndex(segmentation_dataset.find_shards('train', arguments['output_dir']))
     features = example.parse(index.read(0)).features
     assert (features['image/height'], features['image/width'], features['image/format']) == (6, 8, b'jpeg')
 
@@ -118,7 +118,7 @@ def test_an_image_may_have_several_classes(tmp_path):
     arguments = write(tmp_path, ['1', '2', '3'])
     rows = 'file,label\n1,dog | cat|elk\n2,elk\n3,cat|cat\n'
     run(arguments, labels_file=table(tmp_path, rows), val_fraction=0)
-    index = record_index.RecordIndex.walk(segmentation_dataset.find_shards('train', arguments['output_dir']))
+    index = record_index.RecordIndex(segmentation_dataset.find_shards('train', arguments['output_dir']))
     plane = planes.CLASS_LABEL._replace(channels=3)
     for record in range(len(index)):
         serialized = index.read(record)
@@ -177,7 +177,7 @@ def test_images_are_turned_upright_and_unchanged_shards_are_kept(tmp_path):
     (tmp_path / 'images/a/1.jpg').write_bytes(turned)
     run(arguments, val_fraction=0)
     (shard,) = segmentation_dataset.find_shards('train', arguments['output_dir'])
-    features = example.parse(record_index.RecordIndex.walk([shard]).read(0)).features
+    features = example.parse(record_index.RecordIndex([shard]).read(0)).features
     assert (features['image/height'], features['image/width']) == (8, 6)
     written = os.stat(shard).st_mtime_ns
     run(arguments, val_fraction=0)

@@ -23,7 +23,6 @@ from deeplab.datasets import (
     pairs,
     planes,
     record_index,
-    tfrecord,
     wire,
 )
 from deeplab.datasets.mask_ids import MaskIds
@@ -44,7 +43,7 @@ def make_items(folder, count=7, image_format='png'):
 
 
 def read_all(summary):
-    index = record_index.RecordIndex.walk(summary.shards)
+    index = record_index.RecordIndex(summary.shards)
     return [example.parse(index.read(record)) for record in range(len(index))]
 
 
@@ -59,7 +58,7 @@ def test_records_hold_the_files_in_order(tmp_path):
     assert (summary.split, summary.images, summary.labeled) == ('train', 7, True)
     assert [os.path.basename(shard) for shard in summary.shards] == list(contents(tmp_path / 'out'))
     assert os.path.basename(summary.shards[0]) == 'train-00000-of-00003.tfrecord'
-    assert [len(record_index.RecordIndex.walk([shard])) for shard in summary.shards] == [3, 3, 1]
+    assert [len(record_index.RecordIndex([shard])) for shard in summary.shards] == [3, 3, 1]
     for item, record in zip(items, read_all(summary), strict=True):
         assert record.image_name == item.name
         assert record.image_bytes == pathlib.Path(item.image).read_bytes()
@@ -72,7 +71,7 @@ def test_every_key_tells_the_truth(tmp_path):
     (tmp_path / 'm.png').write_bytes(dataset_files.png(dataset_files.ids(4, 9)))
     item = pairs.SourceFiles(str(tmp_path / 'a.png'), str(tmp_path / 'm.png'), 'a')
     summary = build_data.write_split([item], 'val', str(tmp_path / 'out'), 1)
-    message = tf.train.Example.FromString(record_index.RecordIndex.walk(summary.shards).read(0))
+    message = tf.train.Example.FromString(record_index.RecordIndex(summary.shards).read(0))
     feature = message.features.feature
     assert len(feature) == 8
     assert feature['image/format'].bytes_list.value == [b'jpeg']
@@ -250,7 +249,7 @@ def build_one(folder, image, label, **arguments):
     (folder / 'mask').write_bytes(label or b'')
     item = pairs.SourceFiles(str(folder / 'image'), str(folder / 'mask') if label else None, 'name')
     summary = build_data.write_split([item], 'train', str(folder / 'out'), 1, **arguments)
-    content = record_index.RecordIndex.walk(summary.shards).read(0)
+    content = record_index.RecordIndex(summary.shards).read(0)
     features = wire.read_features(content)
     return example.parse(content), (features['image/height'], features['image/width'])
 
@@ -372,7 +371,7 @@ class TestInstances:
             (folder / name).write_bytes(content)
         source = mask_sources.FileBeside(str(folder / 'instances'))
         item = pairs.SourceFiles(str(folder / 'image'), str(folder / 'mask'), 'name', source)
-        return example.parse(tfrecord.content_of(pairs.read(item, MaskIds(2, 255)).record))
+        return example.parse(pairs.read(item, MaskIds(2, 255)).record)
 
     def read(self, record, size=(5, 6)):
         return planes.read(planes.INSTANCE, record.features, size)[..., 0]

@@ -55,7 +55,7 @@ def write(root, stems, mask=dataset_files.png, mask_suffix=''):
 
 
 def records(folder, split):
-    index = record_index.RecordIndex.walk([f'{folder}/{split}-00000-of-00001.tfrecord'])
+    index = record_index.RecordIndex([f'{folder}/{split}-00000-of-00001.tfrecord'])
     return [example.parse(index.read(record)) for record in range(len(index))]
 
 

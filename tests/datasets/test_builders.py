@@ -39,7 +39,7 @@ from tests.helpers import dataset_files
 
 
 def records(folder, split):
-    index = record_index.RecordIndex.walk(sorted(str(path) for path in pathlib.Path(folder).glob(f'{split}-0*')))
+    index = record_index.RecordIndex(sorted(str(path) for path in pathlib.Path(folder).glob(f'{split}-0*')))
     return [example.parse(index.read(record)) for record in range(len(index))]
 
 
@@ -545,7 +545,7 @@ def test_every_kind_of_image_is_built(tmp_path):
         (tmp_path / 'JPEGImages' / f'{name}.npy').write_bytes(content)
     build_voc2012_data.run(BuildVocOptions(**arguments))
     dataset = segmentation_dataset.get_dataset('camvid', 'train', arguments['output_dir'])
-    index = record_index.RecordIndex.walk(dataset.shards)
+    index = record_index.RecordIndex(dataset.shards)
     for number, (name, (content, image_format, channels)) in enumerate(contents.items()):
         features = wire.read_features(index.read(number))
         assert features['image/filename'] == name.encode()

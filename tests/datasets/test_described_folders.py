@@ -236,7 +236,7 @@ def test_instances_beside_the_masks(tmp_path):
         instance_folder=str(tmp_path / 'objects'), output_dir=str(tmp_path / 'records'), num_shards=1,
     )  # fmt: skip
     build_folder_data.run(options)
-    built = record_index.RecordIndex.walk([str(tmp_path / 'records' / 'train-00000-of-00001.tfrecord')])
+    built = record_index.RecordIndex([str(tmp_path / 'records' / 'train-00000-of-00001.tfrecord')])
     assert len(read) == len(built)
     for _ in range(2):  # again, of the masks that are kept
         assert [read.read(i) for i in range(len(read))] == [built.read(i) for i in range(len(built))]

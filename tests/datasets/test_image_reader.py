@@ -156,7 +156,7 @@ def test_a_script_of_the_original_writes_records(tmp_path, mode):
         (tmp_path / f'{seed}.jpg').write_bytes(dataset_files.jpeg(dataset_files.pixels(seed=seed)))
         (tmp_path / f'{seed}.png').write_bytes(dataset_files.png(dataset_files.ids(seed=seed)))
     run_script(tmp_path, SCRIPT, tmp_path, mode)
-    index = record_index.RecordIndex.walk([str(tmp_path / 'train-000-of-001.tfrecord')])
+    index = record_index.RecordIndex([str(tmp_path / 'train-000-of-001.tfrecord')])
     for seed in range(3):
         record = example.parse(index.read(seed))
         assert record.image_name == str(seed) and record.label_bytes == (tmp_path / f'{seed}.png').read_bytes()

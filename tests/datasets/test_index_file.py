@@ -28,7 +28,7 @@ SHARDS = [[b'first', b'', b'third' * 100], [], [b'last']]
 def write(folder):
     """Shards with their index; the index that was written."""
     shards = dataset_files.write_split(folder, 'train', SHARDS)
-    index = record_index.RecordIndex.walk(shards)
+    index = record_index.RecordIndex(shards)
     index_file.write(str(folder), 'train', index)
     return shards, index
 
@@ -193,4 +193,4 @@ def test_records_in_another_storage(tmp_path, monkeypatch):
     with pytest.raises(DataError, match='does not exist'):
         segmentation_dataset.get_dataset('camvid', 'train', 'ram://bucket/none')
     with pytest.raises(DataError, match='No such file'):
-        record_index.RecordIndex.walk([f'{folder}/none'])
+        record_index.RecordIndex([f'{folder}/none'])

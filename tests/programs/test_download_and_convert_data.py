@@ -84,7 +84,7 @@ def run(folder, name, files, **more):
 
 
 def records(folder, split):
-    index = record_index.RecordIndex.walk(segmentation_dataset.find_shards(split, str(folder)))
+    index = record_index.RecordIndex(segmentation_dataset.find_shards(split, str(folder)))
     return [example.parse(index.read(number)) for number in range(len(index))]
 
 
@@ -258,7 +258,7 @@ def test_records_are_read_as_the_classes_of_images(tmp_path):
     words = [f'--dataset_dir={tmp_path}', '--train_logdir=logs', '--task=classification', '--model_variant=lenet']
     made = cli.options_of('train', words)
     assert made.dataset.name == str(tmp_path / 'labels.txt') and made.model.num_classes == 10
-    index = record_index.RecordIndex.walk(segmentation_dataset.find_shards('test', str(tmp_path)))
+    index = record_index.RecordIndex(segmentation_dataset.find_shards('test', str(tmp_path)))
     plane = planes.CLASS_LABEL._replace(channels=10)
     sample = example.decode(index.read(0), with_label=False, further=[plane])
     assert sample['class_label'].numpy().tolist() == [9] and sample['image'].shape == (28, 28, 3)

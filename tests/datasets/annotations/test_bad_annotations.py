@@ -276,7 +276,7 @@ def test_records_are_built_again_when_labels_become_other_classes(tmp_path):
     ids = []
     for label_map in (('*=x',), ('*=',), ('*=',)):
         build_folder_data.run(BuildFolderOptions(annotations=str(tmp_path / 'in'), label_map=label_map, **more))
-        index = record_index.RecordIndex.walk([f'{tmp_path}/out/train-00000-of-00001.tfrecord'])
+        index = record_index.RecordIndex([f'{tmp_path}/out/train-00000-of-00001.tfrecord'])
         with Image.open(io.BytesIO(example.parse(index.read(0)).label_bytes)) as image:
             ids.append(sorted(set(np.asarray(image).ravel().tolist())))
     assert ids == [[1, 255], [0, 255], [0, 255]]

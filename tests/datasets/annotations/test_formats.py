@@ -28,7 +28,7 @@ def built(tmp_path, write, **more):
     summary = build_folder_data.run(BuildFolderOptions(**arguments))
     found = {}
     for split in summary['splits']:
-        index = record_index.RecordIndex.walk([f'{tmp_path}/records/{split}-00000-of-00001.tfrecord'])
+        index = record_index.RecordIndex([f'{tmp_path}/records/{split}-00000-of-00001.tfrecord'])
         for number in range(len(index)):
             record = example.parse(index.read(number))
             found[record.image_name] = (split, record.image_bytes, pixels_of(record.label_bytes))

@@ -119,9 +119,7 @@ def built(tmp_path, write=instance_exports.coco, **more):
     """Builds an export; returns class ids and instance ids of its only record, and the description."""
     given = {'output_dir': str(tmp_path / 'records'), 'num_shards': 1, 'val_fraction': 0.0, **write(tmp_path / 'in')}
     summary = build_folder_data.run(BuildFolderOptions(**given, **more))
-    record = example.parse(
-        record_index.RecordIndex.walk([f'{given["output_dir"]}/train-00000-of-00001.tfrecord']).read(0)
-    )
+    record = example.parse(record_index.RecordIndex([f'{given["output_dir"]}/train-00000-of-00001.tfrecord']).read(0))
     has_instances = planes.INSTANCE.feature in record.features
     instances = planes.read(planes.INSTANCE, record.features, instance_exports.SIZE)[..., 0] if has_instances else None
     return images.read_ids(record.label_bytes), instances, descriptor.load(summary['description'])
