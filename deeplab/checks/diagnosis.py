@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from deeplab import names
+from deeplab.checks.class_rules import Contradiction
 from deeplab.checks.data_rules import HARMFUL, RULES, WARNING
 from deeplab.checks.facts import Facts, shown_cases
 from deeplab.checks.findings import Data, Finding, has, severity_counts
@@ -30,11 +32,13 @@ class Diagnosis:
     Attributes:
       data: the data set with the facts about its splits.
       findings: findings in order of harm.
-      table: name, frequencies and weight of each class in the split to train on; [] without it.
+      table: name, frequencies and weight of each class in the split to train on; [] without it. For image
+        classification, the images of each class in each split.
       suggestion: command lines for the data or its repaired copy; None without a split to train on.
       repair_line: the command that writes a repaired copy; '' if there is one, or nothing to repair.
       repairs: repairs in the copy; None if none was made.
       copy: diagnosis of the copy; None if none was made.
+      contradictions: images whose classes a classifier contradicts; None without one.
       path: path of the JSON file.
       report: text for the user.
     """
@@ -46,6 +50,7 @@ class Diagnosis:
     repair_line: str = ''
     repairs: Repairs | None = None
     copy: Diagnosis | None = None
+    contradictions: Sequence[Contradiction] | None = None
     path: str = ''
     report: str = ''
 
@@ -70,6 +75,8 @@ class Diagnosis:
             'repair_line': self.repair_line,
             'suggestion': self.suggestion and dataclasses.asdict(self.suggestion),
         }
+        if self.contradictions is not None:
+            content['contradictions'] = [each._asdict() for each in self.contradictions]
         if self.repairs is not None:
             content['repairs'] = {
                 'folder': self.repairs.folder,
@@ -85,15 +92,16 @@ class Diagnosis:
         kind = 'records' if data.source.is_records else 'files'
         for name, facts in data.splits.items():
             yield f'Split {name}: {counted(len(facts.images), "image")} in {kind}, {_sizes(facts)}'
-        if data.is_assumed and not any(facts.counts.any() for facts in data.splits.values()):
+        ids = 'classes of the images' if data.is_classification else 'ids in the masks'
+        if data.is_assumed and not (data.is_classification or data.total('counts').any()):
             yield 'Classes: unknown, because no mask of ids can be read.'
         elif data.is_assumed:
             yield (
-                f'Classes: {data.descriptor.num_classes}, assumed from the ids in the masks; give '
+                f'Classes: {data.descriptor.num_classes}, assumed from the {ids}; give '
                 f'{option("DoctorOptions.dataset")} or {option("DoctorOptions.num_classes")} to check them.'
             )
         if table:
-            yield from ['', *_class_lines(data, table)]
+            yield from ['', *(_lines_of_images if data.is_classification else _class_lines)(data, table)]
         yield ''
         for number, finding in enumerate(findings, 1):
             yield f'{number}. [{finding.severity}] {finding.what}'
@@ -152,21 +160,44 @@ def _class_lines(data: Data, table: list[dict[str, Any]]) -> Iterator[str]:
     width = max(5, *(len(row['name']) for row in table))
     yield f'Classes of split {data.train} (weights as with {LABEL_WEIGHTS}):'
     yield f'  id  {"name":{width}}   pixels  images  in thin parts  weight'
-    rows = sorted(table, key=lambda row: -row['share'])
-    for row in rows if len(rows) <= 40 else [*rows[:20], *rows[-20:]]:
+    for row in _most_and_least(table):
         yield (
             f'{row["id"]:4}  {row["name"]:{width}}  {row["share"]:7.2%}  {row["images"]:6}  {row["thin_share"]:13.0%}  '
             f'{row["label_weight"]:6.2f}'
         )
 
 
+def _lines_of_images(data: Data, table: list[dict[str, Any]]) -> Iterator[str]:
+    """Yields the table of the classes of whole images."""
+    yield f'Images of each class (share and weight in split {data.train}):'
+    rows = [
+        [f'{row["id"]:4}', row['name'], *map(str, row['images'].values()), f'{row["share"]:.2%}']
+        + [f'{row["label_weight"]:.2f}']
+        for row in _most_and_least(table)
+    ]
+    yield from names.aligned([['  id', 'name', *data.splits, 'share', 'weight'], *rows], left=(1,))
+
+
+def _most_and_least(table: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Returns the most frequent classes first; of many classes the most frequent and the rarest ones."""
+    rows = sorted(table, key=lambda row: -row['share'])
+    return rows if len(rows) <= 40 else [*rows[:20], *rows[-20:]]
+
+
 def _suggestion_lines(diagnosis: Diagnosis, suggested: Suggestion) -> Iterator[str]:
     memory = 'unknown' if suggested.free is None else f'{suggested.free / _GIB:.1f} GiB'
     after = ' once the errors are fixed' if diagnosis.status else ''
-    yield f'Suggested command lines{after}: batch and crop for mobilenet_v2 and the free memory'
-    yield f'({memory}), a learning rate for this batch size, an evaluation crop that holds the largest image.'
+    if diagnosis.data.is_classification:
+        yield f'Suggested command lines{after}: a batch for mobilenet_v2 and the free memory'
+        yield f'({memory}), and a learning rate for this batch size.'
+    else:
+        yield f'Suggested command lines{after}: batch and crop for mobilenet_v2 and the free memory'
+        yield f'({memory}), a learning rate for this batch size, an evaluation crop that holds the largest image.'
     if not (diagnosis.copy or diagnosis).data.has_description:
         descriptor = diagnosis.data.descriptor
-        described = {'num_classes': descriptor.num_classes, 'ignore_label': descriptor.ignore_label}
+        described = {'num_classes': descriptor.num_classes}
+        described |= (
+            {'has_masks': False} if diagnosis.data.is_classification else {'ignore_label': descriptor.ignore_label}
+        )
         yield f'  Write {json.dumps(described)} to {description_file.FILE_NAME}, with "class_names" if you like.'
     yield from (f'  {line}' for line in suggested.lines)

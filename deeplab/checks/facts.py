@@ -45,6 +45,7 @@ class ImageSummary(NamedTuple):
       agreement: agreement of edges and borders; None where there are too few.
       size: height and width, as in records.
       planes: keys of the planes of `planes.BUILT` that the sample has.
+      class_ids: classes of the whole image, as they are in the record.
     """
 
     name: str
@@ -57,6 +58,7 @@ class ImageSummary(NamedTuple):
     agreement: edges.Agreement | None
     size: tuple[int, int]
     planes: frozenset[str] = frozenset()
+    class_ids: tuple[int, ...] = ()
 
 
 _integers: Callable[[], array.array[int]] = functools.partial(array.array, 'q')
@@ -145,6 +147,11 @@ class Facts:
     def image_sizes(self) -> collections.Counter[tuple[int, int]]:
         """Number of images of each (height, width)."""
         return collections.Counter(image.size for image in self.images)
+
+    def class_images(self, num_classes: int) -> np.ndarray:
+        """Returns the number of images of each class, of classes of whole images: [num_classes] int64."""
+        class_ids = np.array([class_id for image in self.images for class_id in set(image.class_ids)], np.int64)
+        return np.bincount(class_ids[(class_ids >= 0) & (class_ids < num_classes)], minlength=num_classes)
 
     def class_pixels(self, num_classes: int, ignore_label: int) -> np.ndarray:
         """Returns the pixels of each class, without ignored ones: [num_classes]."""

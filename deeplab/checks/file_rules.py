@@ -36,6 +36,8 @@ def check(data: Data) -> Iterator[Finding]:
             is_solved = rule.solved_by_builders and not data.source.is_records
             if not count or is_solved or name == 'ids':  # `label_rules` looks at the ids of all masks together
                 continue
+            if name == 'no_mask' and data.is_classification:
+                continue
             among = counted(facts.samples, 'sample')
             what = f"{count:,} of {among} of split '{split}' {agreeing(count, rule.what.format(**values))}."
             if name == 'shards':

@@ -94,6 +94,11 @@ class Data:
         name = self.descriptor.class_name(class_id)
         return f"'{name}' (id {class_id})" if self.descriptor.class_names is not None else f'id {class_id}'
 
+    @property
+    def is_classification(self) -> bool:
+        """Whether images have classes as a whole, and neither masks nor planes."""
+        return not self.descriptor.has_masks
+
     def planes_alone(self, split: str) -> list[str]:
         """Returns the planes that all images of a split have in place of masks, such as depth; none if it has masks."""
         images = self.splits[split].images
@@ -144,10 +149,13 @@ class Data:
         entry = RULES[rule]
         if fix is None:
             fix = entry.fix_text(self.source.is_records) if entry.fix else ''
+        repair = '' if severity == NOTE else entry.repair
+        if self.is_classification:  # a repaired copy has masks
+            fix = fix.replace('build_folder_data', 'build_classification_data').replace('masks', 'classes')
+            repair = ''
         texts = tuple(case.text for _, case in cases[:KEPT])
         places = tuple((name, case.number) for name, case in cases[:KEPT] if case.number is not None)
         count = len(cases) if count is None else count
-        repair = '' if severity == NOTE else entry.repair
         return Finding(severity or entry.severity, rule, split, what, fix, count, texts, places, repair)
 
 

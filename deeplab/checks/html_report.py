@@ -5,15 +5,16 @@ from __future__ import annotations
 import contextlib
 import os
 import pathlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 from PIL import Image
 
+from deeplab.checks import class_rules
 from deeplab.checks.data_rules import HARMFUL, RULES
 from deeplab.checks.diagnosis import Diagnosis
 from deeplab.checks.findings import Data, has, severity_counts
-from deeplab.checks.inspection import ids_of, picture
+from deeplab.checks.inspection import class_ids_of, ids_of, picture
 from deeplab.checks.label_rules import LABEL_WEIGHTS
 from deeplab.checks.sources import Sample
 from deeplab.errors import DataError
@@ -95,7 +96,7 @@ def _findings(diagnosis: Diagnosis) -> Iterator[str]:
             total = f'{len(finding.cases)} of {finding.count}' if finding.count > len(finding.cases) else finding.count
             yield f'<details><summary>Cases ({total})</summary><ul>{cases}</ul></details>'
         if pictures:
-            yield f'<ul class="pairs">{"".join(pictures)}</ul>'
+            yield _list(diagnosis.data, pictures)
         yield '</article>\n'
 
 
@@ -109,12 +110,17 @@ def _pictures(data: Data, samples: Sequence[tuple[str, int]], by_borders: bool =
             continue
         photo, overlay, remark = _draw(sample, data, by_borders)
         caption = f'{sample.name} ({name})' + (f': {remark}' if remark else '')
+        shown = [(what, pixels) for what, pixels in (('Image', photo), ('Mask of', overlay)) if pixels is not None]
         images = ''.join(
             f'<img src="data:image/webp;base64,{webp(pixels)}" width="{pixels.shape[1]}" height="{pixels.shape[0]}" '
             f'loading="lazy" alt="{what} {text(sample.name)}">'
-            for what, pixels in (('Image', photo), ('Mask of', overlay))
+            for what, pixels in shown
         )
         yield f'<li><figure><div class="pair">{images}</div><figcaption>{text(caption)}</figcaption></figure></li>'
+
+
+def _list(data: Data, pictures: Iterable[str]) -> str:
+    return f'<ul class="pairs{" is-single" if data.is_classification else ""}">{"".join(pictures)}</ul>'
 
 
 def _repairs(diagnosis: Diagnosis) -> Iterator[str]:
@@ -141,25 +147,33 @@ def _classes(diagnosis: Diagnosis) -> Iterator[str]:
     if not diagnosis.table:
         return
     data = diagnosis.data
-    yield (
-        f'<p class="faded">Split {text(data.train)}. Weights as with {prose(LABEL_WEIGHTS)}; a part '
-        f'is thin if it is narrower than the output stride of {data.options.output_stride}.</p>'
-        '<div class="scroll" tabindex="0" role="region" aria-label="Table of classes"><table><thead><tr>'
+    about = (
+        f'Split {text(data.train)}. Weights as with {prose(LABEL_WEIGHTS)}; a part is thin if it is narrower than the '
+        f'output stride of {data.options.output_stride}.'
     )
-    for title in ('Class', 'Share of the pixels', '', 'Images', 'In thin parts', 'Weight', 'Id'):
+    share, columns = 'Share of the pixels', ['Images', 'In thin parts']
+    if data.is_classification:
+        about = f'Images of each class in each split; share and weight in split {text(data.train)}.'
+        share, columns = 'Share of the images', [text(f'Images of {split}') for split in data.splits]
+    yield f'<p class="faded">{about}</p>'
+    yield '<div class="scroll" tabindex="0" role="region" aria-label="Table of classes"><table><thead><tr>'
+    for title in ('Class', share, '', *columns, 'Weight', 'Id'):
         yield f'<th scope="col">{title}</th>'
     yield '</tr></thead><tbody>\n'
-    most = max(row['share'] for row in diagnosis.table)
+    most = max(row['share'] for row in diagnosis.table) or 1
     for row in sorted(diagnosis.table, key=lambda row: -row['share']):
         red, green, blue = (int(part) for part in data.descriptor.palette[row['id']])
+        of_images = (
+            list(row['images'].values()) if data.is_classification else [row['images'], f'{row["thin_share"]:.0%}']
+        )
+        numbers = ''.join(f'<td class="number">{each}</td>' for each in of_images)
         color = f'#{red:02x}{green:02x}{blue:02x}'
         yield (
             f'<tr><td><svg class="swatch" viewBox="0 0 9 9" '
             f'aria-hidden="true"><rect width="9" height="9" fill="{color}"/></svg>{text(row["name"])}</td>'
             f'<td class="number">{row["share"]:.2%}</td><td><svg class="bar" viewBox="0 0 100 4" '
             f'preserveAspectRatio="none" aria-hidden="true"><rect width="{100 * row["share"] / most:.2f}" height="4" '
-            f'fill="{color}"/></svg></td><td class="number">{row["images"]}</td>'
-            f'<td class="number">{row["thin_share"]:.0%}</td><td class="number">{row["label_weight"]:.2f}</td>'
+            f'fill="{color}"/></svg></td>{numbers}<td class="number">{row["label_weight"]:.2f}</td>'
             f'<td class="number">{row["id"]}</td></tr>\n'
         )
     yield '</tbody></table></div>'
@@ -185,23 +199,28 @@ def _examples(data: Data) -> Iterator[str]:
         return
     step = max(len(facts.images) // _EXAMPLES, 1)
     samples = [(data.train, image.number) for image in facts.images[::step][:_EXAMPLES]]
-    yield f'<p class="faded">Images of split {text(data.train)} with their masks; striped areas are ignored.</p>'
-    yield f'<ul class="pairs">{"".join(_pictures(data, samples))}</ul>'
+    what = 'classes' if data.is_classification else 'masks; striped areas are ignored'
+    yield f'<p class="faded">Images of split {text(data.train)} with their {what}.</p>'
+    yield _list(data, _pictures(data, samples))
 
 
-def _draw(sample: Sample, data: Data, by_borders: bool) -> tuple[np.ndarray, np.ndarray, str]:
+def _draw(sample: Sample, data: Data, by_borders: bool) -> tuple[np.ndarray, np.ndarray | None, str]:
     """Draws a sample, whatever is wrong with it; stored pixels are shown, without an EXIF orientation.
 
     `by_borders` draws the borders in the mask instead of its areas.
 
     Returns:
       [h, w, 3] uint8, the image, gray where it cannot be read; [h, w, 3] uint8, the mask over it, or the mask alone
-      where its values are no ids; facts that the pictures do not show, empty if none.
+      where its values are no ids, and None where the image has classes as a whole; facts that the pictures do not
+      show, empty if none.
     """
     photo = _photo(sample.image)
     remark = ''
     if photo is None:
         photo, remark = np.full((_SIDE * 3 // 4, _SIDE, 3), _NOTHING, np.uint8), 'the image cannot be read'
+    if data.is_classification:
+        classes = class_rules.texts(data, class_ids_of(sample))
+        return photo, None, ', '.join(filter(None, (classes, remark)))
     size = (photo.shape[1], photo.shape[0])
     ids = None
     if sample.mask is not None:

@@ -339,8 +339,15 @@ class _SampleInspection:
                 agreement,
                 size,
                 frozenset(plane.key for plane in planes_lib.BUILT if plane.feature in sample.features),
+                class_ids_of(sample),
             )  # fmt: skip
         )
+
+
+def class_ids_of(sample: Sample) -> tuple[int, ...]:
+    """Returns the classes of a whole image, which may be wrong; none if it has none."""
+    class_ids = np.atleast_1d(np.asarray(sample.features.get(planes_lib.CLASS_LABEL.feature)))
+    return tuple(class_ids.tolist()) if class_ids.dtype.kind == 'i' else ()
 
 
 def _instances_text(ids: Sequence[int]) -> str:

@@ -115,9 +115,14 @@ def write(data: Data, folder: str) -> Repairs:
     """Writes the copy into a folder that does not exist, or is empty.
 
     Raises:
-      DataError: No image can be kept, or the copy cannot be written.
+      DataError: No image can be kept, the data set has no masks but classes of images, or the copy cannot be written.
       OptionError: The color table cannot be read.
     """
+    if data.is_classification:
+        given = option('DoctorOptions.fix', folder)
+        raise DataError(
+            f'{given} makes folders of images and masks, not of classes. Correct the images and build again.'
+        )
     plan = sample_repair.make_plan(data)
     repairs = Repairs(folder)
     try:

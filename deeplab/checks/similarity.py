@@ -31,12 +31,15 @@ _LEAST_ALIKE = 0.8  # share of them that look more like the neighbor than like a
 _LEAST_GAIN = 0.15  # median by which the correlation with the neighbor is larger; CamVid, at random: 0.45
 
 
-def similar_pairs(first: Sequence[np.ndarray], second: Sequence[np.ndarray]) -> list[tuple[int, int]]:
+def similar_pairs(
+    first: Sequence[np.ndarray], second: Sequence[np.ndarray], groups: tuple[np.ndarray, np.ndarray] | None = None
+) -> list[tuple[int, int]]:
     """Returns for each thumbnail of `second` that has a similar one in `first` the positions of both.
 
     Args:
       first: [17, 17] uint8 thumbnails.
       second: [17, 17] uint8 thumbnails of other images.
+      groups: the group of each thumbnail of both, integers; those of one group are not compared.
     """
     if not first or not second or len(first) * len(second) > _MOST_COMPARISONS:
         return []
@@ -46,6 +49,9 @@ def similar_pairs(first: Sequence[np.ndarray], second: Sequence[np.ndarray]) -> 
         place = np.zeros(len(right), np.int64)
         for start, left in _described(first):
             scores = right @ left.T  # [right, left]
+            if groups is not None:
+                own = groups[0][start : start + len(left)]
+                scores[groups[1][low : low + len(right), np.newaxis] == own] = -1
             highest = scores.argmax(axis=1)
             values = scores[np.arange(len(right)), highest]
             place[values > best] = highest[values > best] + start

@@ -23,6 +23,7 @@ _BYTES_ANYWAY = 500 << 20
 _MEMORY_SHARE = 0.8
 _BATCH_SIZES = (16, 12, 8, 6, 4, 2, 1)
 _LARGEST_CROP = 513
+_OF_CLASSIFICATION = (224, 224)  # to which images of a classifier are resized
 # Linear scaling of the published rate: 0.007 for 16 images, with momentum and the poly policy (arXiv:1802.02611).
 _RATE, _OF_BATCH = 0.007, 16
 _EPOCHS, _FEWEST_STEPS, _MOST_STEPS = 100, 2000, 30000
@@ -74,6 +75,8 @@ def suggest(data: Data, findings: Iterable[Finding]) -> Suggestion | None:
     if (evaluated := data.splits.get(data.evaluated)) is not None and evaluated.image_sizes:
         sizes = np.array(list(evaluated.image_sizes))
     eval_crop = crop_sizes.above(sizes.max(axis=0), stride)
+    if data.is_classification:
+        crop = eval_crop = _OF_CLASSIFICATION
     free = memory.free()
     batch = _batch_size(crop[0] * crop[1], len(facts.images), free)
     rate = float(f'{_RATE * batch / _OF_BATCH:.2g}')
@@ -81,7 +84,8 @@ def suggest(data: Data, findings: Iterable[Finding]) -> Suggestion | None:
     lines, splits = _build_lines(data, dataset)
     directory = _RECORDS if lines else data.options.data
     is_split_by_builder = bool(lines) and data.train == sources.WHOLE
-    task = '+'.join(data.planes_alone(data.train))  # of the planes in place of class ids
+    # Of the classes or planes in place of class ids.
+    task = 'classification' if data.is_classification else '+'.join(data.planes_alone(data.train))
     train = {
         **({'dataset': dataset} if dataset else {}),
         **({'task': task} if task else {}),
@@ -91,8 +95,7 @@ def suggest(data: Data, findings: Iterable[Finding]) -> Suggestion | None:
         'model_variant': 'mobilenet_v2',  # of _INITIAL, whose preset would set --dataset, too
         'tf_initial_checkpoint': f'{_CHECKPOINTS}/{catalog.get(_INITIAL).folder}',
         'initialize_last_layer': 'false',
-        'output_stride': str(stride),
-        'train_crop_size': f'{crop[0]},{crop[1]}',
+        **({} if data.is_classification else {'output_stride': str(stride), 'train_crop_size': f'{crop[0]},{crop[1]}'}),
         'train_batch_size': str(batch),
         'base_learning_rate': f'{rate:g}',
         'training_number_of_steps': str(steps),
@@ -104,7 +107,8 @@ def suggest(data: Data, findings: Iterable[Finding]) -> Suggestion | None:
         kept: dict[str, str] = {key: value for key, value in train.items() if key in ('dataset', 'dataset_dir')}
         split = DoctorOptions.eval_split if is_split_by_builder else splits[data.evaluated]
         kept |= {'eval_split': split, 'checkpoint_dir': 'logs/train', 'eval_logdir': 'logs/eval'}
-        kept |= {'eval_crop_size': f'{eval_crop[0]},{eval_crop[1]}', 'max_number_of_evaluations': '1'}
+        kept |= {} if data.is_classification else {'eval_crop_size': f'{eval_crop[0]},{eval_crop[1]}'}
+        kept['max_number_of_evaluations'] = '1'
         lines.append(_line('eval', kept))
     return Suggestion((crop[0], crop[1]), batch, rate, steps, (eval_crop[0], eval_crop[1]), free, tuple(lines))
 

@@ -77,7 +77,7 @@ def load_plugins(words: Sequence[str]) -> list[str]:
 def _apply_run(values: Values) -> None:
     """Sets network flags that are not given, nor set by a preset, as in the training that wrote the checkpoint."""
     beside = _run_of_checkpoint(values)
-    if beside is None:
+    if beside is None or 'model_variant' not in values:  # doctor compares the network with the flags of its data
         return
     file, run = beside
     given, plugins = run.get('given'), run.get('plugins')

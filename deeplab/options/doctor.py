@@ -48,6 +48,11 @@ class DoctorOptions(Options):
         'Output stride of the network. Classes that consist of narrower parts are reported.',
         range='(0, inf)',
     )
+    checkpoint_dir: PathText | None = declared(
+        None,
+        'Checkpoint of a classifier, or its folder, for records of image classification: lists the images whose class '
+        'it contradicts, the surest ones first. It needs TensorFlow.',
+    )
     output: PathText = declared('deeplab_doctor.json', 'JSON file for the findings, or its folder.')
     html: PathText | None = declared(
         None,

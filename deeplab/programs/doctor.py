@@ -15,13 +15,14 @@ import dataclasses
 import json
 import math
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from typing import Any
 
 import numpy as np
 
 from deeplab.checks import (
     agreement_rules,
+    class_rules,
     file_rules,
     html_report,
     inspection,
@@ -35,18 +36,24 @@ from deeplab.checks import (
 )
 from deeplab.checks.data_rules import SEVERITIES
 from deeplab.checks.diagnosis import Diagnosis
+from deeplab.checks.facts import ImageSummary
 from deeplab.checks.findings import Data
 from deeplab.checks.inspection import Criteria
 from deeplab.checks.repaired_copy import Repairs
 from deeplab.datasets import color_tables, description_file, folder_splits, planes
 from deeplab.datasets import descriptor as descriptor_lib
 from deeplab.datasets.descriptor import DatasetDescriptor
-from deeplab.errors import DataError, OutputError
+from deeplab.errors import DataError, OptionError, OutputError
 from deeplab.files import output_files
 from deeplab.options import DoctorOptions
+from deeplab.system import standard_error
+from deeplab.wording import option
 
 _NAME = 'deeplab_doctor'
 _RULES = (file_rules, split_rules, label_rules, instance_rules, agreement_rules)
+_RULES_OF_CLASSIFICATION = (file_rules, split_rules, class_rules)
+_BATCH = 32  # images that a classifier predicts at a time
+_MOST_ASSUMED = 1 << 16  # classes
 
 
 def run(options: DoctorOptions) -> Diagnosis:
@@ -80,10 +87,16 @@ def run(options: DoctorOptions) -> Diagnosis:
 def _diagnose(options: DoctorOptions) -> Diagnosis:
     """Reads a data set; returns the findings of all rules with suitable command lines."""
     data = examine(options)
-    findings = [finding for rules in _RULES for finding in rules.check(data)]
+    chosen = _RULES_OF_CLASSIFICATION if data.is_classification else _RULES
+    findings = [finding for rules in chosen for finding in rules.check(data)]
+    contradictions = None
+    if options.checkpoint_dir is not None:
+        contradictions = class_rules.contradictions(_predictions(data, options.checkpoint_dir))
+        findings += class_rules.contradicted(data, contradictions)
     # In order of harm: by severity; then whole splits before the most samples.
     findings.sort(key=lambda finding: (SEVERITIES.index(finding.severity), -(finding.count or math.inf)))
-    return Diagnosis(data, tuple(findings), _class_table(data), suggestion.suggest(data, findings))
+    table = class_rules.table(data) if data.is_classification else _class_table(data)
+    return Diagnosis(data, tuple(findings), table, suggestion.suggest(data, findings), contradictions=contradictions)
 
 
 def _write(diagnosis: Diagnosis, path: str, page: str | None) -> str:
@@ -127,7 +140,8 @@ def examine(options: DoctorOptions) -> Data:
     if options.ignore_label is not None:
         described = dataclasses.replace(described, ignore_label=options.ignore_label)
     ignore_label = described.ignore_label
-    table = color_tables.chosen(options.colors, None if options.dataset is None else described, ignore_label)
+    palette = described if options.dataset is not None and described.has_masks else None
+    table = color_tables.chosen(options.colors, palette, ignore_label)
     source = sources.open_source(options, described.label_divisor)
     num_classes = options.num_classes or (None if name is None else described.num_classes)
     # How many masks a plane of overlapping classes has, and what depth in a PNG means, only a description says.
@@ -145,12 +159,43 @@ def examine(options: DoctorOptions) -> Data:
     splits = {name: splits[name] for name in sorted(splits, key=lambda name: (name != train, name != evaluated))}
     if train not in splits and len(splits) == 1:
         train = next(iter(splits))
+    if class_rules.has_only_classes(splits):
+        described = dataclasses.replace(described, has_masks=False)
     if name is None or options.num_classes is not None:
         present = {i for facts in splits.values() for i in np.flatnonzero(facts.counts).tolist()} - {ignore_label}
+        present |= {
+            i for facts in splits.values() for image in facts.images for i in image.class_ids if i < _MOST_ASSUMED
+        }
         classes = num_classes or max(present | {1}) + 1
-        described = DatasetDescriptor(options.data, classes, ignore_label)
+        described = DatasetDescriptor(options.data, classes, ignore_label, has_masks=described.has_masks)
     has_description = name is not None or not source.is_records
     return Data(described, num_classes is None, splits, train, evaluated, source, options, has_description, table)
+
+
+def _predictions(data: Data, checkpoint: str) -> Iterator[tuple[str, ImageSummary, np.ndarray]]:
+    """Yields the split and the summary of each image, and the probabilities of its classes, [num_classes].
+
+    Raises:
+      CheckpointError: There is no checkpoint, or it does not match its network.
+      OptionError: It is no classifier of as many classes, or the images have no classes.
+    """
+    given, number = option('DoctorOptions.checkpoint_dir', checkpoint), data.descriptor.num_classes
+    if not data.is_classification:
+        raise OptionError(f'{given} is for records of image classification, which these are not. Omit it.')
+    with standard_error.without_import_chatter():
+        from deeplab.inference.predictor import Predictor  # it needs TensorFlow
+    with Predictor.from_checkpoint(checkpoint) as predictor:
+        if predictor.decoder is None or not predictor.decoder.options.is_per_image:
+            raise OptionError(f'{given} is no classifier. Give a training with --task=classification.')
+        if (classes := len(predictor.class_names)) != number:
+            raise OptionError(f'{given} has {classes} classes, the data set {number}. Give a classifier of the same.')
+        for split in data.source.splits:
+            images = data.splits[split.name].images
+            for start in range(0, len(images), _BATCH):
+                batch = images[start : start + _BATCH]
+                predictions = predictor([split.read(image.number).image for image in batch])
+                for image, prediction in zip(batch, predictions, strict=True):
+                    yield split.name, image, prediction.class_probabilities
 
 
 def _chosen(wanted: str, splits: Collection[str]) -> str:
