@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from deeplab.checks import label_weights, similarity
-from deeplab.checks.data_rules import NOTE
 from deeplab.checks.facts import Case, Facts, ImageSummary
 from deeplab.checks.findings import Data, Finding, build_again
+from deeplab.checks.rule import NOTE
 from deeplab.datasets import description_file, label_file
 from deeplab.names import listed
 

@@ -5,49 +5,8 @@ Each entry has what a rule finds, why and how bad it is, an example, the fix, an
 
 from __future__ import annotations
 
-import dataclasses
-
+from deeplab.checks.rule import HARMFUL, LEFT_OUT, NOTE, WARNING, Rule
 from deeplab.datasets import planes
-
-HARMFUL = 'error'  # training fails, learns something else than the labels, or metrics are wrong
-WARNING = 'warning'  # results are probably worse than they could be
-NOTE = 'note'  # usually intended
-SEVERITIES = (HARMFUL, WARNING, NOTE)
-LEFT_OUT = 'leaves these images out'
-_DESCRIPTION = 'the description of the data set'
-
-
-@dataclasses.dataclass(frozen=True)
-class Rule:
-    """A rule.
-
-    Attributes:
-      name: its short name in files, which other programs read.
-      title: heading of its findings.
-      severity: severity of its findings, one of `SEVERITIES`; the most severe if it depends.
-      what: the problem: a verb in plural behind "3 of 40 images" for a rule about samples; else a phrase.
-      example: a way in which data comes to break it.
-      fix: instruction without a full stop; '' where each finding has its own.
-      repair: change in a repaired copy; '' if none.
-      builds_again: whether the fix changes files, from which records are then built again.
-      solved_by_builders: whether builders of records deal with it, so that it is a finding in records only.
-    """
-
-    name: str
-    title: str
-    severity: str
-    what: str
-    example: str
-    fix: str = ''
-    repair: str = ''
-    builds_again: bool = True
-    solved_by_builders: bool = False
-
-    def fix_text(self, in_records: bool, **values: object) -> str:
-        """Returns the fix as a sentence; `values` are inserted at the places in it."""
-        text = self.fix.format(**{'description': _DESCRIPTION, **values})
-        return f'{text}, then build the records again.' if in_records and self.builds_again else f'{text}.'
-
 
 _RULES = (
     # Files.
@@ -446,7 +405,7 @@ _RULES = (
         'contradicted',
         'Classes that a classifier contradicts',
         WARNING,
-        'have a class that the classifier of --checkpoint_dir contradicts with a probability of 0.9 or more',
+        'have a class that a trained classifier contradicts with a probability of 0.9 or more',
         'a dog in the folder of cats',
         'Look at them, the most probable ones first, and correct their classes',
     ),
@@ -464,7 +423,7 @@ _RULES = (
         WARNING,
         'classes of whole images with less than 20 of them in the split to train on',
         'a folder of 3 photos among folders of hundreds',
-        'Add images of these classes, merge classes, or weight them with --label_weights as in the table',
+        'Add images of these classes, merge classes, or give them the weights in the table',
         builds_again=False,
     ),
     # Planes and instances.

@@ -11,11 +11,12 @@ import numpy as np
 
 from deeplab import names
 from deeplab.checks.class_rules import Contradiction
-from deeplab.checks.data_rules import HARMFUL, RULES, WARNING
+from deeplab.checks.data_rules import RULES
 from deeplab.checks.facts import Facts, shown_cases
 from deeplab.checks.findings import Data, Finding, has, severity_counts
 from deeplab.checks.label_rules import LABEL_WEIGHTS
 from deeplab.checks.repaired_copy import LOG, Repairs
+from deeplab.checks.rule import HARMFUL, WARNING
 from deeplab.checks.suggestion import Suggestion
 from deeplab.datasets import description_file
 from deeplab.names import counted

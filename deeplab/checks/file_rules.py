@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from deeplab.checks import sources
-from deeplab.checks.data_rules import NOTE, RULES
+from deeplab.checks.data_rules import RULES
 from deeplab.checks.facts import Case
 from deeplab.checks.findings import Data, Finding, build_again
+from deeplab.checks.rule import NOTE
 from deeplab.datasets import folder_splits
 from deeplab.datasets.color_tables import Color, ColorTable
 from deeplab.names import agreeing, counted, listed, shown

@@ -9,8 +9,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import numpy as np
 
 from deeplab import common
-from deeplab.checks.data_rules import NOTE, RULES, SEVERITIES
+from deeplab.checks.data_rules import RULES
 from deeplab.checks.facts import KEPT, Case, Facts
+from deeplab.checks.rule import NOTE, SEVERITIES
 from deeplab.checks.sources import Source
 from deeplab.datasets.color_tables import ColorTable
 from deeplab.datasets.descriptor import DatasetDescriptor
@@ -23,7 +24,7 @@ class Finding:
     """One finding.
 
     Attributes:
-      severity: one of `data_rules.SEVERITIES`.
+      severity: one of `rule.SEVERITIES`.
       rule: name of its rule.
       split: name of the split; two for a pair; empty for the data set.
       what: the problem, in one or two sentences.

@@ -11,11 +11,12 @@ import numpy as np
 from PIL import Image
 
 from deeplab.checks import class_rules
-from deeplab.checks.data_rules import HARMFUL, RULES
+from deeplab.checks.data_rules import RULES
 from deeplab.checks.diagnosis import Diagnosis
 from deeplab.checks.findings import Data, has, severity_counts
 from deeplab.checks.inspection import class_ids_of, ids_of, picture
 from deeplab.checks.label_rules import LABEL_WEIGHTS
+from deeplab.checks.rule import HARMFUL
 from deeplab.checks.sources import Sample
 from deeplab.errors import DataError
 from deeplab.names import counted

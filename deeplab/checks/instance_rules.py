@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from deeplab.checks.data_rules import NOTE
 from deeplab.checks.facts import Facts
 from deeplab.checks.findings import Data, Finding
+from deeplab.checks.rule import NOTE
 from deeplab.names import listed
 
 UNNUMBERED_SHARE = 1 / 3

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from deeplab.checks.data_rules import HARMFUL, WARNING
 from deeplab.checks.facts import SHOWN, Facts
 from deeplab.checks.findings import Data, Finding, build_again
 from deeplab.checks.inspection import with_pixels
+from deeplab.checks.rule import HARMFUL, WARNING
 from deeplab.datasets import label_checks
 from deeplab.datasets.mask_ids import MaskIds
 from deeplab.names import counted, listed

@@ -14,8 +14,9 @@ from absl import logging
 
 from deeplab import names
 from deeplab.checks.check_cache import CheckCache
-from deeplab.checks.data_rules import HARMFUL, RULES, Rule
+from deeplab.checks.data_rules import RULES
 from deeplab.checks.facts import SHOWN, Facts, shown_cases
+from deeplab.checks.rule import HARMFUL, Rule
 from deeplab.datasets import example
 from deeplab.datasets.mask_ids import MaskIds
 from deeplab.datasets.pair_records import PairRecords

@@ -34,12 +34,12 @@ from deeplab.checks import (
     split_rules,
     suggestion,
 )
-from deeplab.checks.data_rules import SEVERITIES
 from deeplab.checks.diagnosis import Diagnosis
 from deeplab.checks.facts import ImageSummary
 from deeplab.checks.findings import Data
 from deeplab.checks.inspection import Criteria
 from deeplab.checks.repaired_copy import Repairs
+from deeplab.checks.rule import SEVERITIES
 from deeplab.datasets import color_tables, description_file, folder_splits, planes
 from deeplab.datasets import descriptor as descriptor_lib
 from deeplab.datasets.descriptor import DatasetDescriptor

@@ -111,6 +111,7 @@ FAULTS = {
     'few images of a class': (lambda samples: _without(samples, 'train', 1, left=4), {'few_images': None}),
     'no split to evaluate on': (lambda samples: samples.pop('val'), {'no_evaluation': None}),
 }
+OTHER_RULES = {'class_names', 'contradicted'}  # of further tests
 
 
 @pytest.mark.parametrize('name', FAULTS)

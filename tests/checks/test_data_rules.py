@@ -1,11 +1,12 @@
 """The list of rules, and its table in docs/doctor.md.
 
-Covers checks/data_rules.py.
+Covers checks/data_rules.py and checks/rule.py.
 """
 
 import pathlib
 
-from deeplab.checks.data_rules import RULES, SEVERITIES
+from deeplab.checks.data_rules import RULES
+from deeplab.checks.rule import SEVERITIES
 
 VERBS = ('are ', 'cannot ', 'have ', 'show ')  # the first words of rules about single images
 PAGE = pathlib.Path(__file__).parents[2] / 'docs' / 'doctor.md'
