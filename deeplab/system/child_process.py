@@ -19,7 +19,25 @@ _PR_SET_PDEATHSIG = 1
 _begun: dict[str, tuple[int, int]] = {}  # by name of the work: id of the process, end of the pipe for the result
 
 
-def die_with(parent: int) -> None:
+def fork() -> int | None:
+    """Forks this process, which must have no other threads; the system kills the child when this process ends.
+
+    Returns what `os.fork` does, or None if no more processes are allowed.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:
+            stream.flush()  # buffered output would be written twice
+    parent = os.getpid()
+    try:
+        process = os.fork()
+    except OSError:
+        return None
+    if process == 0:
+        _die_with(parent)
+    return process
+
+
+def _die_with(parent: int) -> None:
     """Makes the system kill this process when `parent` ends for any reason."""
     try:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -40,21 +58,15 @@ def begin(name: str, work: Callable[[], Any]) -> None:
     """
     if not _may_fork() or name in _begun:
         return
-    for stream in (sys.stdout, sys.stderr):
-        if stream is not None:
-            stream.flush()  # buffered output would be written twice
-    parent = os.getpid()
     readable, writable = os.pipe()
-    try:
-        process = os.fork()
-    except OSError:  # no more processes are allowed
-        os.close(readable)
-        os.close(writable)
-        return
+    process = fork()
     if process == 0:
         os.close(readable)
-        _do(work, writable, parent)
+        _do(work, writable)
     os.close(writable)
+    if process is None:
+        os.close(readable)
+        return
     _begun[name] = process, readable
 
 
@@ -83,13 +95,12 @@ def _may_fork() -> bool:
     return len(os.sched_getaffinity(0)) > 1
 
 
-def _do(work: Callable[[], Any], pipe: int, parent: int) -> None:
+def _do(work: Callable[[], Any], pipe: int) -> None:
     """Sends the result of `work` through `pipe`, and ends this process."""
     try:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to all processes; the parent ends this one
         for number in (signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_DFL)
-        die_with(parent)
         logging.disable()  # the parent opens the same files, and logs what there is to say
         import tqdm  # here, because programs without such work start faster without it
 

@@ -58,21 +58,12 @@ def fork(name: str, advice: Callable[[], str]) -> int | None:
     """
     if not (sys.platform == 'linux' and hasattr(os, 'fork') and hasattr(signal, 'sigwaitinfo')):
         return None
-    for stream in (sys.stdout, sys.stderr):
-        if stream is not None:
-            stream.flush()  # buffered output would be written twice
     watched = {*interrupts.handled(), signal.SIGCHLD}
     on_end = signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # if it is ignored, statuses are lost
     before = signal.pthread_sigmask(signal.SIG_BLOCK, watched)
-    parent = os.getpid()
-    try:
-        child = os.fork()
-    except OSError:  # no more processes are allowed: continue without a parent
-        child = None
+    child = child_process.fork()  # without a child, this process continues without a parent
     if child:
         return _exit_status(_wait(child, watched), name, advice)
-    if child == 0:
-        child_process.die_with(parent)
     signal.pthread_sigmask(signal.SIG_SETMASK, before)
     signal.signal(signal.SIGCHLD, on_end)
     return None
