@@ -303,7 +303,7 @@ def _hooks(
     hooks: list[train_loop.Hook] = [train_hooks.LogHook(options.log_steps, bar), bar]
     if graph.input.is_watched is not None and graph.clones[0].outputs.logits is not None:
         class_names = [data.descriptor.class_name(number) for number in range(options.model.num_classes)]
-        statistics = watch_hooks.statistics_of_clone(
+        statistics = watch_hooks.statistics(
             graph.clones[0], graph.input.is_watched, len(class_names), data.ignore_label
         )
         hooks.append(watch_hooks.WatchHook(statistics, options.log_steps, class_names, bar))

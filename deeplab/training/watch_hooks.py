@@ -59,24 +59,20 @@ def due(global_step: tf.Variable, every_steps: int) -> tf.Tensor:
     return tf.equal((global_step.read_value() + 1) % every_steps, 0)
 
 
-def statistics(
-    is_due: tf.Tensor, logits: tf.Tensor, labels: tf.Tensor, loss: tf.Tensor, num_classes: int, ignore_label: int
-) -> tf.Tensor:
+def statistics(clone: model_deploy.Clone, is_due: tf.Tensor, num_classes: int, ignore_label: int) -> tf.Tensor:
     """Returns the fields of `BatchStatistics` if `is_due`, else zeros: [5] float64.
 
-    Build it on the device of the logits; otherwise they are copied in every step.
-
     Args:
+      clone: the clone, whose outputs are `CloneOutputs`, with logits and labels.
       is_due: scalar bool.
-      logits: [n, h', w', num_classes].
-      labels: [n, h, w, 1] integer, 0 to 255.
-      loss: scalar.
       num_classes: number of classes.
       ignore_label: label of pixels excluded from loss and metrics.
     """
+    outputs: network_clone.CloneOutputs = clone.outputs
+    labels = outputs.batch[common.LABEL]
 
     def seen() -> tf.Tensor:
-        predicted = tf.reshape(tf.argmax(logits, axis=3, output_type=tf.int32), [-1])
+        predicted = tf.reshape(tf.argmax(outputs.logits, axis=3, output_type=tf.int32), [-1])
         with tf.device('/device:CPU:0'):
             predictions = tf.math.bincount(predicted, minlength=num_classes, maxlength=num_classes)  # [classes]
             counts = tf.math.bincount(tf.reshape(tf.cast(labels, tf.int32), [-1]), minlength=256, maxlength=256)
@@ -90,15 +86,9 @@ def statistics(
             )
             return tf.stack([tf.cast(field, tf.float64) for field in fields])
 
-    return tf.cond(is_due, seen, lambda: tf.zeros([len(BatchStatistics._fields)], tf.float64), name='look')
-
-
-def statistics_of_clone(clone: model_deploy.Clone, is_due: tf.Tensor, num_classes: int, ignore_label: int) -> tf.Tensor:
-    """Returns the statistics of a clone, computed on its device; its outputs are `CloneOutputs`."""
-    outputs: network_clone.CloneOutputs = clone.outputs
-    with tf.device(clone.device):
+    with tf.device(clone.device):  # otherwise the logits of a GPU are copied in every step
         loss = summation.in_order(list(outputs.losses.values()))
-        return statistics(is_due, outputs.logits, outputs.batch[common.LABEL], loss, num_classes, ignore_label)
+        return tf.cond(is_due, seen, lambda: tf.zeros([len(BatchStatistics._fields)], tf.float64), name='look')
 
 
 class WatchHook(Hook):

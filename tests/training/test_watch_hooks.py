@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from deeplab import train
+from deeplab import common, train
 from deeplab.core import checkpoints, sessions
 from deeplab.datasets import label_checks
 from deeplab.deployment import model_deploy
 from deeplab.errors import NonFiniteError
 from deeplab.options import LearningRateOptions, OptimizerOptions
-from deeplab.training import metrics_file, train_loop, watch_hooks
+from deeplab.training import metrics_file, network_clone, train_loop, watch_hooks
 from deeplab.training.train_hooks import ProgressHook
 from deeplab.training.train_loop import StepResult
 from tests.helpers import training_setup
@@ -24,14 +24,13 @@ def look_at(logits, labels, ignore_label=255, step=0, every=1):
     with tf.Graph().as_default(), sessions.open_session() as running:
         counter = tf.compat.v1.get_variable('step', initializer=np.int64(step), use_resource=True)
         is_due = watch_hooks.due(counter, every)
-        looked = watch_hooks.statistics(
-            is_due,
-            tf.constant(np.array(logits, np.float32)),
-            tf.constant(np.array(labels, np.int32)),
-            tf.constant(0.5),
-            np.array(logits).shape[-1],
-            ignore_label,
+        outputs = network_clone.CloneOutputs(
+            {'loss': tf.constant(0.5)},
+            {common.LABEL: tf.constant(np.array(labels, np.int32))},
+            outputs={common.OUTPUT_TYPE: tf.constant(np.array(logits, np.float32))},
         )
+        clone = model_deploy.Clone(outputs, '', '/device:CPU:0')
+        looked = watch_hooks.statistics(clone, is_due, np.array(logits).shape[-1], ignore_label)
         running.run(counter.initializer)
         return watch_hooks.BatchStatistics(*running.run(looked))
 
