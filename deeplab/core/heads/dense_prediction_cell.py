@@ -80,49 +80,42 @@ def _is_count(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 1
 
 
-class _Reader:
-    """Reads one cell's JSON, with errors that name the position in it."""
+def _require(condition: bool, place: str, value: Any, allowed: str) -> None:
+    """Raises `ValueError` for `value` at `place` of the JSON unless `condition` holds."""
+    if not condition:
+        shown = json.dumps(value) if value is not None else 'missing'
+        raise ValueError(f'{place} is {shown}; {allowed}')
 
-    def __init__(self, path: str) -> None:
-        self._path = path
 
-    def require(self, condition: bool, place: str, value: Any, allowed: str) -> None:
-        """Raises `OptionError` for `value` at `place` of the JSON unless `condition` holds."""
-        if not condition:
-            shown = json.dumps(value) if value is not None else 'missing'
-            path = option('ModelOptions.dense_prediction_cell_json', self._path)
-            raise OptionError(f'{path}: {place} is {shown}; {allowed}.')
+def _pair(value: Any, place: str) -> tuple[int, int]:
+    """Returns `value` as two counts, for rows and columns."""
+    good = isinstance(value, list) and len(value) == 2 and all(_is_count(side) for side in value)
+    _require(good, place, value, 'it must be two integers of 1 or more, for rows and columns, such as [1, 6]')
+    return value[0], value[1]
 
-    def pair(self, value: Any, place: str) -> tuple[int, int]:
-        """Returns `value` as two counts, for rows and columns."""
-        good = isinstance(value, list) and len(value) == 2 and all(_is_count(side) for side in value)
-        self.require(good, place, value, 'it must be two integers of 1 or more, for rows and columns, such as [1, 6]')
-        return value[0], value[1]
 
-    def branch(self, entry: Any, number: int) -> Branch:
-        """Returns the branch that `entry`, element `number` of the list, describes."""
-        place = f'[{number}]'
-        self.require(isinstance(entry, dict), place, entry, 'it must be an object with the keys op and input')
-        for key in entry:
-            allowed = f'the key is unknown; known keys: {", ".join(_KEYS)}'
-            self.require(key in _KEYS, f'{place}.{key}', entry[key], allowed)
-        op, source = entry.get('op'), entry.get('input')
-        ops = (CONVOLUTION, PYRAMID_POOLING)
-        self.require(op in ops, f'{place}.op', op, f'it must be one of {", ".join(ops)}')
-        earlier = 'or an earlier branch, 0' + (f' to {number - 1}' if number > 1 else '') if number else 'here'
-        integer = isinstance(source, int) and not isinstance(source, bool)
-        self.require(
-            integer and -1 <= source < number, f'{place}.input', source, f'it must be -1 for the features {earlier}'
-        )
-        if op == PYRAMID_POOLING:
-            return Branch(op, source, grid=self.pair(entry.get('grid_size'), f'{place}.grid_size'))
-        kernel = entry.get('kernel')  # one number, or two equal ones
-        side = kernel[0] if isinstance(kernel, list) and len(kernel) == 2 and kernel[0] == kernel[1] else kernel
-        allowed = 'it must be an integer of 1 or more, such as 3 (kernels are square)'
-        self.require(_is_count(side), f'{place}.kernel', kernel, allowed)
-        # A 1x1 kernel needs no rate.
-        rate = (1, 1) if side == 1 else self.pair(entry.get('rate'), f'{place}.rate')
-        return Branch(op, source, kernel=side, rate=rate)
+def _branch_of(entry: Any, number: int) -> Branch:
+    """Returns the branch that `entry`, element `number` of the list, describes."""
+    place = f'[{number}]'
+    _require(isinstance(entry, dict), place, entry, 'it must be an object with the keys op and input')
+    for key in entry:
+        allowed = f'the key is unknown; known keys: {", ".join(_KEYS)}'
+        _require(key in _KEYS, f'{place}.{key}', entry[key], allowed)
+    op, source = entry.get('op'), entry.get('input')
+    ops = (CONVOLUTION, PYRAMID_POOLING)
+    _require(op in ops, f'{place}.op', op, f'it must be one of {", ".join(ops)}')
+    earlier = 'or an earlier branch, 0' + (f' to {number - 1}' if number > 1 else '') if number else 'here'
+    integer = isinstance(source, int) and not isinstance(source, bool)
+    _require(integer and -1 <= source < number, f'{place}.input', source, f'it must be -1 for the features {earlier}')
+    if op == PYRAMID_POOLING:
+        return Branch(op, source, grid=_pair(entry.get('grid_size'), f'{place}.grid_size'))
+    kernel = entry.get('kernel')  # one number, or two equal ones
+    side = kernel[0] if isinstance(kernel, list) and len(kernel) == 2 and kernel[0] == kernel[1] else kernel
+    allowed = 'it must be an integer of 1 or more, such as 3 (kernels are square)'
+    _require(_is_count(side), f'{place}.kernel', kernel, allowed)
+    # A 1x1 kernel needs no rate.
+    rate = (1, 1) if side == 1 else _pair(entry.get('rate'), f'{place}.rate')
+    return Branch(op, source, kernel=side, rate=rate)
 
 
 def load(path: str) -> tuple[Branch, ...]:
@@ -138,15 +131,18 @@ def load(path: str) -> tuple[Branch, ...]:
       OptionError: there is no such file, or it is malformed; the message gives the place in the JSON, such as
         `[2].kernel`, and what is allowed there.
     """
-    reader = _Reader(path)
+    given = option('ModelOptions.dense_prediction_cell_json', path)
     try:
         entries = documents.load(find(path))
     except (OSError, documents.DocumentError) as error:
         reason = error if isinstance(error, documents.DocumentError) else f'cannot be read: {error.strerror}'
-        raise OptionError(f'{option("ModelOptions.dense_prediction_cell_json", path)} {reason}.') from error
-    good = isinstance(entries, list) and bool(entries)
-    reader.require(good, 'the document', entries, 'it must be a list of at least one branch')
-    return tuple(reader.branch(entry, number) for number, entry in enumerate(entries))
+        raise OptionError(f'{given} {reason}.') from error
+    try:
+        good = isinstance(entries, list) and bool(entries)
+        _require(good, 'the document', entries, 'it must be a list of at least one branch')
+        return tuple(_branch_of(entry, number) for number, entry in enumerate(entries))
+    except ValueError as error:
+        raise OptionError(f'{given}: {error}.') from None
 
 
 def rate_multiplier(options: ModelOptions) -> int:
