@@ -90,7 +90,7 @@ def _absent(data: Data) -> Iterator[Finding]:
     if not train.any():
         return
     evaluated = counts.get(data.evaluated, np.zeros(num_classes, np.int64))
-    if classes := _listed(data, (train == 0) & (evaluated > 0)):
+    if classes := data.class_texts((train == 0) & (evaluated > 0)):
         where = f"split '{data.evaluated}' that split '{data.train}' does not have"
         fix = f'Move images of these classes to split {data.train}'
         split = f'{data.train}, {data.evaluated}'
@@ -98,7 +98,7 @@ def _absent(data: Data) -> Iterator[Finding]:
     lacking = {data.train: (train == 0) & (evaluated == 0)}
     lacking |= {split: (train > 0) & (images == 0) for split, images in counts.items() if images.any()}
     for split, is_absent in lacking.items():
-        if classes := _listed(data, is_absent):
+        if classes := data.class_texts(is_absent):
             severity = None if split in (data.train, data.evaluated) else NOTE
             what = f"Classes without an image in split '{split}': {classes}."
             yield data.finding('absent_classes', split, what, severity=severity)
@@ -107,11 +107,6 @@ def _absent(data: Data) -> Iterator[Finding]:
         classes = listed([f'{data.class_text(i)} {train[i]}' for i in np.flatnonzero(is_rare).tolist()])
         what = f"Classes with fewer than {_FEWEST_IMAGES} images in split '{data.train}': {classes}."
         yield data.finding('few_images', data.train, what)
-
-
-def _listed(data: Data, is_chosen: np.ndarray) -> str:
-    """Returns the first of the chosen classes, [num_classes] bool, as a text."""
-    return listed([data.class_text(int(i)) for i in np.flatnonzero(is_chosen)])
 
 
 def contradictions(predictions: Iterable[tuple[str, ImageSummary, np.ndarray]]) -> list[Contradiction]:

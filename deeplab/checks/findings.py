@@ -15,7 +15,7 @@ from deeplab.checks.rule import NOTE, SEVERITIES
 from deeplab.checks.sources import Source
 from deeplab.datasets.color_tables import ColorTable
 from deeplab.datasets.descriptor import DatasetDescriptor
-from deeplab.names import agreeing, counted
+from deeplab.names import agreeing, counted, listed
 from deeplab.options import DoctorOptions
 
 
@@ -94,6 +94,10 @@ class Data:
         """Returns a class as messages name it."""
         name = self.descriptor.class_name(class_id)
         return f"'{name}' (id {class_id})" if self.descriptor.class_names is not None else f'id {class_id}'
+
+    def class_texts(self, is_chosen: np.ndarray) -> str:
+        """Returns the first of the chosen classes, [num_classes] bool, as a text."""
+        return listed([self.class_text(class_id) for class_id in np.flatnonzero(is_chosen).tolist()])
 
     @property
     def is_classification(self) -> bool:

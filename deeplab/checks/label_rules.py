@@ -140,7 +140,7 @@ def _gap(data: Data) -> Finding | None:
 
 def _uneven(data: Data, split: str, pixels: np.ndarray) -> Iterator[Finding]:
     shares = pixels / pixels.sum()
-    rare = _classes(data, (shares > 0) & (shares < 0.01))
+    rare = data.class_texts((shares > 0) & (shares < 0.01))
     if rare or shares.max() > label_checks.DOMINANT_SHARE:
         most = int(np.argmax(shares))
         text = f' Rarer than 1%: {rare}.' if rare else ''
@@ -154,7 +154,7 @@ def _uneven(data: Data, split: str, pixels: np.ndarray) -> Iterator[Finding]:
 
 
 def _only_evaluated(data: Data) -> Iterator[Finding]:
-    if classes := _classes(data, _is_only_evaluated(data)):
+    if classes := data.class_texts(_is_only_evaluated(data)):
         yield data.finding(
             'only_evaluated',
             f'{data.train}, {data.evaluated}',
@@ -180,7 +180,7 @@ def _thin(data: Data) -> Iterator[Finding]:
         return
     pixels = facts.class_pixels(data.descriptor.num_classes, data.descriptor.ignore_label)
     thin = facts.thin[: len(pixels)]
-    if classes := _classes(data, (pixels > 0) & (thin >= _THIN_SHARE * pixels)):
+    if classes := data.class_texts((pixels > 0) & (thin >= _THIN_SHARE * pixels)):
         yield data.finding(
             'thin',
             data.train,
@@ -188,8 +188,3 @@ def _thin(data: Data) -> Iterator[Finding]:
             f'than the output stride of {data.options.output_stride}, which the network hardly separates: {classes}.',
             'Train with --decoder_output_stride=4, or --output_stride=8; do not shrink the images.',
         )
-
-
-def _classes(data: Data, is_chosen: np.ndarray) -> str:
-    """Returns the first of the chosen classes, [num_classes] bool, as a text."""
-    return listed([data.class_text(int(i)) for i in np.flatnonzero(is_chosen)])
