@@ -136,7 +136,10 @@ def _open_split(options: EvalOptions) -> runner.Split:
     split = runner.open_fitting_split(data, options.model, options.resize, is_chosen, options.eval_logdir)
     if options.windows is None and split.crop_size != options.model.crop_size:
         logging.info('The crop size is %d,%d, into which every image fits.', *split.crop_size)
-    return split
+    checked = split.check_result
+    return dataclasses.replace(
+        split, check_result=dataclasses.replace(checked, records=checked.records[: options.max_images])
+    )
 
 
 def _evaluate(
@@ -230,6 +233,7 @@ def flags_of_figures(options: EvalOptions) -> dict[str, object]:
         'max_resize_value': options.resize.max_value,
         'resize_factor': options.resize.factor,
         **({'metrics': options.metric_parameters} if options.metrics else {}),
+        **({'max_images': options.max_images} if options.max_images else {}),
         **_changed(options.windows),
         **_changed(options.engine),
     }

@@ -94,7 +94,11 @@ def _check_tasks(options: ModelOptions, backbone: Backbone) -> None:
     for name, is_set, reason in (
         ('ModelOptions.image_pyramid', tuple(options.image_pyramid or (1.0,)) != (1.0,), 'its outputs have one scale'),
         ('DecoderOptions.output_is_logits', options.decoder.output_is_logits, 'each output has a layer of its own'),
-        ('ModelOptions.quantize_delay_step', options.quantize_delay_step is not None, 'it trains in floats'),
+        (
+            'ModelOptions.quantize_delay_step',
+            options.quantize_delay_step is not None and not options.is_per_image,
+            'it trains in floats',
+        ),
     ):
         if is_set:
             raise OptionError(f'{task} cannot be combined with {option(name)}: {reason}. Omit {option(name)}.')
@@ -279,7 +283,7 @@ def multi_scale_logits(
     }
     by_scale: dict[str, dict[float, tf.Tensor]] = {output: {} for output in sizes}
     scope = layers.mode_scope(
-        batch_norm_decay=options.batch_norm_decay, fake_quantization=_fake_quantization(options, mode), **mode._asdict()
+        batch_norm_decay=options.batch_norm_decay, fake_quantization=fake_quantization(options, mode), **mode._asdict()
     )
     with scope, tf.compat.v1.variable_scope(tf.compat.v1.get_variable_scope(), reuse=tf.compat.v1.AUTO_REUSE):
         for scale in pyramid:
@@ -360,7 +364,7 @@ def predict_maps(
     return {name: summation.in_order(values) / float(len(values)) for name, values in maps.items()}
 
 
-def _fake_quantization(options: ModelOptions, mode: Mode) -> quantization.FakeQuantization | None:
+def fake_quantization(options: ModelOptions, mode: Mode) -> quantization.FakeQuantization | None:
     """Returns the settings of the network's fake quantization; None for none."""
     if options.quantize_delay_step is None:
         return None

@@ -43,6 +43,11 @@ GROUPS = {
         'vis': 'Visualize the predictions of a checkpoint.',
         'eval_coco_format': 'Evaluate predictions in the COCO panoptic format: panoptic quality or parsing covering.',
     },
+    'Image classification, as in TF-Slim': {
+        'train_image_classifier': 'Train an image classifier, with the flags of TF-Slim.',
+        'eval_image_classifier': 'Evaluate an image classifier, with the flags of TF-Slim.',
+        'export_inference_graph': 'Write the graph of an image classifier without its weights.',
+    },
     'Deployment': {
         'export_model': 'Export a checkpoint as frozen graph, SavedModel, tflite, ONNX or OpenVINO, and check it.',
         'convert_to_tflite': 'Convert a frozen graph to TensorFlow Lite, with the flags of the original.',

@@ -58,6 +58,7 @@ LAYERS = {
     'deeplab.eval': 9,
     'deeplab.export_model': 9,
     'deeplab.programs': 9,
+    'deeplab.slim': 9,
     'deeplab.train': 9,
     'deeplab.vis': 9,
     'deeplab.__main__': 10,
@@ -74,6 +75,7 @@ PROGRAMS = {
     'deeplab.datasets.__main__',
     'deeplab.programs.benchmark.__main__',
     'deeplab.programs.demo.__main__',
+    'deeplab.slim.download_and_convert_data',
 }
 # Packages of one layer that do not import each other: (importer, imported).
 INDEPENDENT = (

@@ -23,7 +23,7 @@ from deeplab.core.checkpoint_fit import ClassesMismatchError, Fit, can_inflate, 
 from deeplab.core.heads import dense_prediction_cell
 from deeplab.errors import NetworkMismatchError, OptionError
 from deeplab.options import AsppOptions, DecoderOptions, ModelOptions, NasOptions
-from deeplab.registry import BACKBONES, TASKS
+from deeplab.registry import BACKBONES, HEADS, TASKS
 from deeplab.registry.tasks import SEMANTIC
 from deeplab.wording import flag_names, is_set_by_flag, option
 
@@ -342,11 +342,35 @@ def explained(path: str, options: ModelOptions) -> Iterator[None]:
     try:
         yield
     except NetworkMismatchError as error:
-        deduced = deduce(shapes_of(path)[0])
+        held = shapes_of(path)[0]
+        if cause := classifier_mismatch(options, held):
+            raise NetworkMismatchError(
+                f"The checkpoint '{path}' {cause}. Give the checkpoint of such a classifier, another "
+                f'{option("DatasetOptions.name")}, or {option("ModelOptions.labels_offset")} if one of both leaves out '
+                'the first class',
+                error.details,
+            ) from error
+        deduced = deduce(held)
         if deduced is None or not deduced.fit.is_complete or visible(deduced.options) == visible(options):
             raise
         takes_number = isinstance(error, ClassesMismatchError)
         raise NetworkMismatchError(_mismatch(path, deduced, options, takes_number), error.details) from error
+
+
+def classifier_mismatch(options: ModelOptions, held: Shapes) -> str:
+    """Returns why a checkpoint lacks the last layer of a classifier, to follow its name; '' if it does not.
+
+    Args:
+      options: the network; nothing is said about a network of maps.
+      held: shapes of the checkpoint's variables by name.
+    """
+    for scope in options.classifier_scopes:
+        if (weights := f'{scope}/weights') not in held:
+            is_of_maps = any(name.startswith(HEADS.last_layer_scopes()) for name in held)
+            return f'is {"of a segmentation network" if is_of_maps else "no classifier"}: it lacks {weights}'
+        if (classes := held[weights][-1]) != options.num_classes:
+            return f'has {classes} classes, the network here {options.num_classes}'
+    return ''
 
 
 def _mismatch(path: str, deduced: Deduced, options: ModelOptions, takes_number: bool) -> str:

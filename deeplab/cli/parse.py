@@ -209,7 +209,9 @@ def _apply_dataset_of_run(values: Values) -> None:
 
 def _run_of_checkpoint(values: Values) -> tuple[str, run_manifests.Run] | None:
     """Returns the run.json of the checkpoint of a command line, and the newest run in it; None without one."""
-    path = next((values.path(name) for name in _CHECKPOINTS if name in values.known), None)
+    # Flags that are translated to flags of another program set no field; its own command line finds the run.
+    known = {name: flag for name, flag in values.known.items() if flag.fields}
+    path = next((values.path(name) for name in _CHECKPOINTS if name in known), None)
     return run_manifests.beside(path) if path else None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from deeplab import options
-from deeplab.cli import early, program
+from deeplab.cli import early, program, slim
 from deeplab.cli.builder_programs import BUILDERS
 from deeplab.cli.links import flag_of, of
 from deeplab.cli.program import Program
@@ -418,6 +418,7 @@ program.PROGRAMS += [
         to_options=plain_options(options.CocoFormatOptions),
         required=('gt_json_file', 'gt_folder', 'pred_json_file', 'pred_folder'),
     ),
+    *slim.PROGRAMS,
     Program(
         name='export_model',
         package='deeplab',

@@ -29,6 +29,9 @@ def dataset_and_model(values: Values) -> tuple[options.DatasetOptions, options.M
     name = values.path('dataset')
     dataset = descriptor.load(name)
     model = _model_options(values, dataset.num_classes, input_channels=dataset.image_channels)
+    if model.is_per_image and model.labels_offset:
+        dataset = dataset.without_first(model.labels_offset)
+        model = dataclasses.replace(model, outputs_to_num_classes={common.OUTPUT_TYPE: dataset.num_classes})
     return filled(options.DatasetOptions, values, loaded=(name, dataset)), model
 
 
@@ -251,13 +254,14 @@ def checkpoint_options(values: Values) -> options.CheckpointOptions:
     names.append('checkpoint_exclude_scopes')
     is_asked = values['against'] or any(values.given(name) for name in names)
     takes_classes = values['num_classes'] is None and values['dataset'] is None and _classes_of_decoder(values) is None
-    only_logits = values['last_layers_contain_logits_only']
+    against = _model_of_classes(values) if is_asked else None
+    optimizer = options.OptimizerOptions(last_layers_contain_logits_only=values['last_layers_contain_logits_only'])
     return filled(
         options.CheckpointOptions,
         values,
-        against=_model_of_classes(values) if is_asked else None,
+        against=against,
         takes_classes=takes_classes,
-        last_layer_scopes=options.OptimizerOptions(last_layers_contain_logits_only=only_logits).last_layer_scopes,
+        last_layer_scopes=(against and against.classifier_scopes) or optimizer.last_layer_scopes,
         presets=_preset_networks(),
     )
 

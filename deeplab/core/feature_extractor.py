@@ -55,7 +55,10 @@ def extract_features(images: tf.Tensor, options: ModelOptions) -> tuple[tf.Tenso
     backbone = BACKBONES.chosen(options)
     preprocessing = PREPROCESSINGS.of_network(options)
     normalization = backbone.normalization if preprocessing is None else preprocessing.normalization
-    normalized = normalize(tf.cast(images, tf.float32), normalization)
+    images = tf.cast(images, tf.float32)
+    if options.is_per_image and options.use_grayscale and images.shape[-1] == 3:
+        images = tf.image.rgb_to_grayscale(images)  # [n, h, w, 1]
+    normalized = normalize(images, normalization)
     # Converters of exported graphs use this name as the input of the network.
     normalized = tf.identity(normalized, name=input_name(options.model_variant))
     built: tuple[tf.Tensor, dict[str, tf.Tensor]] = backbone.build(compute_types.as_compute_type(normalized), options)

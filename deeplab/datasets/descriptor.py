@@ -26,7 +26,8 @@ MOST_CHANNELS = 1000
 _MOST_INSTANCES = 1 << 16  # ids have 16 bits
 _USUAL_STEM = 'dataset'  # of the names of descriptions that lie beside the data
 _FACTS = ('image_bits', 'things', 'ignore_label', 'eval_ids', 'depth_scale')  # of classes, in files
-_RECORD_FIELDS = ('summary', 'parameters', 'source')  # fields that files cannot set, or that follow the others there
+# Fields that files cannot set, or that follow the others there.
+_RECORD_FIELDS = ('summary', 'parameters', 'source', 'labels_offset')
 # Further keys of files, for a data set that is read from images and masks (`segmentation_dataset.FolderSource`).
 FOLDER_KEYS = (
     'images', 'masks', 'mask_suffix', 'instances', 'lists', 'val_fraction', 'group_pattern', 'seed', 'allow_unmatched',
@@ -80,6 +81,7 @@ class DatasetDescriptor(Dataset):
         with PNG files.
       depth_scale: unit of depth in PNG files of 16 bits, such as 0.001 for millimeters; None for other depth, or none.
       has_masks: false for image classification, which may have more classes than masks can hold.
+      labels_offset: class id in the records of image classification that is class 0 here (see `without_first`).
     """
 
     name: str
@@ -98,6 +100,7 @@ class DatasetDescriptor(Dataset):
     label_divisor: int | None = None
     depth_scale: float | None = None
     has_masks: bool = True
+    labels_offset: int = 0
 
     def __post_init__(self) -> None:
         self._require(_is_int(self.image_channels, 1, MOST_CHANNELS), 'image_channels', f'1 to {MOST_CHANNELS}')
@@ -127,6 +130,29 @@ class DatasetDescriptor(Dataset):
                 object.__setattr__(self, key, tuple(values))
         object.__setattr__(self, 'splits', dict(self.splits))
         object.__setattr__(self, 'palette', self._checked_palette())
+
+    def without_first(self, count: int) -> DatasetDescriptor:
+        """Returns the data set for classifiers that do not have its first classes, such as a background.
+
+        Raises:
+          OptionError: No class is left.
+        """
+        if not 0 <= count < self.num_classes:
+            raise OptionError(
+                f'{option("ModelOptions.labels_offset", count)} is not allowed: it must be from 0 to '
+                f"{self.num_classes - 1}, as the data set '{self.name}' has {self.num_classes} classes."
+            )
+        kept: dict[str, Any] = {}
+        for name in ('class_names', 'palette', 'eval_ids', 'categories'):
+            values = getattr(self, name)
+            kept[name] = None if values is None else values[count:]
+        return dataclasses.replace(
+            self,
+            num_classes=self.num_classes - count,
+            labels_offset=self.labels_offset + count,
+            things=None,
+            **kept,
+        )
 
     def _check_planes(self) -> None:
         things, scale = self.things, self.depth_scale

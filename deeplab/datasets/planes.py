@@ -56,6 +56,7 @@ class Plane(NamedTuple):
       kind: one of the kinds above.
       channels: number of classes (of `integers`, the allowed ones), or of numbers in a row of floats.
       scale: unit of depth in a PNG; None if it is not known, so that there must not be such a PNG.
+      first: integer in a record that is class 0.
     """
 
     key: str
@@ -63,6 +64,7 @@ class Plane(NamedTuple):
     kind: Literal['ids', 'depth', 'masks', 'floats', 'bytes', 'integers']
     channels: int = 1
     scale: float | None = None
+    first: int = 0
 
     @property
     def is_list(self) -> bool:
@@ -98,7 +100,7 @@ def of_dataset(planes: Iterable[Plane], dataset: DatasetDescriptor) -> tuple[Pla
     """Returns planes with what a data set says about them: the number of classes, the scale of depth."""
     values: dict[str, dict[str, Any]] = {
         MASKS: {'channels': dataset.num_classes},
-        INTEGERS: {'channels': dataset.num_classes},
+        INTEGERS: {'channels': dataset.num_classes, 'first': dataset.labels_offset},
         DEPTHS: {'scale': dataset.depth_scale},
     }
     return tuple(plane._replace(**values.get(plane.kind, {})) for plane in planes)
@@ -138,9 +140,10 @@ def read(plane: Plane, features: Mapping[str, wire.Value], size: tuple[int, int]
         class_ids = np.atleast_1d(np.asarray(value))
         if class_ids.dtype.kind != 'i' or not class_ids.size:
             raise DataError(f"'{plane.feature}' is {value!r}, not a class id")
-        if wrong := [number for number in class_ids.tolist() if not 0 <= number < plane.channels]:
-            raise DataError(f"'{plane.feature}' is {wrong[0]}; class ids are 0 to {plane.channels - 1}")
-        return class_ids.astype(np.int64)
+        allowed = range(plane.first, plane.first + plane.channels)
+        if wrong := [number for number in class_ids.tolist() if number not in allowed]:
+            raise DataError(f"'{plane.feature}' is {wrong[0]}; class ids are {allowed[0]} to {allowed[-1]}")
+        return class_ids.astype(np.int64) - plane.first
     if plane.kind == BYTES:
         texts = [] if value is None else [value] if isinstance(value, bytes) else value
         return np.array(texts, object)
@@ -249,7 +252,7 @@ def decode(plane: Plane, value: Any, size: Any) -> Any:
     import tensorflow as tf
 
     if plane.is_list:
-        return tf.reshape(value, [-1, *plane.item_shape])
+        return tf.reshape(value - plane.first if plane.first else value, [-1, *plane.item_shape])
     if plane.kind == DEPTHS:
         is_array = tf.equal(tf.strings.substr(value, 0, len(images.ARRAY_MAGIC)), images.ARRAY_MAGIC)
         scale = 1.0 if plane.scale is None else plane.scale

@@ -26,7 +26,15 @@ from deeplab.options.builders import (
 )
 from deeplab.options.data import IMAGE_FORMATS, AugmentOptions, DatasetOptions, ResizeOptions
 from deeplab.options.doctor import DoctorOptions
-from deeplab.options.export import OUTPUTS, ConversionOptions, ConvertOptions, ExportOptions, ProofOptions, Target
+from deeplab.options.export import (
+    OUTPUTS,
+    ConversionOptions,
+    ConvertOptions,
+    ExportOptions,
+    InferenceGraphOptions,
+    ProofOptions,
+    Target,
+)
 from deeplab.options.inference import (
     AUTO_ENGINE,
     DEFAULT_ENGINE,

@@ -302,3 +302,22 @@ class ConvertOptions(Options):
     )
     output_tensor_name: str = declared('ArgMax:0', 'Tensor of the class ids.')
     test_image_path: PathText | None = declared(None, 'Image on which the labels of both are compared. Not set: none.')
+
+
+@dataclasses.dataclass(frozen=True)
+class InferenceGraphOptions(Options):
+    """Options of `deeplab export_inference_graph`.
+
+    Attributes:
+      model: the classifier; its crop size is set.
+      output_file: file to write.
+      batch_size: images of a batch; None for any number.
+      is_training: whether the graph has dropout and statistics of batches.
+      is_text: whether the file is text.
+    """
+
+    model: ModelOptions
+    output_file: str
+    batch_size: int | None = None
+    is_training: bool = False
+    is_text: bool = False

@@ -172,6 +172,7 @@ class EvalOptions(OptionsWithSettings, registries=(METRICS,)):
         larger; it is so too if the crop size is not set.
       windows: sizes of the windows in which large images are predicted; None for no windows. Images are then padded to
         the crop size only if it is set and `fits_crop_size` is not.
+      max_images: number of images to evaluate, from the first; None for all.
     """
 
     model: ModelOptions
@@ -194,6 +195,7 @@ class EvalOptions(OptionsWithSettings, registries=(METRICS,)):
     settings: Settings = ()
     engine: EngineOptions = EngineOptions()
     windows: WindowOptions | None = None
+    max_images: int | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()

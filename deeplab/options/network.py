@@ -281,6 +281,12 @@ class ModelOptions(OptionsWithSettings, registries=(BACKBONES, HEADS, TASKS)):
         return not self.is_semantic and TASKS.is_per_image(self)
 
     @property
+    def classifier_scopes(self) -> tuple[str, ...]:
+        """Scope of the last layer of a network with a vector for each image; nothing for other networks."""
+        backbone = BACKBONES.get(self.model_variant)
+        return (f'{backbone.scope}/{backbone.classifier.scope}',) if self.is_per_image else ()
+
+    @property
     def num_classes(self) -> int:
         """Number of classes of the semantic output."""
         return self.outputs_to_num_classes[common.OUTPUT_TYPE]

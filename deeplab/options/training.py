@@ -262,6 +262,11 @@ class TrainOptions(Options):
             self.restore._require(not getattr(self.restore, name), name, rule)
 
     @property
+    def last_layer_scopes(self) -> tuple[str, ...]:
+        """Scopes of the last layers."""
+        return self.model.classifier_scopes or self.optimizer.last_layer_scopes
+
+    @property
     def clone_batch_size(self) -> int:
         """Number of images that a clone processes at a time: its part of a batch or micro-batch."""
         return self.batch_size // (self.clones.num_clones * self.accumulation_steps)

@@ -34,6 +34,8 @@ PROGRAMS = (
     'preview',
     'demo',
     'server',
+    'train_image_classifier',
+    'eval_image_classifier',
 )
 VALIDATION = 'validation'  # a part of train, for `advice` and `explained`
 
@@ -46,6 +48,7 @@ _BATCH_SIZES = {
     'report': 'EvalOptions.batch_size',
     'compare': 'EvalOptions.batch_size',
     'vis': 'VisOptions.batch_size',
+    'eval_image_classifier': 'EvalOptions.batch_size',
 }
 
 # By version of control groups: files of limit and usage, and the key in memory.stat of memory that can be reclaimed.
@@ -62,9 +65,9 @@ _NO_LIMIT = 1 << 60  # version 1 writes a larger number if there is no limit
 def advice(program: str) -> str:
     """Returns what to do if the memory is not enough for a program, one of `PROGRAMS`, or for `VALIDATION`."""
     crop_size, scales = option(_CROP_SIZE), option('PredictionOptions.scales')
-    if program == 'train':
+    if program in ('train', 'train_image_classifier'):
         return (
-            f'Reduce {option(_BATCH_SIZES[program])} ({option("TrainOptions.accumulation_steps")} keeps the batch size '
+            f'Reduce {option(_BATCH_SIZES["train"])} ({option("TrainOptions.accumulation_steps")} keeps the batch size '
             f'of a step) or {crop_size}. If a checkpoint has been saved, the same command resumes from it'
         )
     if program == 'verify':  # the other sizes are published

@@ -223,6 +223,14 @@ register(
                 '224.',
                 range='[0, inf)',
             ),
+            Parameter(
+                'labels_offset',
+                0,
+                'Number of classes that a classifier leaves out, from the first: 1 for a data set with a background '
+                'class and a network without it. It is subtracted from the labels.',
+                range='[0, inf)',
+            ),
+            Parameter('use_grayscale', False, 'A classifier converts images to gray: its first layer has one channel.'),
             Parameter(_SEVERAL, False, 'An image may have several classes: a sigmoid for each instead of the softmax.'),
         ),
         source='research/slim of tensorflow/models at 0e2d1f0f3',

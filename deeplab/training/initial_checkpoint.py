@@ -11,6 +11,7 @@ from absl import logging
 from deeplab import common
 from deeplab.checks import checkpoint_network
 from deeplab.core import checkpoints, quantization
+from deeplab.errors import CheckpointError
 from deeplab.names import listed
 from deeplab.options import ModelOptions, TrainOptions
 from deeplab.registry import BACKBONES, HEADS, TASKS
@@ -45,7 +46,7 @@ def init_fn(options: TrainOptions) -> Callable[[tf.compat.v1.Session], None] | N
         options.train_logdir,
         options.initial_checkpoint,
         options.initialize_last_layer,
-        options.optimizer.last_layer_scopes,
+        options.last_layer_scopes,
         options.restore.ignores_missing,
         options.restore.exclude_scopes,
         options.restore.rename_map,
@@ -68,7 +69,12 @@ def warn(options: TrainOptions, variables: Mapping[str, Sequence[int]]) -> None:
     names = quantization.without_ranges_to_measure(variables, held)
     findings = backbone(options, names, held) or backbone_shapes(options, variables, held)
     if options.initialize_last_layer and not options.restore.exclude_scopes:  # else the exclusion is deliberate
-        findings += last_layers(options, names, held)
+        if options.model.is_per_image:
+            findings += classifier(options, held)
+            if findings and not options.restore.ignores_missing:
+                raise CheckpointError(findings[0].rstrip('.'))
+        else:
+            findings += last_layers(options, names, held)
     for line in findings:
         logging.warning('%s', line)
 
@@ -115,6 +121,18 @@ def backbone_shapes(
         f'{len(different)} of {len(ours)} variables of the backbone have other shapes in the initial checkpoint, and '
         f'are trained from random values. {fix}. If this is intended, add {scope} to '
         f'{option("RestoreOptions.exclude_scopes")}.'
+    ]
+
+
+def classifier(options: TrainOptions, held: Mapping[str, checkpoints.Entry]) -> list[str]:
+    """Returns findings on the last layer of a classifier that the initial checkpoint should restore but cannot."""
+    cause = checkpoint_network.classifier_mismatch(options.model, {name: entry.shape for name, entry in held.items()})
+    if not cause:
+        return []
+    exclude = option('RestoreOptions.exclude_scopes', ','.join(options.last_layer_scopes))
+    return [
+        f'The last layer is not restored: the initial checkpoint {cause}. Set {exclude} to train it from random '
+        f'values, or {option("ModelOptions.labels_offset")} if only the first class is left out.'
     ]
 
 

@@ -147,6 +147,18 @@ def learning_rate(options: OptimizerOptions, number_of_steps: int, global_step: 
     return schedules.learning_rate(global_step, options.learning_rate, number_of_steps)
 
 
+def _multipliers(options: TrainOptions) -> dict[str, float]:
+    """Returns the factors of gradients that are not 1, by variable name.
+
+    Biases learn twice as fast in segmentation, as in the original, but not in image classification, as in TF-Slim.
+    """
+    return train_utils.get_model_gradient_multipliers(
+        options.last_layer_scopes,
+        options.optimizer.last_layer_gradient_multiplier,
+        bias_multiplier=1.0 if options.model.is_per_image else 2.0,
+    )
+
+
 def build_train_step(
     clones: Sequence[model_deploy.Clone],
     options: TrainOptions,
@@ -174,10 +186,7 @@ def build_train_step(
     updates = moving_updates.registered(clones[0].scope)
     if micro_batches is not None:
         total_loss, gradients, updates = micro_batches.mean(total_loss, gradients, updates)
-    multipliers = train_utils.get_model_gradient_multipliers(
-        options.optimizer.last_layer_scopes, options.optimizer.last_layer_gradient_multiplier
-    )
-    gradients = train_utils.multiply_gradients(gradients, multipliers)
+    gradients = train_utils.multiply_gradients(gradients, _multipliers(options))
     norm, variable_norms = gradient_norms(gradients)
     is_applied, _ = gated_update(
         total_loss,

@@ -74,21 +74,23 @@ def get_model_gradient_multipliers(
     last_layers: Sequence[str],
     last_layer_gradient_multiplier: float,
     variables: Iterable[tf.Variable] | None = None,
+    bias_multiplier: float = 2.0,
 ) -> dict[str, float]:
     """Returns the factors of gradients that are not 1, by variable name.
 
-    The factor of biases is 2, the factor of variables in the last layers `last_layer_gradient_multiplier`; biases in
-    the last layers have the product of both.
+    The factor of biases is `bias_multiplier`, the factor of variables in the last layers
+    `last_layer_gradient_multiplier`; biases in the last layers have the product of both.
 
     Args:
       last_layers: scopes of the last layers; a variable whose name contains one is in them.
       last_layer_gradient_multiplier: factor of the last layers.
       variables: the variables; None for all model variables of the graph.
+      bias_multiplier: factor of biases.
     """
     multipliers = {}
     for variable in slim.get_model_variables() if variables is None else variables:
         name = variable.op.name
-        factor = 2.0 if 'biases' in name else 1.0
+        factor = bias_multiplier if 'biases' in name else 1.0
         if any(layer in name for layer in last_layers):
             factor *= last_layer_gradient_multiplier
         if factor != 1.0:

@@ -115,9 +115,9 @@ def test_class_name_falls_back_to_the_number():
 
 def test_unknown_name():
     message = (
-        "Unknown dataset 'voc'. Did you mean pascal_voc_seg? Known: ade20k, camvid, camvid32, cityscapes, "
-        'coco_panoptic, coco_stuff, mapillary_vistas, pascal_voc_seg. Or pass a Python module that defines DATASET '
-        '(by its name, or as a file), or a JSON or YAML file.'
+        "Unknown dataset 'voc'. Did you mean pascal_voc_seg? Known: ade20k, camvid, camvid32, cifar10, cityscapes, "
+        'coco_panoptic, coco_stuff, flowers, imagenet, mapillary_vistas, mnist, pascal_voc_seg, visualwakewords. Or '
+        'pass a Python module that defines DATASET (by its name, or as a file), or a JSON or YAML file.'
     )
     with pytest.raises(OptionError, match=f'^{re.escape(message)}$'):
         descriptor.load('voc')
@@ -324,6 +324,15 @@ def test_bits_of_an_id_go_to_the_channels_in_turn_from_the_top():
     ]  # fmt: skip
 
 
+def test_the_data_set_without_its_first_classes():
+    flowers = descriptor.load('flowers').without_first(2)
+    assert (flowers.num_classes, flowers.class_names) == (3, ('roses', 'sunflowers', 'tulips'))
+    assert flowers.labels_offset == 2 and len(flowers.palette) == 3
+    assert descriptor.load('imagenet').without_first(1).num_classes == 1000
+    with pytest.raises(OptionError, match='labels_offset=5 is not allowed: it must be from 0 to 4'):
+        descriptor.load('flowers').without_first(5)
+
+
 def test_colors_of_ids_differ():
     assert len(np.unique(descriptor.bit_shift_palette(512), axis=0)) == 512
     assert descriptor.bit_shift_palette(0).shape == (0, 3)
@@ -334,7 +343,8 @@ def test_things_of_the_packages_data_sets():
     numbers = {name: None if ids is None else len(ids) for name, ids in things.items()}
     assert numbers == {
         'ade20k': 100, 'camvid': None, 'camvid32': None, 'cityscapes': 8, 'coco_panoptic': 80, 'coco_stuff': None,
-        'mapillary_vistas': 37, 'pascal_voc_seg': None,
+        'mapillary_vistas': 37, 'pascal_voc_seg': None, 'cifar10': None, 'flowers': None, 'imagenet': None,
+        'mnist': None, 'visualwakewords': None,
     }  # fmt: skip
     coco = descriptor.load('coco_panoptic')
     assert things['coco_panoptic'] == tuple(i for i, kind in enumerate(coco.categories) if kind == 'thing')

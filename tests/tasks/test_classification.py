@@ -12,9 +12,11 @@ import tensorflow as tf
 
 from deeplab import common
 from deeplab.errors import OptionError
-from deeplab.options import LossOptions, ModelOptions
+from deeplab.model import multi_scale_logits
+from deeplab.options import DatasetOptions, LossOptions, ModelOptions, OptimizerOptions, TrainOptions
 from deeplab.registry import TASKS, TaskContext
 from deeplab.tasks import classification
+from deeplab.utils import train_utils
 
 TASK = TASKS.get('classification')
 SETTINGS = {parameter.name: parameter.default for parameter in TASK.parameters}
@@ -65,6 +67,28 @@ def test_several_labels_have_a_sigmoid_each():
     assert loss(SEVERAL, made) == pytest.approx(expected, rel=1e-5)
     (output,) = TASK.outputs(model(settings={'several_labels': True}))
     assert output.activation(tf.zeros([1])).numpy().tolist() == [0.5]
+
+
+def test_the_last_layer_is_the_classifier_s_own(tmp_path):
+    """All layers before it are of the backbone; biases learn as fast as all else, as in TF-Slim."""
+    data = DatasetOptions('train', str(tmp_path), 'flowers')
+    optimizer = OptimizerOptions(last_layer_gradient_multiplier=10.0)
+    scopes = TrainOptions(model(model_variant='lenet'), data, 'logs', optimizer=optimizer).last_layer_scopes
+    assert scopes == ('LeNet/fc4',)
+    with tf.Graph().as_default():
+        multi_scale_logits(tf.zeros([1, 28, 28, 3]), model(model_variant='lenet'))
+        multipliers = train_utils.get_model_gradient_multipliers(scopes, 10.0, bias_multiplier=1.0)
+    assert multipliers == {'LeNet/fc4/weights': 10.0, 'LeNet/fc4/biases': 10.0}
+    maps = TrainOptions(ModelOptions({common.OUTPUT_TYPE: 3}, crop_size=(33, 33)), data, 'logs', optimizer=optimizer)
+    assert maps.last_layer_scopes == optimizer.last_layer_scopes
+
+
+def test_gray_images_for_the_network():
+    with tf.Graph().as_default():
+        gray = model(model_variant='lenet', settings={'use_grayscale': True})
+        multi_scale_logits(tf.zeros([1, 28, 28, 3]), gray)
+        shapes = {variable.op.name: variable.shape for variable in tf.compat.v1.global_variables()}
+    assert shapes['LeNet/conv1/weights'] == (5, 5, 1, 32)
 
 
 def test_figures_of_images():
