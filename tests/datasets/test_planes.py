@@ -219,9 +219,8 @@ def test_padding_of_lists_is_removed(plane, items):
 
 def test_class_ids_without_the_first_classes():
     plane = planes.CLASS_LABEL._replace(channels=3, first=2)
-    serialized = example.encode(
-        png(dataset_files.pixels(*SIZE)), 'png', 'x', *SIZE, 3, features={plane.feature: [4, 2]}
-    )
+    image, label = png(dataset_files.pixels(*SIZE)), png(dataset_files.ids(*SIZE))
+    serialized = example.encode(image, 'png', 'name', *SIZE, 3, label, {plane.feature: 4})
     assert both(plane, serialized).tolist() == [2]
     with pytest.raises(DataError, match=r"'image/class/label' is 4; class ids are 1 to 3"):
         planes.read(plane._replace(first=1), example.parse(serialized).features, SIZE)
