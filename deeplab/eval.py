@@ -136,6 +136,8 @@ def _open_split(options: EvalOptions) -> runner.Split:
     split = runner.open_fitting_split(data, options.model, options.resize, is_chosen, options.eval_logdir)
     if options.windows is None and split.crop_size != options.model.crop_size:
         logging.info('The crop size is %d,%d, into which every image fits.', *split.crop_size)
+    if options.max_images is None:
+        return split
     checked = split.check_result
     return dataclasses.replace(
         split, check_result=dataclasses.replace(checked, records=checked.records[: options.max_images])
