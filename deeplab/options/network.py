@@ -283,8 +283,10 @@ class ModelOptions(OptionsWithSettings, registries=(BACKBONES, HEADS, TASKS)):
     @property
     def classifier_scopes(self) -> tuple[str, ...]:
         """Scope of the last layer of a network with a vector for each image; nothing for other networks."""
+        if not self.is_per_image:
+            return ()
         backbone = BACKBONES.get(self.model_variant)
-        return (f'{backbone.scope}/{backbone.classifier.scope}',) if self.is_per_image else ()
+        return (f'{backbone.scope}/{backbone.classifier.scope}',)
 
     @property
     def num_classes(self) -> int:
