@@ -47,7 +47,9 @@ def test_evaluation_equals_validation_and_a_report_is_made(trained, monkeypatch)
     assert 'accuracy' in json.dumps(report)
 
 
-@pytest.mark.parametrize('name', FORMATS)
+@pytest.mark.parametrize(
+    'name', ['tflite', *(pytest.param(name, marks=pytest.mark.slow) for name in ('onnx', 'frozen_graph'))]
+)
 def test_an_export_predicts_what_the_checkpoint_predicts(trained, monkeypatch, name):
     for package in {'tflite': ('ai_edge_litert',), 'onnx': ('tf2onnx', 'onnxruntime')}.get(name, ()):
         pytest.importorskip(package, reason=f'the package {package} is not installed')

@@ -116,6 +116,7 @@ def test_fine_tuning_resnet_in_two_stages(tmp_path, capsys):
     check_stages(*fine_tuned(tmp_path, capsys, 'resnet_v1_50', scope, 64), scope)
 
 
+@pytest.mark.slow
 def test_segmentation_from_a_classifier_and_the_other_way_round(tmp_path, capsys):
     data = task_records.write_data(tmp_path)
     shared = [f'--dataset_dir={data.directory}', '--model_name=mobilenet_v2_025', '--train_image_size=32', STEPS]
