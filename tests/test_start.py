@@ -112,6 +112,20 @@ def test_little_is_imported_before_ctrl_c_is_handled():
     assert done.stdout.split() == ['__future__', 'deeplab', 'deeplab.overview', 'deeplab.start']
 
 
+def test_help_and_flags_import_neither_tensorflow_nor_pillow():
+    code = """if True:
+        import sys
+        from deeplab import cli
+        from deeplab.registry import REGISTRIES
+        for registry in REGISTRIES.values():
+            registry.records()
+        cli.find_program('train').flags
+        print(*sorted({name.partition('.')[0] for name in sys.modules} & {'tensorflow', 'PIL'}))
+    """
+    done = subprocess.run([sys.executable, '-c', code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []
+
+
 def test_the_installed_command_starts_there():
     assert "'deeplab = deeplab.start:main'" in (ROOT / 'setup.py').read_text()
     assert deeplab.start.main is start.main

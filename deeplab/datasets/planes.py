@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 
 from deeplab import common
-from deeplab.datasets import images, wire
+from deeplab.datasets import wire
 from deeplab.errors import DataError
 
 if TYPE_CHECKING:
@@ -171,6 +171,8 @@ def read(plane: Plane, features: Mapping[str, wire.Value], size: tuple[int, int]
 
 def _array(plane: Plane, content: bytes) -> np.ndarray:
     """Returns the values of a plane of pixels as they lie in its file: [rows, columns]."""
+    from deeplab.datasets import images  # here, so that help does without Pillow
+
     if plane.kind == DEPTHS and content.startswith(images.ARRAY_MAGIC):
         return read_depth_array(content)
     samples = images.read_ids(content)
@@ -250,6 +252,8 @@ def decode(plane: Plane, value: Any, size: Any) -> Any:
       tf.errors.InvalidArgumentError: (when run) it cannot be decoded, or has another size than the image.
     """
     import tensorflow as tf
+
+    from deeplab.datasets import images
 
     if plane.is_list:
         return tf.reshape(value - plane.first if plane.first else value, [-1, *plane.item_shape])

@@ -20,7 +20,6 @@ from deeplab.core.metrics import confusion_matrix
 from deeplab.core.metrics.calibration import Calibration
 from deeplab.datasets import planes
 from deeplab.options import ModelOptions
-from deeplab.pictures import plane_pictures
 from deeplab.registry import (
     Comparison,
     MetricContext,
@@ -170,6 +169,8 @@ def _top(result: Mapping[str, Any], context: TaskContext) -> list[dict[str, Any]
 
 def overlay(result: Mapping[str, Any], image: np.ndarray, context: TaskContext) -> np.ndarray:
     """Returns the image with its most probable classes below it: [h', w, 3] uint8."""
+    from deeplab.pictures import plane_pictures  # here, so that help does without Pillow
+
     return plane_pictures.captioned(image, _lines(result, context))
 
 
@@ -177,6 +178,8 @@ def comparison(
     sample: Mapping[str, Any], result: Mapping[str, Any], image: np.ndarray, context: TaskContext
 ) -> Comparison:
     """Returns the image with its classes and its most probable classes below it."""
+    from deeplab.pictures import plane_pictures  # here, so that help does without Pillow
+
     names = [context.class_names[number] for number in sample[common.CLASS_LABEL]]
     return Comparison(plane_pictures.captioned(image, [f'true: {", ".join(names)}', *_lines(result, context)]))
 

@@ -17,7 +17,6 @@ from deeplab.core.lazy import tf
 from deeplab.datasets import planes
 from deeplab.errors import DataError
 from deeplab.options import ModelOptions
-from deeplab.pictures import plane_pictures
 from deeplab.registry import Output, Parameter, ResultFile, Task, TaskContext, Term, register
 
 _LARGEST = np.iinfo(np.uint16).max
@@ -210,6 +209,8 @@ def as_16_bits(result: Mapping[str, Any], image: np.ndarray, context: TaskContex
 
 def overlay(result: Mapping[str, Any], image: np.ndarray, context: TaskContext) -> np.ndarray:
     """Returns the depth in colors, from near (bright) to far (dark): [h, w, 3] uint8."""
+    from deeplab.pictures import plane_pictures  # here, so that help does without Pillow
+
     return plane_pictures.depth(result[common.DEPTH])
 
 

@@ -16,7 +16,6 @@ from deeplab import common
 from deeplab.core.lazy import tf
 from deeplab.core.metrics import _image_counts, _thresholds, boundaries
 from deeplab.options import ModelOptions
-from deeplab.pictures import drawing
 from deeplab.registry import Output, Parameter, ResultFile, Task, TaskContext, Term, register
 
 _NAME = 'edges'
@@ -190,11 +189,15 @@ class EdgesMetric:
 
 def as_8_bits(result: Mapping[str, Any], image: np.ndarray, context: TaskContext) -> np.ndarray:
     """Returns the probability of an edge from 0 to 255: [h, w] uint8."""
+    from deeplab.pictures import drawing  # here, so that help does without Pillow
+
     return drawing.shades(result['probabilities'])
 
 
 def overlay(result: Mapping[str, Any], image: np.ndarray, context: TaskContext) -> np.ndarray:
     """Returns the image with its edges: [h, w, 3] uint8."""
+    from deeplab.pictures import drawing  # here, so that help does without Pillow
+
     shown = drawing.in_rgb(image)
     shown[result[_NAME]] = _COLOR
     return shown

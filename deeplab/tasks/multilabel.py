@@ -19,7 +19,6 @@ from deeplab.core.metrics import _image_counts, _thresholds
 from deeplab.datasets import planes
 from deeplab.errors import DataError, OptionError
 from deeplab.options import LossOptions, ModelOptions
-from deeplab.pictures import plane_pictures
 from deeplab.registry import LOSSES, REGIONS, Output, Parameter, ResultFile, Task, TaskContext, Term, register
 from deeplab.wording import option
 
@@ -265,6 +264,8 @@ def stacked(result: Mapping[str, Any], image: np.ndarray, context: TaskContext) 
 
 def overlay(result: Mapping[str, Any], image: np.ndarray, context: TaskContext) -> np.ndarray:
     """Returns the image, covered by the mean color of the classes of each pixel: [h, w, 3] uint8."""
+    from deeplab.pictures import plane_pictures  # here, so that help does without Pillow
+
     return plane_pictures.masks(image, result['masks'], context.palette, context.overlay_alpha)
 
 

@@ -21,7 +21,6 @@ from deeplab.core.segment_overlaps import PanopticClasses, Segmentation
 from deeplab.datasets import coco_segments, planes
 from deeplab.errors import OptionError
 from deeplab.options import ModelOptions
-from deeplab.pictures import instance_matches, instance_overlay
 from deeplab.registry import (
     LOSSES,
     Branch,
@@ -151,6 +150,8 @@ def decode(maps: Mapping[str, np.ndarray], context: TaskContext) -> dict[str, An
 
 def overlay(result: Mapping[str, Any], image: np.ndarray, context: TaskContext) -> np.ndarray:
     """Returns the image with the classes and instances of a result in colors, [h, w, 3] uint8."""
+    from deeplab.pictures import instance_overlay  # here, so that help does without Pillow
+
     is_shown = np.arange(256) != context.ignore_label
     return instance_overlay.drawn(
         image, result['class_ids'], result['instance_ids'], context.palette, context.overlay_alpha, is_shown
@@ -204,6 +205,8 @@ def comparison(
     sample: Mapping[str, Any], result: Mapping[str, Any], image: np.ndarray, context: TaskContext
 ) -> Comparison:
     """Draws which instances match, without stuff; see `panoptic_quality.matches`."""
+    from deeplab.pictures import instance_matches  # here, so that help does without Pillow
+
     truth, predicted = segmentations(sample, result, context)
     pairs = matches(segment_overlaps.overlaps(truth, predicted))
     return instance_matches.drawn(
