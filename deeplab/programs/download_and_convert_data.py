@@ -31,6 +31,7 @@ from deeplab.datasets import (
     build_data,
     coco_annotations,
     description_file,
+    descriptor,
     file_pairs,
     folders,
     images,
@@ -63,8 +64,6 @@ _ARCHIVES = {
     ),
     'visualwakewords': (),
 }
-_CIFAR10_CLASSES = ('airplane', 'automobile', 'bird', 'cat', 'deer', 'dog', 'frog', 'horse', 'ship', 'truck')
-_DIGITS = ('zero', 'one', 'two', 'three', 'four', 'five', 'six', 'seven', 'eight', 'nine')
 _COCO = 'coco_dataset'  # folder in the folder of the data set
 _COCO_ADDRESSES = (
     'http://images.cocodataset.org/zips/train2014.zip, http://images.cocodataset.org/zips/val2014.zip and '
@@ -195,13 +194,13 @@ def _cifar10(options: ConvertDataOptions, unpacked: str) -> Content:
     """Reads the archive of CIFAR-10: pickles of arrays [n, 3 * 32 * 32] uint8, the channels one after the other."""
     _unpack(os.path.join(options.dataset_dir, _CIFAR10), unpacked)
     root = pathlib.Path(unpacked, 'cifar-10-batches-py')
-    splits = {}
+    class_names, splits = descriptor.load('cifar10').names, {}
     for split, files in (('train', [f'data_batch_{number}' for number in range(1, 6)]), ('test', ['test_batch'])):
         batches = [_batch(str(root / file)) for file in files]
         pixels = np.concatenate([pixels for pixels, _ in batches])
         labels = np.concatenate([labels for _, labels in batches])
-        splits[split] = _of_arrays(split, str(root / files[0]), pixels, labels, _CIFAR10_CLASSES)
-    return Content(_CIFAR10_CLASSES, splits)
+        splits[split] = _of_arrays(split, str(root / files[0]), pixels, labels, class_names)
+    return Content(class_names, splits)
 
 
 class _Unpickler(pickle.Unpickler):
@@ -227,12 +226,12 @@ def _batch(path: str) -> tuple[np.ndarray, np.ndarray]:
 
 def _mnist(options: ConvertDataOptions, unpacked: str) -> Content:
     """Reads the files of MNIST."""
-    splits = {}
+    class_names, splits = descriptor.load('mnist').names, {}
     for split, prefix in (('train', 'train'), ('test', 't10k')):
         path = os.path.join(options.dataset_dir, f'{prefix}-images-idx3-ubyte.gz')
         labels = _array(os.path.join(options.dataset_dir, f'{prefix}-labels-idx1-ubyte.gz'), 1)
-        splits[split] = _of_arrays(split, path, _array(path, 3), labels, _DIGITS)
-    return Content(_DIGITS, splits, image_channels=1)
+        splits[split] = _of_arrays(split, path, _array(path, 3), labels, class_names)
+    return Content(class_names, splits, image_channels=1)
 
 
 def _array(path: str, axes: int) -> np.ndarray:
