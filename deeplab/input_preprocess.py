@@ -152,7 +152,9 @@ def train_steps_per_image(
     for record in augment.active:
         if augment.settings_of(record) != {parameter.name: parameter.default for parameter in record.parameters}:
             if record.stage == CROP:
-                raise OptionError(f"The augmentation '{record.name}' places crops, which this task does not have.")
+                raise OptionError(
+                    f"The augmentation '{record.name}' places crops, which this task does not have. Switch it off."
+                )
             steps[record.name] = change(record, augment, context)
     return steps
 
