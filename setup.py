@@ -41,7 +41,7 @@ setuptools.setup(
         'tensorboard': ['tensorboard>=2.19'],
         'report': ['vl-convert-python>=1.7,<2'],
         'docs': ['mkdocs>=1.6,<2', 'mkdocs-material>=9.5,<10', 'mkdocstrings[python]>=1.0,<2', 'ruff>=0.6'],
-        'test': ['pytest>=8.0', 'pytest-xdist>=3.5', 'scikit-learn>=1.4'],
+        'test': ['pycocotools>=2.0.7,<3', 'pytest>=8.0', 'pytest-xdist>=3.5', 'scikit-learn>=1.4'],
         'dev': ['mypy>=1.11', 'pytest>=8.0', 'pytest-xdist>=3.5', 'ruff>=0.6', 'selenium>=4.20'],
     },
     entry_points={'console_scripts': ['deeplab = deeplab.start:main']},
