@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from deeplab import options
+from deeplab.cli import cluster_environment
 from deeplab.cli.parse import parse_flags
 from deeplab.cli.program import Program, find_program
 from deeplab.cli.values import Values
@@ -158,7 +159,7 @@ def _train_options(values: Values) -> options.TrainOptions:
     words = [
         *_words(values, 'train_image_classifier'),
         f'--dataset={_dataset(values)}',
-        f'--train_batch_size={values["batch_size"] * values["num_clones"]}',
+        f'--train_batch_size={values["batch_size"] * values["num_clones"] * _workers(values)}',
         f'--training_number_of_steps={_ENDLESS if steps is None else steps}',
         f'--optimizer={"scheduled_adam" if name == "adam" else name}',
         *(f'--{ours}={values[theirs]}' for ours, theirs in _OPTIMIZERS[name].items()),
@@ -172,6 +173,23 @@ def _train_options(values: Values) -> options.TrainOptions:
     return train
 
 
+def _workers(values: Values) -> int:
+    """Returns the number of synchronous workers; raises `UsageError` if --replicas_to_aggregate is another number."""
+    workers = cluster_environment.number_of_workers(values)
+    if values['sync_replicas'] and values['num_ps_tasks']:
+        raise UsageError(
+            'With --sync_replicas there are no parameter servers: omit --num_ps_tasks, --worker_replicas and --master, '
+            'and name the machines with --worker_hosts.'
+        )
+    wanted = values['replicas_to_aggregate']
+    if values['sync_replicas'] and wanted != workers and values.given('replicas_to_aggregate'):
+        raise UsageError(
+            f'--replicas_to_aggregate={wanted} is not allowed: it must be the number of synchronous workers, which is '
+            f'{workers}. Name them with --worker_hosts, or omit it.'
+        )
+    return workers
+
+
 def _schedule(values: Values) -> list[str]:
     """Returns the flags of the learning rate schedule, whose epochs become steps."""
     policy, warmup = values['learning_rate_decay_type'], values['warmup_epochs']
@@ -181,14 +199,13 @@ def _schedule(values: Values) -> list[str]:
     from deeplab.datasets.segmentation_dataset import DataSource
 
     data = DatasetOptions(values['dataset_split_name'], values.path('dataset_dir'), _dataset(values))
-    parts = values['replicas_to_aggregate'] if values['sync_replicas'] else 1
-    if values['batch_size'] < 1 or parts < 1:
-        raise UsageError('--batch_size and --replicas_to_aggregate must be greater than 0.')
+    if values['batch_size'] < 1:
+        raise UsageError('--batch_size must be greater than 0.')
     try:
         samples = len(DataSource(data).split().open_records())
     except DataError:  # which the training reports
         samples = 1
-    epoch = samples / values['batch_size'] / parts  # in steps
+    epoch = samples / values['batch_size'] / _workers(values)  # in steps
     decay = max(int(epoch * values['num_epochs_per_decay']), 1)
     if warmup:
         words += ['--slow_start_burnin_type=minimum', f'--slow_start_step={round(epoch * warmup)}']

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from deeplab import common, names, options
-from deeplab.cli import plugin_flags
+from deeplab.cli import cluster_environment, plugin_flags
 from deeplab.cli.links import filled
 from deeplab.cli.parse import given_fields, parse_flags
 from deeplab.cli.program import find_program
@@ -75,7 +75,12 @@ def _command(values: Values) -> tuple[str, ...]:
 
 
 def train_options(values: Values) -> options.TrainOptions:
-    """Returns the options of train."""
+    """Returns the options of train; the environment may name the synchronous workers."""
+    cluster_environment.assume(values)
+    return _train_options(values)
+
+
+def _train_options(values: Values) -> options.TrainOptions:
     dataset, model = dataset_and_model(values)
     return filled(
         options.TrainOptions,
@@ -169,12 +174,12 @@ def preview_options(values: Values) -> options.PreviewOptions:
     path = values.path('preview_path') or os.path.join(folder, PREVIEW_FILE)
     if path.endswith(os.sep) or os.path.isdir(path):
         path = os.path.join(path, PREVIEW_FILE)
-    return filled(options.PreviewOptions, values, train=train_options(values), path=path)
+    return filled(options.PreviewOptions, values, train=_train_options(values), path=path)
 
 
 def benchmark_options(values: Values) -> options.BenchmarkOptions:
     """Returns the options of benchmark."""
-    return filled(options.BenchmarkOptions, values, train=train_options(values))
+    return filled(options.BenchmarkOptions, values, train=_train_options(values))
 
 
 def _model_of_classes(values: Values) -> options.ModelOptions:

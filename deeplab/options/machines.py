@@ -6,7 +6,7 @@ import dataclasses
 import re
 
 from deeplab.errors import OptionError
-from deeplab.options.fields import Options, declared
+from deeplab.options.fields import Options, declarations, declared
 from deeplab.wording import option
 
 _ADDRESS = re.compile(r'([^\s/:]+|\[[^\s/\]]+\]):([0-9]{1,5})')
@@ -23,9 +23,32 @@ def _split(address: str) -> tuple[str, int] | None:
     return _THIS_MACHINE[0] if host in _THIS_MACHINE else host, int(match[2])
 
 
+def _require_addresses(options: Options, **hosts: tuple[str, ...]) -> None:
+    """Raises `OptionError` for an address that is none, or that two servers have.
+
+    Args:
+      options: what has the fields JOB_hosts.
+      **hosts: the addresses of the servers by job.
+    """
+    servers: dict[tuple[str, int], str] = {}  # job and task, by address
+    for job, addresses in hosts.items():
+        for task, address in enumerate(addresses):
+            place = _split(address)
+            allowed = f'each address must be HOST:PORT, with a port from 1 to {_LAST_PORT}; separate several by commas'
+            options._require(place is not None, f'{job}_hosts', allowed)
+            assert place is not None
+            other = servers.setdefault(place, f'{job} {task}')
+            allowed = f'{address} is the address of {other}, too; give each server its own'
+            options._require(other == f'{job} {task}', f'{job}_hosts', allowed)
+
+
 @dataclasses.dataclass(frozen=True)
 class CloneOptions(Options):
-    """Clones of the network that share its variables, and the machines that they run on."""
+    """Clones of the network that share its variables, and the machines that they run on.
+
+    Machines train together in one of two ways: synchronous workers (`worker_hosts`), or replicas that share the
+    variables of parameter servers (`num_replicas`).
+    """
 
     num_clones: int = declared(
         1,
@@ -33,7 +56,7 @@ class CloneOptions(Options):
         range='(0, inf)',
     )
     clone_on_cpu: bool = declared(False, 'Place the clones on CPUs.')
-    task: int = declared(0, 'Index of this machine among the {num_replicas}, from 0.')
+    task: int = declared(0, 'Index of this machine among the {num_replicas} or {worker_hosts}, from 0.')
     num_replicas: int = declared(1, 'Number of machines that train together.', range='(0, inf)')
     num_ps_tasks: int = declared(0, 'Number of parameter servers; 0: none.', range='[0, inf)')
     master: str = declared('', 'Address of the TensorFlow server to compute on; empty: this process.')
@@ -42,11 +65,39 @@ class CloneOptions(Options):
         'Machine k starts to train once this many times k steps are done.',
         range='[0, inf)',
     )
+    worker_hosts: tuple[str, ...] = declared(
+        (),
+        'Comma-separated HOST:PORT of all synchronous workers: each computes a part of every batch, and all apply the '
+        'sum of their gradients. Not set: this machine trains alone, or with {num_ps_tasks}.',
+    )
+    worker_timeout_secs: float = declared(
+        60.0,
+        'Seconds without an answer after which a synchronous worker is lost, so that the others end.',
+        range='(0, inf)',
+        needs=('worker_hosts',),
+    )
+    restarts: int = declared(
+        0,
+        'How often a synchronous worker begins again from the last checkpoint after another one was lost.',
+        range='[0, inf)',
+        needs=('worker_hosts',),
+    )
+    sync_batch_norm: bool = declared(
+        False, 'Compute the statistics of batch norms over all clones and synchronous workers, not for each clone.'
+    )
+    reduce_precision: bool = declared(
+        False,
+        'Add up the gradients of synchronous workers in 16 bits, which halves the bytes that they send.',
+        needs=('worker_hosts',),
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        last = self.num_replicas - 1
-        replicas = option('CloneOptions.num_replicas', self.num_replicas)
+        self._require_one_mode()
+        _require_addresses(self, worker=self.worker_hosts)
+        last = max(self.num_replicas, self.workers) - 1
+        field = 'worker_hosts' if self.worker_hosts else 'num_replicas'
+        replicas = option(f'CloneOptions.{field}', getattr(self, field))
         self._require(
             0 <= self.task <= last,
             'task',
@@ -70,6 +121,35 @@ class CloneOptions(Options):
             'parameter servers are reached through the server of this machine; set '
             f'{option("CloneOptions.master", "grpc://HOST:PORT")}',
         )
+
+    def _require_one_mode(self) -> None:
+        """Raises `OptionError` for synchronous workers with options of parameter servers or other servers."""
+        for name in ('num_ps_tasks', 'num_replicas', 'master') if self.worker_hosts else ():
+            self._require(
+                getattr(self, name) == declarations(CloneOptions)[name].default,
+                name,
+                f'synchronous workers ({option("CloneOptions.worker_hosts")}) have servers of their own, and no '
+                'parameter servers; omit one of the two',
+            )
+
+    @property
+    def workers(self) -> int:
+        """Number of synchronous workers, this machine included."""
+        return max(1, len(self.worker_hosts))
+
+    @property
+    def parts(self) -> int:
+        """Number of equal parts of a batch: the clones of all synchronous workers."""
+        return self.workers * self.num_clones
+
+    @property
+    def explained_parts(self) -> str:
+        """The options that `parts` follows from, for messages."""
+        clones = option('CloneOptions.num_clones', self.num_clones)
+        if self.workers == 1:
+            return clones
+        workers = f'the {self.workers} workers of {option("CloneOptions.worker_hosts")}'
+        return workers if self.num_clones == 1 else f'{workers}, times {clones},'
 
     @property
     def is_chief(self) -> bool:
@@ -101,22 +181,7 @@ class ServerOptions(Options):
             'task',
             f'{option(field)} has the servers 0 to {len(hosts) - 1}',
         )
-        self._require_addresses()
-
-    def _require_addresses(self) -> None:
-        """Raises `OptionError` for an address that is none, or that two servers have."""
-        servers: dict[tuple[str, int], str] = {}  # job and task, by address
-        for name, job in (('worker_hosts', 'worker'), ('ps_hosts', 'ps')):
-            for task, address in enumerate(getattr(self, name)):
-                place = _split(address)
-                allowed = (
-                    f'each address must be HOST:PORT, with a port from 1 to {_LAST_PORT}; separate several by commas'
-                )
-                self._require(place is not None, name, allowed)
-                assert place is not None
-                other = servers.setdefault(place, f'{job} {task}')
-                allowed = f'{address} is the address of {other}, too; give each server its own'
-                self._require(other == f'{job} {task}', name, allowed)
+        _require_addresses(self, worker=self.worker_hosts, ps=self.ps_hosts)
 
     @property
     def address(self) -> str:

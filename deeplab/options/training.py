@@ -125,7 +125,9 @@ class TrainOptions(Options):
     loss: LossOptions = LossOptions()
     clones: CloneOptions = CloneOptions()
     validation: ValidationOptions = ValidationOptions()
-    batch_size: int = declared(8, 'Images per step, over all clones.', flag='train_batch_size', range='(0, inf)')
+    batch_size: int = declared(
+        8, 'Images per step, over all clones and synchronous workers.', flag='train_batch_size', range='(0, inf)'
+    )
     number_of_steps: int = declared(
         30000,
         'Number of training steps, those before a resume included.',
@@ -210,11 +212,16 @@ class TrainOptions(Options):
     def __post_init__(self) -> None:
         super().__post_init__()
         require_seed('TrainOptions.seed', self.seed)
-        clones = self.clones.num_clones
+        parts = self.clones.parts
         self._require(
-            self.batch_size % clones == 0,
+            self.batch_size % parts == 0,
             'batch_size',
-            f'{option("CloneOptions.num_clones", clones)} must divide it; set a multiple of {clones}',
+            f'{self.clones.explained_parts} must divide it; set a multiple of {parts}',
+        )
+        self.clones._require(
+            not (self.xla and self.clones.sync_batch_norm),
+            'sync_batch_norm',
+            f'XLA compiles no exchange between clones; omit it, or {option("TrainOptions.xla", True)}',
         )
         self._require_quantizable()
         self._require_micro_batches()
@@ -226,15 +233,15 @@ class TrainOptions(Options):
         """Raises `OptionError` if 8-bit training has more than one clone, or computes in less than float32."""
         if self.model.quantize_delay_step is None:
             return
-        clones, precision = self.clones.num_clones, self.precision
-        rule = f'ranges of 8 bits are measured in one clone; omit {option("CloneOptions.num_clones", clones)}'
-        self.model._require(clones == 1, 'quantize_delay_step', rule)
+        precision = self.precision
+        rule = f'ranges of 8 bits are measured in one clone; omit {self.clones.explained_parts}'
+        self.model._require(self.clones.parts == 1, 'quantize_delay_step', rule)
         rule = f'8 bits are imitated in float32; omit {option("TrainOptions.precision", precision)}'
         self.model._require(precision == 'float32', 'quantize_delay_step', rule)
 
     def _require_micro_batches(self) -> None:
         """Raises `OptionError` unless the images of a step can be split into equal micro-batches, on one machine."""
-        steps, clones = self.accumulation_steps, self.clones.num_clones
+        steps, parts = self.accumulation_steps, self.clones.parts
         # Another machine would change the weights between two micro-batches and add to the same sums; and the batches
         # that are fed to a server are batches of whole steps.
         self._require(
@@ -242,16 +249,16 @@ class TrainOptions(Options):
             'accumulation_steps',
             f'gradients cannot be accumulated over several machines. Omit it, or {option("CloneOptions.master")}',
         )
-        images = self.batch_size // clones
+        images = self.batch_size // parts
         good = ', '.join(str(number) for number in range(1, images + 1) if images % number == 0)
         batch = option('TrainOptions.batch_size', self.batch_size)
-        if clones > 1:
-            batch += f' with {option("CloneOptions.num_clones", clones)}'
+        if parts > 1:
+            batch += f' with {self.clones.explained_parts}'
         self._require(
             images % steps == 0,
             'accumulation_steps',
             f'micro-batches must have equal sizes, and {batch} can be split into {good} only. Set one of these, or '
-            f'{option("TrainOptions.batch_size")} to a multiple of {clones * steps}',
+            f'{option("TrainOptions.batch_size")} to a multiple of {parts * steps}',
         )
 
     def _require_initial_checkpoint(self) -> None:
@@ -269,7 +276,7 @@ class TrainOptions(Options):
     @property
     def clone_batch_size(self) -> int:
         """Number of images that a clone processes at a time: its part of a batch or micro-batch."""
-        return self.batch_size // (self.clones.num_clones * self.accumulation_steps)
+        return self.batch_size // (self.clones.parts * self.accumulation_steps)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -80,6 +80,11 @@ NEW = {
         'save_summaries_miou',
         'from',
         'on_nan',
+        'reduce_precision',
+        'restarts',
+        'sync_batch_norm',
+        'worker_hosts',
+        'worker_timeout_secs',
     },
     'eval': {
         'engine',
@@ -338,6 +343,7 @@ NEEDS_IN_TRAIN |= {
     'num_ps_tasks': SERVER,
     'num_replicas': f'{SERVER} --num_ps_tasks=1',
     'task': f'{SERVER} --num_ps_tasks=1 --num_replicas=3',
+    **dict.fromkeys(('worker_timeout_secs', 'restarts', 'reduce_precision'), '--worker_hosts=a:1,b:1'),
 }
 OTHER_VALUES = {
     'ftrl_learning_rate_power': '-1',

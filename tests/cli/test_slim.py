@@ -1,5 +1,6 @@
 """TF-Slim's flags: names, types and defaults of the original, and the options here that they become."""
 
+import dataclasses
 import json
 import pathlib
 
@@ -7,7 +8,9 @@ import pytest
 
 from deeplab import cli
 from deeplab.cli import parse
+from deeplab.cli.words import UsageError
 from deeplab.errors import OptionError, UserError
+from deeplab.options import CloneOptions
 from tests.helpers import class_records
 
 CONTRACT = json.loads(
@@ -46,7 +49,7 @@ def test_every_flag_of_tf_slim_with_its_type_and_default(program):
 @pytest.mark.parametrize('program', [TRAIN, EVAL, EXPORT])
 def test_there_are_no_other_flags(program):
     own = {flag.name for flag in cli.find_program(program).groups[0].flags}
-    assert own == {flag['name'] for flag in CONTRACT[program]}
+    assert own == {flag['name'] for flag in CONTRACT[program]} | ({'worker_hosts'} if program == TRAIN else set())
 
 
 def test_defaults(made):
@@ -95,9 +98,22 @@ def test_schedules_by_epochs(made):
     ).optimizer.learning_rate  # fmt: skip
     assert (rate.policy, rate.decay_steps, rate.power, rate.end) == ('polynomial', 25, 1.0, 0.003)  # of one clone
     assert (rate.slow_start_burnin_type, rate.slow_start_steps) == ('minimum', 15)
-    together = made('--batch_size=4', '--sync_replicas', '--replicas_to_aggregate=2').optimizer.learning_rate
-    assert together.decay_step == 10
     assert made('--learning_rate_decay_type=fixed').optimizer.learning_rate.policy == 'fixed'
+
+
+def test_synchronous_workers(made):
+    hosts = '--worker_hosts=one:1,two:1'
+    train = made('--batch_size=4', '--sync_replicas', '--replicas_to_aggregate=2', hosts, '--task=1')
+    assert train.clones == CloneOptions(worker_hosts=('one:1', 'two:1'), task=1)
+    assert (train.batch_size, train.optimizer.learning_rate.decay_step) == (8, 10)
+    assert made('--batch_size=4', '--sync_replicas', hosts) == dataclasses.replace(
+        train, clones=dataclasses.replace(train.clones, task=0)
+    )
+    assert made('--sync_replicas', '--replicas_to_aggregate=1').clones == CloneOptions()
+    with pytest.raises(UsageError, match='--replicas_to_aggregate=3 .* number of synchronous workers, which is 2'):
+        made('--sync_replicas', '--replicas_to_aggregate=3', hosts)
+    with pytest.raises(UsageError, match='With --sync_replicas there are no parameter servers: omit'):
+        made('--sync_replicas', '--num_ps_tasks=1', '--master=grpc://one:1', '--worker_replicas=2')
 
 
 def test_what_else_train_takes(made):
