@@ -138,10 +138,7 @@ def _open_split(options: EvalOptions) -> runner.Split:
         logging.info('The crop size is %d,%d, into which every image fits.', *split.crop_size)
     if options.max_images is None:
         return split
-    checked = split.check_result
-    return dataclasses.replace(
-        split, check_result=dataclasses.replace(checked, records=checked.records[: options.max_images])
-    )
+    return split.selected(slice(options.max_images))
 
 
 def _evaluate(

@@ -53,6 +53,10 @@ class CheckResult:
     ignored_pixels: int
     corrupt: tuple[str, ...] = ()
 
+    def selected(self, images: slice | np.ndarray) -> CheckResult:
+        """Returns the result with some of the valid records, by their places; pixels remain counted over all."""
+        return dataclasses.replace(self, records=self.records[images], sizes=self.sizes[images])
+
 
 def check(
     dataset: SegmentationDataset,

@@ -35,6 +35,8 @@ class InstancePrecision:
     no effect: a predicted instance where the truth is void is wrong.
     """
 
+    accumulated = ('_instances', '_classes', '_scores', '_outcomes')
+
     def __init__(self, num_classes: int, things: Sequence[int]) -> None:
         """Creates an accumulator without images; `things` are the classes that have instances."""
         self._things = tuple(things)

@@ -107,6 +107,8 @@ class PanopticQuality:
       sums: [num_classes, 4] float64, the sums of `quality_sums`.
     """
 
+    accumulated = ('sums',)
+
     def __init__(self, num_classes: int, things: Sequence[int]) -> None:
         """Creates empty sums; `things` are the classes that have instances."""
         self._is_thing = dict.fromkeys(things, True)

@@ -9,7 +9,7 @@ import dataclasses
 import json
 import os
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
@@ -54,6 +54,32 @@ def evaluate(
       CheckpointError: The checkpoint does not match the network.
       DataError: An image cannot be decoded.
     """
+    measured = measure(checkpoint, task, handle, keys, handle_results)
+    return Round(**vars(measured.scores.results()), **vars(measured.done), crop_size=measured.crop_size)
+
+
+class Measured(NamedTuple):
+    """What was measured of a checkpoint.
+
+    Attributes:
+      scores: the metrics.
+      done: the pass over the images.
+      crop_size: see `Round`.
+    """
+
+    scores: scoring.Scores
+    done: runner.CheckpointPass
+    crop_size: tuple[int, int] | None
+
+
+def measure(
+    checkpoint: str,
+    task: runner.Task,
+    handle: Callable[[runner.Batch], None] = lambda batch: None,
+    keys: Sequence[str] = (),
+    handle_results: task_results.Handler = lambda sample, results: None,
+) -> Measured:
+    """Measures a checkpoint on a split; see `evaluate`, which makes figures of it."""
     network = task.network
     scores = scoring.Scores(
         task.split.descriptor,
@@ -69,8 +95,7 @@ def evaluate(
 
     background = overlap.Background(count, workers=1, max_calls=2)
     done = runner.run_checkpoint(checkpoint, task, 'eval', (*scores.keys, *keys), background, background.add)
-    padded_to = None if network.options.is_per_image else network.crop_size
-    return Round(**vars(scores.results()), **vars(done), crop_size=padded_to)
+    return Measured(scores, done, None if network.options.is_per_image else network.crop_size)
 
 
 def tagged_figures(result: scoring.Results, prediction: PredictionOptions) -> dict[str, float | None]:

@@ -7,7 +7,7 @@ import dataclasses
 import functools
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import tensorflow as tf
@@ -69,6 +69,10 @@ class CheckedSplit:
     def num_images(self) -> int:
         """Number of images to read."""
         return len(self.records)
+
+    def selected(self, images: slice | np.ndarray) -> Self:
+        """Returns the split with some of its images, by their places."""
+        return dataclasses.replace(self, check_result=self.check_result.selected(images))
 
     def image_names(self) -> list[str]:
         """Reads the names of the images in the valid records."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from absl import logging
@@ -16,7 +16,7 @@ from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.errors import OptionError
 from deeplab.evaluation import runner, task_results
 from deeplab.options import ModelOptions
-from deeplab.registry import CONFUSION_MATRIX, METRICS, MetricContext
+from deeplab.registry import CONFUSION_MATRIX, METRICS, MetricContext, TaskContext
 from deeplab.registry.metrics import CONFIDENCE, MATRICES, NAMES, SIZES
 from deeplab.wording import option
 
@@ -70,11 +70,66 @@ def _context(descriptor: DatasetDescriptor) -> MetricContext:
     return MetricContext(descriptor.num_classes, descriptor.ignore_label, names, categories, eval_ids)
 
 
+def _accumulators_of_labels(parameters: Parameters, context: MetricContext) -> dict[str, Any]:
+    """Returns new accumulators of the confusion matrix and further metrics, by name."""
+    return {
+        name: METRICS.get(name).create(context, **parameters.get(name, {})) for name in (CONFUSION_MATRIX, *parameters)
+    }
+
+
+class MetricSetup(NamedTuple):
+    """What accumulators are created from.
+
+    Attributes:
+      classes: the classes of the data set.
+      parameters: the further metrics.
+      tasks: names of the tasks that have metrics.
+      of_tasks: what their metrics know; None without tasks.
+      has_classes: see `Results`.
+    """
+
+    classes: MetricContext
+    parameters: Parameters
+    tasks: tuple[str, ...]
+    of_tasks: TaskContext | None
+    has_classes: bool
+
+    def accumulators(self) -> dict[str, Any]:
+        """Returns new accumulators, by names of metrics and tasks."""
+        of_tasks = {} if self.of_tasks is None else task_results.accumulators_of(self.tasks, self.of_tasks)
+        return _accumulators_of_labels(self.parameters, self.classes) | of_tasks
+
+    def as_json(self) -> dict[str, Any]:
+        """Returns the setup as JSON values, without what no metric needs."""
+        context = None if self.of_tasks is None else self.of_tasks._replace(palette=None, loss=None, global_step=None)
+        return self._asdict() | {
+            'classes': self.classes._asdict(),
+            'of_tasks': None if context is None else context._asdict(),
+        }
+
+    @classmethod
+    def of_json(cls, content: Mapping[str, Any]) -> MetricSetup:
+        """Returns the setup that `as_json` described."""
+        of_tasks = content['of_tasks']
+        return cls(
+            MetricContext(**_with_tuples(content['classes'])),
+            content['parameters'],
+            tuple(content['tasks']),
+            None if of_tasks is None else TaskContext(**_with_tuples(of_tasks)),
+            content['has_classes'],
+        )
+
+
+def _with_tuples(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
+
+
 class Scores:
     """The accumulators of all metrics: the confusion matrix, the further ones, and the metrics of tasks.
 
     Attributes:
       has_classes: see `Results`.
+      setup: what equal accumulators are created from.
     """
 
     def __init__(
@@ -112,9 +167,10 @@ class Scores:
                 f'{option("EvalOptions.metrics")}.'
             )
         self._metrics = {name: METRICS.get(name) for name in (CONFUSION_MATRIX, *parameters)}
-        self._accumulators: dict[str, Any] = {
-            name: metric.create(context, **parameters.get(name, {})) for name, metric in self._metrics.items()
-        }
+        self._of_labels = _accumulators_of_labels(parameters, context)
+        tasks = None if self._of_tasks is None else self._of_tasks.context
+        names = () if self._of_tasks is None else tuple(self._of_tasks.accumulators)
+        self.setup = MetricSetup(context, parameters, names, tasks, self.has_classes)
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -143,10 +199,10 @@ class Scores:
             return
         labels, predictions = batch[common.LABEL][..., 0], batch[runner.PREDICTION]  # [n, h, w]
         inputs = {name: self._input(name, labels, predictions, batch) for name in self._inputs}
-        if len(self._accumulators) > 1:  # the confusion matrix, which is always there, has its counts already
+        if len(self._of_labels) > 1:  # the confusion matrix, which is always there, has its counts already
             # Labels of images in windows are small integers, with which metrics of plugins might not count far enough.
             labels, predictions = labels.astype(np.int32, copy=False), predictions.astype(np.int32, copy=False)
-        for name, accumulator in self._accumulators.items():
+        for name, accumulator in self._of_labels.items():
             accumulator.update(labels, predictions, **{key: inputs[key] for key in self._metrics[name].inputs})
 
     def _input(self, name: str, labels: np.ndarray, predictions: np.ndarray, batch: runner.Batch) -> Any:
@@ -163,28 +219,35 @@ class Scores:
             return batch[runner.MAPS][..., : self._context.num_classes].max(axis=3)
         return batch[runner.CONFIDENCE]
 
+    @property
+    def accumulators(self) -> dict[str, Any]:
+        """All accumulators, by names of metrics and tasks."""
+        return self._of_labels | ({} if self._of_tasks is None else self._of_tasks.accumulators)
+
     def results(self) -> Results:
         """Returns the results of all batches."""
-        further = {name: made for name, made in self._accumulators.items() if name != CONFUSION_MATRIX}
-        further |= {} if self._of_tasks is None else self._of_tasks.accumulators
-        of_classes = {
-            name: {key: tuple(map(_finite, values)) for key, values in made.class_figures().items()}
-            for name, made in further.items()
-            if hasattr(made, 'class_figures')
-        }
-        documents: dict[str, str] = {}
-        for made in further.values():
-            documents |= made.documents() if hasattr(made, 'documents') else {}
-        return Results(
-            metrics=self._accumulators[CONFUSION_MATRIX].matrix.result(),
-            further={
-                name: {key: _finite(value) for key, value in made.result().items()} for name, made in further.items()
-            },
-            of_classes=of_classes,
-            documents=documents,
-            calibration={name: made.calibration() for name, made in further.items() if hasattr(made, 'calibration')},
-            has_classes=self.has_classes,
-        )
+        return results_of(self.accumulators, self.has_classes)
+
+
+def results_of(accumulators: Mapping[str, Any], has_classes: bool) -> Results:
+    """Returns the results of accumulators, which are given by names of metrics and tasks."""
+    further = {name: made for name, made in accumulators.items() if name != CONFUSION_MATRIX}
+    of_classes = {
+        name: {key: tuple(map(_finite, values)) for key, values in made.class_figures().items()}
+        for name, made in further.items()
+        if hasattr(made, 'class_figures')
+    }
+    documents: dict[str, str] = {}
+    for made in further.values():
+        documents |= made.documents() if hasattr(made, 'documents') else {}
+    return Results(
+        metrics=accumulators[CONFUSION_MATRIX].matrix.result(),
+        further={name: {key: _finite(value) for key, value in made.result().items()} for name, made in further.items()},
+        of_classes=of_classes,
+        documents=documents,
+        calibration={name: made.calibration() for name, made in further.items() if hasattr(made, 'calibration')},
+        has_classes=has_classes,
+    )
 
 
 def _finite(figure: float | None) -> float | None:

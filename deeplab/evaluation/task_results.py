@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.datasets.planes import without_padding
 from deeplab.inference import task_decoding
 from deeplab.options import ModelOptions
-from deeplab.registry import TASKS
+from deeplab.registry import TASKS, TaskContext
 
 Handler = Callable[[Mapping[str, np.ndarray], Mapping[str, Mapping[str, Any]]], None]
 """Takes the sample of an image without padding, and the result of each task."""
@@ -24,10 +24,16 @@ def has_classes(options: ModelOptions) -> bool:
     return task_decoding.has_classes(options) and task_data.needs_labels(options)
 
 
+def accumulators_of(names: Iterable[str], context: TaskContext) -> dict[str, Any]:
+    """Returns new accumulators of the tasks that have a metric, by name of the task."""
+    return {task.name: task.metric(context) for task in map(TASKS.get, names) if task.metric is not None}
+
+
 class TaskScores:
     """The metrics of the tasks of a network.
 
     Attributes:
+      context: what the metrics of the tasks know.
       accumulators: the accumulators by name of the task; see `registry.Task.metric`.
       keys: what batches must have, by the names in `common` and the keys of planes.
       has_classes: whether the network predicts a class for each pixel, and the images have class ids.
@@ -53,10 +59,8 @@ class TaskScores:
         context = task_data.context_of(descriptor, options, calibration)
         self._decoder = task_decoding.TaskDecoder(options, context)
         self._handle = handle
-        tasks = TASKS.chosen(options)
-        self.accumulators: dict[str, Any] = {
-            task.name: task.metric(context) for task in tasks if task.metric is not None
-        }
+        self.context = context
+        self.accumulators = accumulators_of([task.name for task in TASKS.chosen(options)], context)
         planes = task_data.planes_of(descriptor, options)
         self._lists = {plane.key: plane for plane in planes if plane.is_list}
         labels = [common.LABEL] if task_data.needs_labels(options) else []

@@ -238,9 +238,7 @@ def _part(split: runner.Split, images: int) -> runner.Split:
     """Returns the split with at most `images` images, evenly spread."""
     count = min(images, split.num_images)
     chosen = np.linspace(0, split.num_images - 1, count).astype(int)
-    checked = split.check_result
-    checked = dataclasses.replace(checked, records=checked.records[chosen], sizes=checked.sizes[chosen])
-    return dataclasses.replace(split, check_result=checked)
+    return split.selected(chosen)
 
 
 def _evaluate(

@@ -131,7 +131,7 @@ def _write(path: str, convert: Callable[[str], None]) -> None:
                 os.makedirs(temporary)
                 convert(temporary)
                 with open(os.path.join(temporary, _NOTE), 'w', encoding='utf-8') as file:
-                    json.dump({'files': _digests(temporary), 'key': name}, file)
+                    json.dump({'files': digests(temporary), 'key': name}, file)
         except OSError as error:  # such as a full disk
             if os.path.isdir(path):  # another process was faster
                 return
@@ -141,17 +141,18 @@ def _write(path: str, convert: Callable[[str], None]) -> None:
             ) from error
 
 
-def _digests(folder: str) -> dict[str, str]:
-    """Returns the digest of each file of a converted network, by its path in the folder."""
-    digests = {}
-    for above, _, names in os.walk(folder):
-        for name in names:
-            path = os.path.join(above, name)
-            inside = os.path.relpath(path, folder)
-            if inside != _NOTE:
-                with open(path, 'rb') as file:
-                    digests[inside] = hashlib.file_digest(file, 'sha256').hexdigest()
-    return digests
+def digests(export: str) -> dict[str, str]:
+    """Returns the digest of each file of a converted network or another export, by its path in the folder."""
+    paths = [export] if os.path.isfile(export) else []
+    for above, _, names in os.walk(export):
+        paths += [os.path.join(above, name) for name in names]
+    by_path = {}
+    for path in paths:
+        inside = os.path.relpath(path, export)
+        if inside != _NOTE:
+            with open(path, 'rb') as file:
+                by_path[inside] = hashlib.file_digest(file, 'sha256').hexdigest()
+    return by_path
 
 
 def _is_intact(path: str, is_silent: bool = False) -> bool:
@@ -159,7 +160,7 @@ def _is_intact(path: str, is_silent: bool = False) -> bool:
     try:
         with open(os.path.join(path, _NOTE), encoding='utf-8') as file:
             noted = json.load(file)['files']
-        good = bool(noted) and noted == _digests(path)
+        good = bool(noted) and noted == digests(path)
     except (OSError, ValueError, KeyError, TypeError):
         good = False
     if not good and not is_silent:

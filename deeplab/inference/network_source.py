@@ -16,7 +16,7 @@ from deeplab import names
 from deeplab.core import checkpoints
 from deeplab.errors import CheckpointError, OptionError
 from deeplab.files import run_manifests
-from deeplab.inference import export_metadata, exports, model_source, task_calibration, task_decoding
+from deeplab.inference import conversion_cache, export_metadata, exports, model_source, task_calibration, task_decoding
 from deeplab.inference.network import InferenceNetwork
 from deeplab.inference.opening import Weights
 from deeplab.inference.runners import CheckpointRunner, ExportRunner, Runner
@@ -58,6 +58,10 @@ class NetworkSource:
     def step(self) -> int | None:
         """Returns the step of the training; 0 if a checkpoint does not state it, None if an export does not."""
         return checkpoints.step_of(self.path)
+
+    def digest(self) -> str:
+        """Returns a digest of its weights, or of its files."""
+        return conversion_cache.digest_of_checkpoint(self.path)
 
     def exists(self) -> bool:
         """Returns whether there is a network; otherwise a training has not saved its first checkpoint."""
@@ -165,6 +169,9 @@ class _Export(NetworkSource):
     def step(self) -> int | None:
         with exports.opened(self.path) as exported:
             return int(exported.metadata.get('global_step') or 0) or None
+
+    def digest(self) -> str:
+        return conversion_cache.digest_of(conversion_cache.digests(self.path))
 
     def exists(self) -> bool:
         return True

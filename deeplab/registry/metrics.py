@@ -46,6 +46,10 @@ class Accumulator(Protocol):
 
     Two further methods are optional. `class_figures()` returns figures of each class, one value or None a class, by
     name. `documents()` returns further results as text, by names of files such as 'per_image.csv'.
+
+    `accumulated`, a tuple of names, is needed for evaluations in parts: it names the attributes that `update` changes.
+    Each is an array, a list of arrays that are concatenated, a list of JSON values, or an object that has `accumulated`
+    itself.
     """
 
     @property

@@ -84,6 +84,8 @@ class ClassificationMetric:
     Source: E. B. Wilson, Probable Inference, 1927 (interval); arXiv:1706.04599, section 2 (calibration).
     """
 
+    accumulated = ('_counts', '_matrix', '_calibration', '_several')
+
     def __init__(self, context: TaskContext) -> None:
         """Begins without an image."""
         self._names = context.class_names

@@ -141,6 +141,8 @@ class DepthMetric:
     Source: arXiv:1406.2283, tables 1 and 2.
     """
 
+    accumulated = ('_images',)
+
     def __init__(self, context: TaskContext) -> None:
         """Begins without an image."""
         # Pixels of each image, then the mean of each figure (before roots). A sum over the images is exact (`fsum`), so

@@ -128,6 +128,8 @@ class EdgesMetric:
     Arbelaez et al., Contour detection and hierarchical image segmentation, PAMI 2011, section 3 (ODS).
     """
 
+    accumulated = ('_counts',)
+
     def __init__(self, context: TaskContext) -> None:
         """Begins without an image."""
         self._ignore_label, self._width = context.ignore_label, context.settings['edge_width']

@@ -163,6 +163,8 @@ class MultilabelMetric:
     Source: average precision is as in Everingham et al., IJCV 2015, section 4.2, without interpolation.
     """
 
+    accumulated = ('_counts',)
+
     def __init__(self, context: TaskContext) -> None:
         """Begins without an image."""
         self._thresholds = np.array(thresholds(context))

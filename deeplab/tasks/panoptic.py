@@ -225,6 +225,8 @@ def _of_things(segments: np.ndarray, segmentation: Segmentation, context: TaskCo
 class PanopticMetric:
     """Panoptic quality, and the average precision of instances, over images; see `registry.metrics.Accumulator`."""
 
+    accumulated = ('quality', 'precision')
+
     def __init__(self, context: TaskContext) -> None:
         """Begins without an image."""
         assert context.things is not None

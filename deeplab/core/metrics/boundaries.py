@@ -124,6 +124,8 @@ class BoundaryIou:
     class or leaves the image. Ignored pixels are excluded from labels and predictions, and are no other class.
     """
 
+    accumulated = ('_counts',)
+
     def __init__(self, context: MetricContext, boundary_iou_width: float) -> None:
         self._context = context
         self._width = boundary_iou_width
@@ -166,6 +168,8 @@ class BoundaryF:
     have no contour, and make none. Precision is the fraction of the prediction's contour that is within the distance of
     the label's contour of that class. Recall is the fraction the other way round.
     """
+
+    accumulated = ('_sums', '_images')
 
     def __init__(self, context: MetricContext, boundary_f_width: float) -> None:
         self._context = context

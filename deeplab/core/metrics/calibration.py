@@ -17,6 +17,8 @@ _ONE = 2**24  # probabilities are summed as integers, so that the sum does not d
 class Calibration:
     """Counts pixels by the probability of their predicted class, in bins of equal width (a, b]."""
 
+    accumulated = ('_sums',)
+
     def __init__(self, context: MetricContext, calibration_bins: int) -> None:
         self._context = context
         self._bins = calibration_bins

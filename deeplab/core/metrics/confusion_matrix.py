@@ -61,6 +61,8 @@ class Metrics:
 class ConfusionMatrix:
     """Counts pixels by label and prediction."""
 
+    accumulated = ('counts',)
+
     def __init__(self, num_classes: int, ignore_label: int | None = None) -> None:
         """Creates an empty matrix.
 
@@ -201,6 +203,8 @@ def _mean_of_numbers(values: tuple[float | None, ...] | list[float | None]) -> f
 class Figures:
     """A confusion matrix as a registered metric."""
 
+    accumulated = ('matrix',)
+
     def __init__(self, context: MetricContext) -> None:
         self.matrix = ConfusionMatrix(context.num_classes, context.ignore_label)
         self._class_names = context.class_names
@@ -223,6 +227,8 @@ class Figures:
 
 class CategoryIou:
     """Sums the confusion matrix of categories of classes: confusions within a category are right."""
+
+    accumulated = ('_counts',)
 
     def __init__(self, context: MetricContext) -> None:
         if context.categories is None:

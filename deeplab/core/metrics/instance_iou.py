@@ -41,6 +41,8 @@ class InstanceIou:
     positives weigh 1: predictions have no instances.
     """
 
+    accumulated = ('_right', '_instances', '_counts')
+
     def __init__(self, context: MetricContext, instance_dir: str) -> None:
         if not instance_dir:
             raise OptionError(

@@ -22,6 +22,8 @@ class Intervals:
     than two images (in labels or predictions), and with fewer than two images none at all.
     """
 
+    accumulated = ('_counts',)
+
     def __init__(self, context: MetricContext, bootstrap_samples: int, bootstrap_seed: int) -> None:
         self._samples = bootstrap_samples
         self._seed = bootstrap_seed

@@ -24,6 +24,8 @@ class ImageIou:
     predictions. An image without a labeled pixel is excluded.
     """
 
+    accumulated = ('_of_images',)
+
     def __init__(self, context: MetricContext) -> None:
         self._of_images: list[float] = []
 
@@ -45,6 +47,8 @@ class ImageIou:
 
 class PerImage:
     """Collects the counts of each image, with its name and size."""
+
+    accumulated = ('_counts', '_names', '_sizes')
 
     def __init__(self, context: MetricContext) -> None:
         self._context = context
