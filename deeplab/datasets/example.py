@@ -111,7 +111,7 @@ def with_png_labels(serialized: bytes, label_divisor: int) -> bytes:
     width: Any = features.get(WIDTH_KEY)
     if features.get(LABEL_FORMAT_KEY) != _RAW:
         return serialized
-    has_size = isinstance(height, int) and isinstance(width, int)
+    has_size = isinstance(height, int) and isinstance(width, int) and min(height, width) > 0
     if not (isinstance(raw, bytes) and has_size and len(raw) == 4 * height * width):
         raise DataError(f'its raw label is not an int32 for each of {height!r} x {width!r} pixels (height x width)')
     labels = np.frombuffer(raw, '<i4').reshape(height, width)

@@ -24,8 +24,7 @@ def write_features(features: Mapping[str, Value]) -> bytes:
     """Serializes a `tf.train.Example`.
 
     Args:
-      features: bytes, several of them, an integer that is not negative, or an array of floats or of such integers, by
-        key.
+      features: bytes, several of them, an integer, or an array of floats or of integers, by key.
 
     Returns:
       The serialized message.
@@ -85,8 +84,8 @@ def _value(feature: memoryview) -> Value | None:
         if kind == _FLOAT_LIST and parts:
             return np.frombuffer(b''.join(parts), '<f4')
         if kind == _INT64_LIST and values:
-            numbers = [n for value in values for n in ([value] if isinstance(value, int) else _varints(value))]
-            return numbers[0] if len(numbers) == 1 else np.array(numbers, np.uint64).astype(np.int64)
+            numbers = [_signed(n) for value in values for n in ([value] if isinstance(value, int) else _varints(value))]
+            return numbers[0] if len(numbers) == 1 else np.array(numbers, np.int64)
     return None
 
 
@@ -97,8 +96,7 @@ def message(number: int, content: bytes) -> bytes:
 
 def _varint(value: int) -> bytes:
     """Encodes a varint: seven bits per byte, the lowest first; the high bit marks that more bytes follow."""
-    if value < 0:
-        raise ValueError(f'{value} is negative')
+    value %= 1 << 64  # negative numbers are written as 64 bits
     encoded = bytearray()
     while value > 0x7F:
         encoded.append(value & 0x7F | 0x80)
@@ -127,6 +125,11 @@ def _varints(content: memoryview) -> Iterator[int]:
     while position < len(content):
         value, position = _read_varint(content, position)
         yield value
+
+
+def _signed(number: int) -> int:
+    """Returns the int64 of which a varint has the bits; bits beyond 64 are dropped, as the format demands."""
+    return (number + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
 def _messages(content: memoryview, wanted: int) -> Iterator[memoryview]:

@@ -53,6 +53,15 @@ def test_parse_reads_what_tensorflow_writes():
     assert wire.read_features(serialized)['image/height'].tolist() == [2**40, 3]
 
 
+def test_negative_numbers_are_read_and_written_as_by_tensorflow():
+    lists = [tf.train.Feature(int64_list=tf.train.Int64List(value=values)) for values in ([-1], [-(2**63), 2**63 - 1])]
+    features = tf.train.Features(feature=dict(zip('ab', lists, strict=True)))
+    serialized = tf.train.Example(features=features).SerializeToString(deterministic=True)
+    read = wire.read_features(serialized)
+    assert read['a'] == -1 and read['b'].tolist() == [-(2**63), 2**63 - 1]
+    assert wire.write_features(read) == serialized
+
+
 def test_numbers_that_are_not_packed_are_read():
     number = b'\x08\x05'  # field 1, varint 5
     feature = b'\x1a' + bytes([len(number)]) + number
