@@ -67,6 +67,13 @@ class CheckpointExports:
         trained_on = descriptor.trusted_name_in_run(*beside) if beside is not None else None
         return self._options.proof.dataset or trained_on
 
+    def _classes(self) -> descriptor.DatasetDescriptor:
+        """Returns the classes of the data set; if that cannot be loaded, the classes that run.json has."""
+        number, is_given = self._options.model.num_classes, self._options.proof.dataset is not None
+        beside = run_manifests.beside(self._checkpoint)
+        noted = None if beside is None else descriptor.of_json(beside[1].get(run_manifests.CLASSES), number)
+        return descriptor.classes_of(self._dataset, number, is_given, noted)
+
     @functools.cached_property
     def _calibration(self) -> dict[str, Any]:
         """What the tasks have chosen for the checkpoint."""
@@ -154,7 +161,7 @@ class CheckpointExports:
     def _facts(self, target: Target) -> dict[str, Any]:
         options = self._options
         model, conversion, resize = options.model, options.conversion, options.resize
-        classes = descriptor.classes_of(self._dataset, model.num_classes, options.proof.dataset is not None)
+        classes = self._classes()
         normalization = BACKBONES.get(model.model_variant).normalization
         is_portable = EXPORT_FORMATS.get(target.format).is_portable
         channels = task_decoding.channels_of(model)

@@ -24,7 +24,7 @@ from deeplab import Predictor, cli, export_model
 from deeplab import eval as evaluation
 from deeplab import vis as visualization
 from deeplab.checks.checkpoint_network import network_shapes
-from deeplab.datasets import wire
+from deeplab.datasets import descriptor, wire
 from deeplab.datasets.segmentation_dataset import DataSource
 from deeplab.errors import CheckpointError, DataError, OptionError, UserError
 from deeplab.export import proof, results, work
@@ -270,6 +270,18 @@ def _field(message, number):
     """The content of a field of a message."""
     (content,) = wire._messages(memoryview(message), number)
     return bytes(content)
+
+
+def test_classes_in_run_json_are_exported_where_the_data_set_is_not_there(tmp_path):
+    folder = predictor_setup.write_training(tmp_path / 'log', MODEL)
+    manifest = json.loads((folder / 'run.json').read_text())
+    manifest['runs'][0]['classes'] = descriptor.load(str(folder / 'tiny.json')).as_json()
+    (folder / 'run.json').write_text(json.dumps(manifest))
+    (folder / 'tiny.json').unlink()
+    export_model.run(_options(folder, tmp_path / 'served', 'saved_model'))
+    with Predictor.from_export(tmp_path / 'served') as exported:
+        assert exported.class_names == tuple(predictor_setup.CLASSES)
+        assert exported.colors.tolist() == predictor_setup.COLORS
 
 
 def test_a_saved_model_for_a_server(training, tmp_path):
