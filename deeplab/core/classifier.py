@@ -14,11 +14,7 @@ from deeplab.registry import BACKBONES
 
 
 def logits(
-    features: tf.Tensor,
-    end_points: Mapping[str, tf.Tensor],
-    options: ModelOptions,
-    num_classes: int,
-    keep_probability: float | None = None,
+    features: tf.Tensor, end_points: Mapping[str, tf.Tensor], options: ModelOptions, num_classes: int
 ) -> tf.Tensor:
     """Builds the classifier of a network after its backbone.
 
@@ -29,22 +25,19 @@ def logits(
       end_points: the backbone's end points by name.
       options: the network.
       num_classes: number of classes.
-      keep_probability: fraction of the values before the last layer that dropout keeps in training; None for the
-        network's own.
 
     Returns:
       [n, 1, 1, num_classes] float32.
     """
     backbone = BACKBONES.get(options.model_variant)
     classifier = backbone.classifier
-    keep_probability = classifier.keep_probability if keep_probability is None else keep_probability
     layer: Callable[..., Any] = layers.fully_connected
     if not classifier.is_matrix:
         layer = functools.partial(layers.conv2d, kernel_size=1, normalize=False, bias=classifier.bias)
     with tf.compat.v1.variable_scope(backbone.scope):
         pool = classifier.pool or (lambda features, *others: shapes.spatial_mean(features))
         net = pool(features, end_points, options)  # [n, 1, 1, c]
-        net = dropout.dropout(net, keep_probability, scope=f'{classifier.scope}_dropout')
+        net = dropout.dropout(net, classifier.keep_probability, scope=f'{classifier.scope}_dropout')
         net = compute_types.as_type(net, tf.float32)  # shorter types would round nearly equal logits to a tie
         return layer(
             net,

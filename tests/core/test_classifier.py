@@ -1,5 +1,7 @@
 """Classifiers of all backbones: variables, dropout, types, gradients; parity/test_classifiers.py has the figures."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -141,19 +143,21 @@ def test_dropout_of_the_family_before_the_last_layer(monkeypatch, name, expected
     with cost.abstract_graph():
         features, end_points = tf.zeros([1, 2, 2, 8]), {}
         classifier.logits(features, end_points, options(name), CLASSES)
-        classifier.logits(features, end_points, options(name), CLASSES, keep_probability=0.25)
-    assert calls == [expected, (expected[0], 0.25)]
+    assert calls == [expected]
 
 
-def test_dropout_is_for_training_alone():
+def test_dropout_is_for_training_alone(monkeypatch):
+    usual = BACKBONES.get('mobilenet_v2')
+    without = dataclasses.replace(usual, classifier=dataclasses.replace(usual.classifier, keep_probability=1.0))
     with given_weights.network() as network:
         features = tf.constant(np.random.default_rng(0).normal(size=[1, 3, 3, 320]).astype(np.float32))
 
-        def logits(is_training, keep_probability=None):
+        def logits(is_training, record=usual):
+            monkeypatch.setattr(BACKBONES, 'get', lambda name: record)
             with layers.mode_scope(is_training=is_training, fine_tune_batch_norm=False):
-                return classifier.logits(features, {}, options('mobilenet_v2'), CLASSES, keep_probability)
+                return classifier.logits(features, {}, options('mobilenet_v2'), CLASSES)
 
-        predicted, trained, kept = network.run([logits(False), logits(True), logits(True, 1.0)])
+        predicted, trained, kept = network.run([logits(False), logits(True), logits(True, without)])
     np.testing.assert_array_equal(predicted, kept)
     assert np.abs(trained - predicted).max() > 0.01 * predicted.std()
 
