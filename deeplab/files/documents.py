@@ -1,4 +1,4 @@
-"""Reader of JSON, YAML and text files, with errors of one line.
+"""Reader of JSON, YAML and text files, with errors of one line; texts in YAML and CSV to write.
 
 A byte order mark is skipped. Documents that are nested too deeply are rejected before Python's recursion limit.
 """
@@ -8,11 +8,13 @@ from __future__ import annotations
 import codecs
 import contextlib
 import copy
+import csv
 import functools
+import io
 import json
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from deeplab.files import storage
@@ -21,6 +23,7 @@ DEEPEST = 100  # limit on nested lists and objects; valid files have fewer than 
 _TOO_DEEP = f'it is nested more than {DEEPEST} levels deep'
 _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 YAML_SUFFIXES = ('.yaml', '.yml')
+_FORMULA_STARTS = ('=', '+', '-', '@', '\t', '\r', '\n')  # spreadsheets evaluate cells that begin so
 _SURROGATE = re.compile(r'\\u[dD][89a-fA-F]')
 
 
@@ -165,6 +168,18 @@ def yaml_text(content: Mapping[str, Any]) -> str:
         else:
             lines.append(f'{key}: {_json(value)}')
     return '\n'.join(lines) + '\n'
+
+
+def csv_text(rows: Iterable[Sequence[object]]) -> str:
+    """Returns a table as CSV; a quote is put before a text that spreadsheets would evaluate as a formula."""
+    stream = io.StringIO()
+    csv.writer(stream).writerows([[_safe(cell) for cell in row] for row in rows])
+    return stream.getvalue()
+
+
+def _safe(cell: object) -> object:
+    is_formula = isinstance(cell, str) and cell.lstrip(' ').startswith(_FORMULA_STARTS)
+    return f"'{cell}" if is_formula else cell
 
 
 def _json(value: Any) -> str:

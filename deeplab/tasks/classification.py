@@ -19,6 +19,7 @@ from deeplab.core.lazy import scale_losses, tf
 from deeplab.core.metrics import confusion_matrix
 from deeplab.core.metrics.calibration import Calibration
 from deeplab.datasets import planes
+from deeplab.files import documents
 from deeplab.options import ModelOptions
 from deeplab.registry import (
     Comparison,
@@ -146,10 +147,8 @@ class ClassificationMetric:
         """Returns the confusion matrix as CSV: a row for each true class, a column for each predicted one."""
         if self._several is not None:
             return {}
-        rows = [['', *self._names]]
-        rows += [[name, *map(str, row)] for name, row in zip(self._names, self._matrix.counts.tolist(), strict=True)]
-        quoted = [','.join('"{}"'.format(text.replace('"', '""')) for text in row) for row in rows]
-        return {'classification_confusion.csv': '\n'.join(quoted) + '\n'}
+        rows = [[name, *row] for name, row in zip(self._names, self._matrix.counts.tolist(), strict=True)]
+        return {'classification_confusion.csv': documents.csv_text([['', *self._names], *rows])}
 
 
 def _interval(right: int, images: int) -> tuple[float, float]:

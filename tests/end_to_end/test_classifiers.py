@@ -41,7 +41,7 @@ def test_evaluation_equals_validation_and_a_report_is_made(trained, monkeypatch)
         for folder in ('log/eval', 'eval')
     )
     assert validated == evaluated and evaluated['accuracy'] == 1.0
-    assert (trained / 'eval' / 'classification_confusion-30.csv').read_text().startswith('"","bright","dark"')
+    assert (trained / 'eval' / 'classification_confusion-30.csv').read_text().startswith(',bright,dark')
     pytest.importorskip('vl_convert', reason='the package vl-convert-python is not installed')
     assert cli.main(['report', 'log', '--dataset_dir=records', '--output=report.html']) == 0
     report = json.loads((trained / 'report.json').read_text())

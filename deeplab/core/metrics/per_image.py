@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from deeplab.core.metrics import _image_counts
+from deeplab.files import documents
 from deeplab.registry import Metric, MetricContext, register
 from deeplab.registry.metrics import MATRICES, NAMES, SIZES, Ids
 
 FILE = 'per_image.csv'
-_FORMULA_STARTS = ('=', '+', '-', '@', '\t', '\r', '\n')  # spreadsheets evaluate cells that begin so
 
 
 class ImageIou:
@@ -76,13 +74,9 @@ class PerImage:
 
     def documents(self) -> dict[str, str]:
         """Returns the table, one line an image in the order of the records; a figure that is unknown is empty."""
-        text, classes = io.StringIO(), self._context.class_names
-        writer = csv.writer(text)
         columns = ['name', 'height', 'width', 'labeled_pixels', 'accuracy', 'miou']
-        columns += [f'{what} {name}' for what in ('iou', 'pixels') for name in classes]
-        writer.writerow(map(_safe, columns))
-        writer.writerows(self._lines())
-        return {FILE: text.getvalue()}
+        columns += [f'{what} {name}' for what in ('iou', 'pixels') for name in self._context.class_names]
+        return {FILE: documents.csv_text([columns, *self._lines()])}
 
     def _lines(self) -> Iterator[list[object]]:
         all_counts = np.concatenate(self._counts).astype(np.int64)  # [n, 3, classes]
@@ -93,12 +87,7 @@ class PerImage:
             figures = [_image_counts.fraction(right.sum(), total), _image_counts.mean_of_known(ious)]
             values = [*figures, *ious, *_image_counts.fraction(of_label, np.full_like(of_label, total))]
             texts = ['' if value is None else f'{value:.6g}' for value in _image_counts.to_numbers(np.array(values))]
-            yield [_safe(name), *size, int(total), *texts]
-
-
-def _safe(text: str) -> str:
-    """Returns a text that spreadsheets show and do not evaluate: a quote before what begins as a formula does."""
-    return f"'{text}" if text.lstrip(' ').startswith(_FORMULA_STARTS) else text
+            yield [name, *size, int(total), *texts]
 
 
 register(
