@@ -345,7 +345,7 @@ def explained(path: str, options: ModelOptions) -> Iterator[None]:
         held = shapes_of(path)[0]
         if cause := classifier_mismatch(options, held):
             raise NetworkMismatchError(
-                f"The checkpoint '{path}' {cause}. Give the checkpoint of such a classifier, another "
+                f"The checkpoint '{path}' {cause}. Give a classifier of the same classes, another "
                 f'{option("DatasetOptions.name")}, or {option("ModelOptions.labels_offset")} if one of both leaves out '
                 'the first class',
                 error.details,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -13,6 +12,7 @@ from deeplab.checks.facts import Case, Facts, ImageSummary
 from deeplab.checks.findings import Data, Finding, build_again
 from deeplab.checks.rule import NOTE
 from deeplab.datasets import description_file, label_file
+from deeplab.errors import DataError
 from deeplab.names import listed
 
 _FEWEST_IMAGES = 20  # of a class, to train on
@@ -39,9 +39,13 @@ def has_only_classes(splits: Mapping[str, Facts]) -> bool:
 def check(data: Data) -> Iterator[Finding]:
     """Yields the findings about classes."""
     num_classes = data.descriptor.num_classes
-    labels = os.path.join(description_file.folder_of(data.options.data), label_file.FILE_NAME)
-    if os.path.isfile(labels) and (number := len(label_file.read(labels))) != num_classes:
-        yield data.finding('class_names', '', f'{labels} has {number} classes, the data set {num_classes}.')
+    try:
+        folder = description_file.folder_of(data.options.data)
+        text = label_file.contradiction(folder, data.descriptor.class_names or num_classes)
+    except DataError as error:
+        text = str(error).removesuffix('.')
+    if text:
+        yield data.finding('class_names', '', f'{text}.')
     for split, facts in data.splits.items():
         cases = [
             (split, Case(f'{image.name}: {", ".join(map(str, image.class_ids)) or "no class"}', image.number))

@@ -191,7 +191,8 @@ class _SampleInspection:
             try:
                 values = planes_lib.read(plane, sample.features, size)
             except DataError as error:
-                self._note('bad_plane', f'{sample.name}: {error}')
+                is_of_image = plane.kind == planes_lib.INTEGERS
+                self._note('class_ids' if is_of_image else 'bad_plane', f'{sample.name}: {error}')
                 continue
             if plane.key == common.INSTANCE and ids is not None and ids.shape == size:
                 self._inspect_instances(values[..., 0], ids)

@@ -151,8 +151,8 @@ def _of_folders(root: str, paths: Mapping[str, str]) -> dict[str, Row]:
     kinds = ', '.join(IMAGE_FORMATS)
     if empty := sorted(classes - {row.label for row in rows.values()}):
         raise DataError(
-            f"The class folders {file_pairs.named(empty)} in '{root}' have no image ({kinds}). Add some, or remove "
-            'the folders.'
+            f"There is no image ({kinds}) in these class folders of '{root}': {file_pairs.named(empty)}. Add some, or "
+            'remove the folders.'
         )
     if others:
         raise DataError(f"'{root}' has files that are not images ({kinds}): {file_pairs.named(others)}. Remove them.")
@@ -181,7 +181,7 @@ def _of_table(path: str, paths: Mapping[str, str]) -> dict[str, Row]:
             rows[stem] = row._replace(split=split)
     if lost:
         raise DataError(
-            f"'{path}' names {names.counted(len(lost), 'image')} that do not exist, or exist in several folders: "
+            f"'{path}' has {names.counted(len(lost), 'name')} of no image, or of images in several folders: "
             f'{file_pairs.named(lost)}. Paths are relative to {option("BuildClassificationOptions.image_folder")}.'
         )
     if not rows:
@@ -222,25 +222,23 @@ def _classes(
     Raises:
       DataError: A label is no class.
     """
-    given: Sequence[str] = options.class_names
-    if len(given) == 1 and (os.path.isfile(path := os.path.expanduser(given[0])) or path.endswith('.txt')):
-        given = label_file.read(path)
+    given: Sequence[str] = label_file.chosen(options.class_names)
     are_numbers = all(map(_INTEGER.fullmatch, by_label))
     if are_numbers and options.labels_file is not None and not set(by_label) <= set(given):
         ids = {label: int(label) for label in by_label}
         count = min(max(0, *ids.values()) + 1, _MOST_CLASSES)
         class_names = given or [f'class_{number}' for number in range(count)]
-        allowed = f'the ids 0 to {len(class_names) - 1}'
+        allowed = f'class ids are 0 to {len(class_names) - 1}'
     else:
         class_names = given or sorted(by_label, key=int if are_numbers else str)
         ids = {name: number for number, name in enumerate(class_names)}
-        allowed = f'the names {names.listed(class_names, _SHOWN)}'
+        allowed = f'the classes are {names.listed(class_names, _SHOWN)}'
     for label, stems in by_label.items():
         if not 0 <= ids.get(label, -1) < len(class_names):
             raise DataError(
                 f"The label '{names.shown(label)}' of {names.counted(len(stems), 'image')}, such as "
-                f"'{names.shown(stems[0])}', is out of range: {len(class_names)} classes have {allowed}. Correct it, "
-                f'or set {option("BuildClassificationOptions.class_names")}.'
+                f"'{names.shown(stems[0])}', is out of range: {allowed}. Correct it, or set "
+                f'{option("BuildClassificationOptions.class_names")}.'
             )
     used = {ids[label] for label in by_label}
     if empty := [name for number, name in enumerate(class_names) if number not in used]:

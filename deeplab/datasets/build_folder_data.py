@@ -28,6 +28,7 @@ from deeplab.datasets import (
     folder_splits,
     folders,
     images,
+    label_file,
     pairs,
     plane_files,
 )
@@ -35,14 +36,12 @@ from deeplab.datasets.annotations import items as annotated_items
 from deeplab.datasets.annotations import label_classes
 from deeplab.datasets.mask_ids import MaskIds
 from deeplab.errors import DataError, OptionError
-from deeplab.files import documents
 from deeplab.names import shell_quoted
 from deeplab.options import BuildFolderOptions
 from deeplab.options.rules import require_classes
 from deeplab.wording import option
 
 DEFAULT_NUM_SHARDS = 4
-_LIST_SUFFIXES = ('.txt', '.names', '.csv')  # a single class name that ends so is certainly meant as a file
 _SHOWN = 3  # number of files that a message names
 
 
@@ -140,7 +139,7 @@ def _read_classes(options: BuildFolderOptions) -> Classes:
     ignore_label = options.ignore_label
     if dataset is not None and ignore_label == BuildFolderOptions().ignore_label:
         ignore_label = dataset.ignore_label
-    names = _names(options.class_names)
+    names = label_file.chosen(options.class_names) or None
     wanted = names or tuple((dataset and dataset.class_names) or ())
     names = tuple(plane_files.class_folders(dataclasses.replace(options, class_names=wanted))) or names
     if names is not None:
@@ -162,17 +161,6 @@ def _read_classes(options: BuildFolderOptions) -> Classes:
         text = ', '.join(f'{count} by {option(f"BuildFolderOptions.{name}")}' for name, count in given.items())
         raise OptionError(f'The numbers of classes disagree: {text}.')
     return Classes(next(iter(given.values()), None), ignore_label, names, dataset, table)
-
-
-def _names(given: Sequence[str]) -> tuple[str, ...] | None:
-    """Returns the names of the classes, which a single file may hold; None for none."""
-    is_file = len(given) == 1 and (os.path.isfile(given[0]) or given[0].endswith(_LIST_SUFFIXES))
-    if not is_file:
-        return tuple(given) or None
-    try:
-        return tuple(documents.entries_of(documents.load_text(given[0]))) or None
-    except documents.DocumentError as error:
-        raise OptionError(f"The file of class names '{given[0]}' {error}.") from None
 
 
 def _check(

@@ -250,7 +250,7 @@ def _are_splits(splits: Any) -> bool:
     )
 
 
-def load(name: str) -> DatasetDescriptor:
+def load(name: str, with_labels: bool = True) -> DatasetDescriptor:
     """Finds a data set.
 
     Args:
@@ -258,6 +258,7 @@ def load(name: str) -> DatasetDescriptor:
         path of its file, by its name from the current folder, or by a dotted name that Python can import; or the path
         of a JSON or YAML file with the attributes of `DatasetDescriptor` as keys, or of labels.txt beside records of
         TF-Slim.
+      with_labels: whether labels.txt beside such a file must have as many classes.
 
     Returns:
       The descriptor.
@@ -266,7 +267,7 @@ def load(name: str) -> DatasetDescriptor:
       OptionError: There is no such data set, or its description is invalid.
     """
     if name.endswith(FILE_SUFFIXES):
-        return _from_file(name)
+        return _from_file(name, with_labels)
     if os.path.basename(name) == label_file.FILE_NAME:
         folder, names = os.path.dirname(storage.absolute(name)), label_file.read(name)
         return DatasetDescriptor(os.path.basename(folder), len(names), class_names=names, has_masks=False)
@@ -312,7 +313,8 @@ def _of_module(module: types.ModuleType, name: str) -> DatasetDescriptor:
     return dataset
 
 
-def _from_file(path: str) -> DatasetDescriptor:
+def _from_file(path: str, with_labels: bool) -> DatasetDescriptor:
+    folder = os.path.dirname(path)
     try:
         content = documents.load(path)
     except FileNotFoundError:
@@ -349,13 +351,9 @@ def _from_file(path: str) -> DatasetDescriptor:
         described = DatasetDescriptor(**values)
     except OptionError as error:
         raise OptionError(f'{path}: {error}') from None
-    labels = os.path.join(os.path.dirname(path), label_file.FILE_NAME)
-    if not described.has_masks and storage.is_file(labels):
-        if (count := len(label_file.read(labels))) != described.num_classes:
-            raise OptionError(
-                f"'{labels}' has {count} classes, '{path}' {described.num_classes}. Build the records again, or remove "
-                'labels.txt.'
-            )
+    count = described.num_classes
+    if not described.has_masks and with_labels and (text := label_file.contradiction(folder, count, f"'{path}'")):
+        raise OptionError(f'{text}. Build the records again, or remove labels.txt.')
     return described
 
 

@@ -7,10 +7,11 @@ import re
 from collections.abc import Sequence
 
 from deeplab.errors import DataError
-from deeplab.files import documents, writing
+from deeplab.files import documents, storage, writing
 
 FILE_NAME = 'labels.txt'
 _LINE = re.compile(r'(\d+):(.*)')
+_SUFFIXES = ('.txt', '.names', '.csv')  # a single class name that ends so is certainly meant as a file
 
 
 def write(directory: str, names: Sequence[str]) -> None:
@@ -51,3 +52,34 @@ def read(path: str) -> tuple[str, ...]:
             'classes from 0.'
         )
     return tuple(names[number] for number in range(len(names)))
+
+
+def chosen(given: tuple[str, ...]) -> tuple[str, ...]:
+    """Returns the names of classes that an option has: names, or a single file of them.
+
+    Raises:
+      DataError: see `read`.
+    """
+    path = os.path.expanduser(given[0]) if len(given) == 1 else ''
+    return read(path) if path and (path.endswith(_SUFFIXES) or os.path.isfile(path)) else given
+
+
+def contradiction(directory: str, described: Sequence[str] | int, where: str = 'the data set') -> str:
+    """Returns how labels.txt in a folder contradicts a description, as a sentence without a full stop; '' if it agrees.
+
+    Args:
+      directory: the folder; without the file, nothing contradicts.
+      described: names of the classes, or their number.
+      where: what has these classes, for the sentence.
+
+    Raises:
+      DataError: see `read`.
+    """
+    path = os.path.join(directory, FILE_NAME)
+    names = read(path) if storage.is_file(path) else None
+    count = described if isinstance(described, int) else len(described)
+    if names is not None and len(names) != count:
+        return f"'{path}' has {len(names)} classes, {where} {count}"
+    pairs = () if names is None or isinstance(described, int) else enumerate(zip(names, described, strict=True))
+    differing = [f"class {i} '{here}', not '{there}' as {where}" for i, (here, there) in pairs if here != there]
+    return f"'{path}' calls {differing[0]}" if differing else ''

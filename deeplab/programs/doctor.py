@@ -136,7 +136,8 @@ def examine(options: DoctorOptions) -> Data:
       OptionError: The data set is unknown, or the color table cannot be read.
     """
     name = options.dataset or description_file.beside(options.data)
-    described = DatasetDescriptor(options.data, 1) if name is None else descriptor_lib.load(name)
+    # A rule compares the names with labels.txt.
+    described = DatasetDescriptor(options.data, 1) if name is None else descriptor_lib.load(name, with_labels=False)
     if options.ignore_label is not None:
         described = dataclasses.replace(described, ignore_label=options.ignore_label)
     ignore_label = described.ignore_label

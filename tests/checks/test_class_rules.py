@@ -91,6 +91,7 @@ FAULTS = {
     'broken image': (_changed(image=IMAGE[:-300]), {'corrupt': 'train_4'}),
     'other format': (_changed(image=b'GIF'), {'corrupt': 'train_4'}),
     'id too large': (_changed(class_ids=3), {'class_ids': "'train_4' (train-00000-of-00001.tfrecord, record 4): 3"}),
+    'negative id': (_changed(class_ids=-1), {'class_ids': 'record 4): -1'}),
     'two ids, one wrong': (_changed(class_ids=np.array([0, 9])), {'class_ids': 'record 4): 0, 9'}),
     'no class': (_unlabeled, {'class_ids': 'record 4): no class'}),
     'same image in val': (
@@ -142,16 +143,21 @@ def test_texts_about_classes(tmp_path):
     assert '\n   1  bar        4   10   8.33%    5.50\n' in run(tmp_path, made).report
 
 
-def test_class_names_of_another_number(tmp_path):
-    folder = LabeledImages().write(tmp_path / 'data', None)
+def test_labels_txt_that_contradicts_the_description(tmp_path):
+    folder, output = LabeledImages().write(tmp_path / 'data', None), str(tmp_path / 'findings.json')
     (folder / 'labels.txt').write_text('0:disk\n1:bar\n2:frame\n3:cross\n')
-    output = str(tmp_path / 'findings.json')
     result = doctor.run(DoctorOptions(str(folder), num_classes=3, output=output))
-    assert only(result, 'class_names').what.endswith('labels.txt has 4 classes, the data set 3.')
+    assert only(result, 'class_names').what.endswith("labels.txt' has 4 classes, the data set 3.")
     assert rules(doctor.run(DoctorOptions(str(folder), output=output))) == {'absent_classes'}
-    (folder / 'dataset.json').write_text(json.dumps({'num_classes': 3, 'has_masks': False}))
-    with pytest.raises(OptionError, match='has 4 classes'):
-        doctor.run(DoctorOptions(str(folder), output=output))
+    content = {'num_classes': 3, 'class_names': labeled_images.NAMES, 'has_masks': False}
+    (folder / 'dataset.json').write_text(json.dumps(content))
+    for text, said in (
+        ('0:disk\n1:bar\n2:frame\n3:cross\n', "labels.txt' has 4 classes, the data set 3."),
+        ('0:disk\n1:frame\n2:bar\n', "labels.txt' calls class 1 'frame', not 'bar' as the data set."),
+        ('1:disk\n2:bar\n3:frame\n', 'Number the classes from 0.'),
+    ):
+        (folder / 'labels.txt').write_text(text)
+        assert only(doctor.run(DoctorOptions(str(folder), output=output)), 'class_names').what.endswith(said)
 
 
 def test_more_classes_than_masks_can_have(tmp_path):

@@ -210,14 +210,14 @@ def test_bad_folders(tmp_path, damage, expected):
 @pytest.mark.parametrize(
     ('text', 'more', 'expected'),
     [
-        ('file,label\na/1,x\nc/9,y\n', {}, ['1 image', 'do not exist', 'c/9', 'image_folder']),
+        ('file,label\na/1,x\nc/9,y\n', {}, ['1 name of no image', 'c/9', 'image_folder']),
         (
             'file,label\na/1,0\nb/2,3\n',
             {'class_names': ('x', 'y')},
-            ["'3'", 'b/2', 'out of range', '2 classes', '0 to 1'],
+            ["'3'", 'b/2', 'out of range', '0 to 1'],
         ),
         ('file,label\na/1,0\nb/2,-1\n', {}, ["'-1'", 'out of range']),
-        ('file,label\na/1,-2\n', {}, ["'-2'", 'the ids 0 to 0']),
+        ('file,label\na/1,-2\n', {}, ["'-2'", 'ids are 0 to 0']),
         ('file,label\na/1,0\nb/2,20240131123456\n', {}, ["'20240131123456'", 'out of range']),
         ('file,label\na/1,x\nb/2,w\n', {'class_names': ('x', 'y')}, ["'w'", 'out of range', 'x, y']),
         ('file,label\na/1,x\n1.jpg,x\n', {}, ['line 3', 'a/1', 'second time']),

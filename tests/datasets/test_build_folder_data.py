@@ -359,7 +359,7 @@ def test_names_and_numbers_of_classes_that_disagree(tmp_path):
         arguments, OptionError, num_classes=4, class_names=('a', 'b')
     )
     assert 'neither classes nor the ignore label' in failure(arguments, class_names=('a', 'b'))
-    assert "names.txt' cannot be read" in failure(arguments, OptionError, class_names=('names.txt',))
+    assert "names.txt' cannot be read" in failure(arguments, class_names=('names.txt',))
 
 
 def test_more_classes_than_masks_can_hold_are_refused_before_a_file_is_read(tmp_path):
