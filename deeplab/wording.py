@@ -55,7 +55,8 @@ def option(field: str, value: Any = _UNSET) -> str:
     if flag is None:
         name = field.rpartition('.')[2]
         return name if value is _UNSET else f'{name}={value!r}'
-    return f'--{flag}' if value is _UNSET else f'--{flag}={_as_typed(value)}'
+    name, space, owner = flag.partition(' ')
+    return f'--{flag}' if value is _UNSET else f'--{name}={_as_typed(value)}{space}{owner}'
 
 
 def did_you_mean(value: str, names: Iterable[str]) -> str:
@@ -100,7 +101,7 @@ def flag_names(flags: Mapping[str, str]) -> Iterator[None]:
     """Makes messages name options by flags within the `with` block.
 
     Args:
-      flags: names of flags, without dashes, by 'Class.field'.
+      flags: names of flags, without dashes, by 'Class.field'; behind a space may follow whose flag it is.
     """
     global _flags
     before, _flags = _flags, flags

@@ -142,6 +142,7 @@ program.PROGRAMS += [
     ),
     Program(
         name='download_and_convert_data',
+        package='deeplab.slim',
         example='--dataset_name=flowers --dataset_dir=flowers',
         groups=(Group('Data set', of(options.ConvertDataOptions), of(options.FetchOptions, 'mirror')),),
         to_options=plain_options(options.ConvertDataOptions),

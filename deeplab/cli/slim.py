@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import pathlib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from deeplab import options
@@ -22,6 +23,7 @@ from deeplab.registry import BACKBONES, DATASETS, PREPROCESSINGS
 from deeplab.wording import one_of
 
 _ENDLESS = 10**9  # steps
+_FLAG = re.compile(r'--(\w+)')
 _WIDTH = re.compile(r'(?P<network>mobilenet_\w+)_(?P<percent>\d{3})')
 # Beginnings of the names of networks whose preprocessing has another name.
 _PREPROCESSINGS = {
@@ -29,33 +31,30 @@ _PREPROCESSINGS = {
     'vgg': ('resnet', 'vgg'),
 }
 _POLICIES = {'exponential': 'step', 'polynomial': 'polynomial', 'fixed': 'fixed'}
-# The flags of each optimizer here and in TF-Slim.
-_OPTIMIZERS = {
-    'adadelta': {'adadelta_rho': 'adadelta_rho', 'adadelta_epsilon': 'opt_epsilon'},
-    'adagrad': {'adagrad_initial_accumulator_value': 'adagrad_initial_accumulator_value'},
-    'adam': {'adam_beta1': 'adam_beta1', 'adam_beta2': 'adam_beta2', 'adam_epsilon': 'opt_epsilon'},
-    'ftrl': {
-        name: name for name in ('ftrl_learning_rate_power', 'ftrl_initial_accumulator_value', 'ftrl_l1', 'ftrl_l2')
-    },
-    'momentum': {'momentum': 'momentum'},
-    'rmsprop': {'rmsprop_decay': 'rmsprop_decay', 'momentum': 'rmsprop_momentum', 'rmsprop_epsilon': 'opt_epsilon'},
-    'sgd': {},
-}
+_OPTIMIZERS = ('adadelta', 'adagrad', 'adam', 'ftrl', 'momentum', 'rmsprop', 'sgd')
+_WITH_EPSILON = ('adadelta', 'adam', 'rmsprop')
 _TARGETS = {'train_image_classifier': 'train', 'eval_image_classifier': 'eval', 'export_inference_graph': 'networks'}
 _PATHS = ('dataset_dir', 'train_dir', 'eval_dir', 'checkpoint_path', 'output_file')
 _UNUSED = 'Accepted for compatibility with old command lines; it has no effect.'
 
 
 class _Row(NamedTuple):
-    """A flag of TF-Slim, in slim.json: its kind, default and meaning, and the flag here with its value; '' for none."""
+    """A flag of TF-Slim, in slim.json: its kind, default and meaning.
+
+    Attributes:
+      same: the flag here with its value; '' for none.
+      near: the flag here whose value follows from it, for messages; '' for none.
+    """
 
     name: str
     kind: str
     default: Any
     meaning: str = _UNUSED
     same: str = ''
+    near: str = ''
 
 
+@functools.cache
 def _rows(name: str) -> tuple[_Row, ...]:
     """Returns the flags of a program."""
     content = json.loads(pathlib.Path(__file__).with_suffix('.json').read_text('utf-8'))
@@ -63,57 +62,61 @@ def _rows(name: str) -> tuple[_Row, ...]:
     return tuple(_Row(**row) for row in common + content[name])
 
 
-@dataclasses.dataclass(frozen=True)
+def _names(name: str) -> dict[str, str]:
+    """Returns the flags of a program by the flags here that have the same value, or whose value follows from theirs."""
+    return {here: row.name for row in _rows(name) if (here := row.same or row.near)}
+
+
 class _SlimProgram(Program):
-    """A program whose flags are translated.
-
-    Attributes:
-      names: its own flags, by the flags here that do the same.
-    """
-
-    names: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """A program whose flags are translated."""
 
     @property
     def flag_names(self) -> dict[str, str]:
-        """Names of its flags by the option fields that they set in the end."""
-        theirs = find_program(_TARGETS[self.name]).flag_names
-        return {field: self.names[name] for field, name in theirs.items() if name in self.names}
+        """Names of its flags by the option fields that they set in the end; for other fields, of flags elsewhere.
+
+        So messages do not name flags that it does not have as if they were its own.
+        """
+        target, names = find_program(_TARGETS[self.name]), _names(self.name)
+        theirs = target.flag_names.items()
+        ours = {field: names.get(name, f'{name} (of deeplab {target.name})') for field, name in theirs}
+        return {**ours, 'InferenceGraphOptions.output_file': 'output_file'}
 
 
 def _program(name: str, to_options: Callable[[Values], Any], example: str, **facts: Any) -> Program:
-    rows = _rows(name)
-    flags = [Flag(row.name, row.kind, row.default, row.meaning, is_path=row.name in _PATHS) for row in rows]
+    flags = [Flag(row.name, row.kind, row.default, row.meaning, is_path=row.name in _PATHS) for row in _rows(name)]
+    groups = (Group("TF-Slim's flags", *flags),)
     return _SlimProgram(
-        name,
-        f'--model_name=mobilenet_v2 {example}',
-        (Group("TF-Slim's flags", *flags),),
-        to_options,
-        package='deeplab.slim',
-        names={row.same: row.name for row in rows if row.same},
-        **facts,
+        name, f'--model_name=mobilenet_v2 {example}', groups, to_options, package='deeplab.slim', **facts
     )
 
 
-def _words(values: Values, name: str) -> list[str]:
-    """Returns the flags here for the flags that have the same values, the network and the preprocessing.
+def _translated(name: str, values: Values, words: Sequence[str]) -> Any:
+    """Returns the options of the program here that does the same.
 
-    Notes which flags are given in vain.
+    Args:
+      name: the program.
+      values: the values of its flags; gets the notes and warnings.
+      words: flags here, besides network, preprocessing and the flags with the same values.
     """
-    rows, theirs = _rows(name), find_program(_TARGETS[name]).flags
-    words = ['--network_task=classification', *_network(values['model_name'])]
-    words += [
+    rows, target = _rows(name), find_program(_TARGETS[name])
+    line = ['--network_task=classification', *_network(values['model_name']), *words]
+    line += [
         f'--{row.same}={values[row.name]}'
         for row in rows
-        if row.same and values[row.name] not in (None, *([] if values.given(row.name) else [theirs[row.same].default]))
+        if row.same
+        and values[row.name] not in (None, *([] if values.given(row.name) else [target.flags[row.same].default]))
     ]
     if 'preprocessing_name' in values and (chosen := values['preprocessing_name']):
         near = [ours for ours, beginnings in _PREPROCESSINGS.items() if chosen.startswith(beginnings)]
-        words.append(f'--preprocessing_name={near[0] if near and chosen not in PREPROCESSINGS.names() else chosen}')
+        line.append(f'--preprocessing_name={near[0] if near and chosen not in PREPROCESSINGS.names() else chosen}')
     if 'quantize' in values and values['quantize']:
-        words.append('--quantize_delay_step=0')
+        line.append('--quantize_delay_step=0')
     if unused := [f'--{row.name}' for row in rows if row.meaning == _UNUSED and values.given(row.name)]:
         values.notes.append(f'Accepted as in TF-Slim, without effect here: {", ".join(unused)}.')
-    return words
+    parsed, names = parse_flags(target, line), _names(name)
+    for theirs, ours in ((parsed.notes, values.notes), (parsed.warnings, values.warnings)):
+        ours += [_FLAG.sub(lambda match: f'--{names.get(match[1], match[1])}', text) for text in theirs]
+    return target.to_options(parsed)
 
 
 def _network(name: str) -> list[str]:
@@ -141,14 +144,6 @@ def _dataset(values: Values) -> str:
     return path
 
 
-def _parsed(target: str, words: list[str], values: Values) -> Values:
-    """Parses flags of a program here; their notes and warnings become those of `values`."""
-    parsed = parse_flags(find_program(target), words)
-    values.notes += parsed.notes
-    values.warnings += parsed.warnings
-    return parsed
-
-
 def _train_options(values: Values) -> options.TrainOptions:
     name, steps = values['optimizer'], values['max_number_of_steps']
     for flag, allowed in (('optimizer', _OPTIMIZERS), ('learning_rate_decay_type', _POLICIES)):
@@ -157,19 +152,19 @@ def _train_options(values: Values) -> options.TrainOptions:
     if steps is None:
         values.notes.append('--max_number_of_steps is not set: the training ends when it is stopped, as by Ctrl-C.')
     words = [
-        *_words(values, 'train_image_classifier'),
         f'--dataset={_dataset(values)}',
         f'--train_batch_size={values["batch_size"] * values["num_clones"] * _workers(values)}',
         f'--training_number_of_steps={_ENDLESS if steps is None else steps}',
         f'--optimizer={"scheduled_adam" if name == "adam" else name}',
-        *(f'--{ours}={values[theirs]}' for ours, theirs in _OPTIMIZERS[name].items()),
+        f'--momentum={values["rmsprop_momentum" if name == "rmsprop" else "momentum"]}',
+        *([f'--{name}_epsilon={values["opt_epsilon"]}'] if name in _WITH_EPSILON else []),
         *_schedule(values),
     ]
     if values['checkpoint_path']:
         words.append(f'--tf_initial_checkpoint={values.path("checkpoint_path")}')
         if values['checkpoint_exclude_scopes']:
             words.append(f'--checkpoint_exclude_scopes={values["checkpoint_exclude_scopes"]}')
-    train: options.TrainOptions = find_program('train').to_options(_parsed('train', words, values))
+    train: options.TrainOptions = _translated('train_image_classifier', values, words)
     return train
 
 
@@ -222,13 +217,12 @@ def _eval_options(values: Values) -> options.EvalOptions:
     if batches is not None and batches < 1:
         raise UsageError(f'--max_num_batches={batches} is not allowed: it must be greater than 0. Omit it for all.')
     words = [
-        *_words(values, 'eval_image_classifier'),
         f'--dataset={_dataset(values)}',
         '--max_number_of_evaluations=1',
         '--timeout_secs=0',
         f'--use_moving_average={values["moving_average_decay"] is not None}',
     ]
-    evaluation: options.EvalOptions = find_program('eval').to_options(_parsed('eval', words, values))
+    evaluation: options.EvalOptions = _translated('eval_image_classifier', values, words)
     return dataclasses.replace(evaluation, max_images=batches and batches * values['batch_size'])
 
 
@@ -237,12 +231,8 @@ def _export_options(values: Values) -> options.InferenceGraphOptions:
         raise UsageError('There is no network of videos here: omit --is_video_model and --num_frames.')
     dataset = descriptor.load(_dataset(values)).without_first(values['labels_offset'])
     channels = 1 if values['use_grayscale'] else dataset.image_channels
-    words = [
-        *_words(values, 'export_inference_graph'),
-        f'--num_classes={dataset.num_classes}',
-        f'--image_channels={channels}',
-    ]
-    networks = find_program('networks').to_options(_parsed('networks', words, values))
+    words = [f'--num_classes={dataset.num_classes}', f'--image_channels={channels}']
+    networks = _translated('export_inference_graph', values, words)
     return options.InferenceGraphOptions(
         networks.model,
         values.path('output_file'),
@@ -257,7 +247,7 @@ PROGRAMS = (
         'train_image_classifier',
         _train_options,
         '--dataset_dir=flowers --dataset_split_name=train --train_dir=logs/train',
-        required=('dataset_dir', 'train_dir'),
+        required=('dataset_dir',),
         common=(
             'dataset_name dataset_dir dataset_split_name train_dir model_name preprocessing_name train_image_size '
             'batch_size max_number_of_steps num_clones optimizer learning_rate learning_rate_decay_type '

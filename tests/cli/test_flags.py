@@ -240,7 +240,7 @@ def test_required_flags():
     required = {program.name: set(program.required) for program in cli.PROGRAMS if program.required}
     assert required == {
         'train': {'train_logdir', 'dataset_dir'},
-        'train_image_classifier': {'dataset_dir', 'train_dir'},
+        'train_image_classifier': {'dataset_dir'},
         'eval_image_classifier': {'dataset_dir'},
         'export_inference_graph': {'output_file'},
         'preview': {'dataset_dir'},

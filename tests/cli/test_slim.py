@@ -6,8 +6,9 @@ import pathlib
 
 import pytest
 
-from deeplab import cli
+from deeplab import cli, wording
 from deeplab.cli import parse
+from deeplab.cli.program import names_in_messages
 from deeplab.cli.words import UsageError
 from deeplab.errors import OptionError, UserError
 from deeplab.options import CloneOptions
@@ -168,6 +169,29 @@ def test_eval(made):
     plain = made('--quantize', '--eval_image_size=40', program=EVAL)
     assert plain.max_images is None and not plain.use_moving_average
     assert plain.model.quantize_delay_step == 0 and plain.model.crop_size == (40, 40)
+
+
+def test_messages_name_the_flags_of_the_program_and_say_whose_others_are():
+    with wording.flag_names(names_in_messages(cli.find_program(TRAIN))):
+        assert wording.option('TrainOptions.batch_size', 4) == '--batch_size=4'
+        assert wording.option('LearningRateOptions.base') == '--learning_rate'
+        assert wording.option('TrainOptions.fine_tune_batch_norm', False) == (
+            '--fine_tune_batch_norm=false (of deeplab train)'
+        )
+    with wording.flag_names(names_in_messages(cli.find_program(EVAL))):
+        assert wording.option('ModelOptions.train_image_size') == '--eval_image_size'
+        assert wording.option('EngineOptions.engine') == '--engine (of deeplab eval)'
+
+
+def test_notes_name_the_flags_of_the_program(tmp_path, folder):
+    model = {'model': {'settings': {'train_image_size': 48}}}
+    run = {'command': [], 'given': {'ModelOptions.train_image_size': 48}, 'options': model, 'plugins': []}
+    (tmp_path / 'run.json').write_text(json.dumps({'format': 1, 'runs': [run]}))
+    program = cli.find_program(EVAL)
+    words = [f'--dataset_dir={folder}', '--model_name=lenet', f'--checkpoint_path={tmp_path}']
+    values = parse.parse_flags(program, words)
+    assert program.to_options(values).model.crop_size == (48, 48)
+    assert any(note.endswith('as they are not given: --eval_image_size=48') for note in values.notes)
 
 
 def test_imagenet_without_a_description(tmp_path):

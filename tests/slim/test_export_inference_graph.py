@@ -68,4 +68,4 @@ def test_text_training_and_8_bits(tmp_path):
 def test_a_file_that_cannot_be_written(tmp_path, capsys):
     words = ['--model_name=lenet', '--dataset_name=mnist', f'--output_file={tmp_path}/none/graph.pb']
     assert cli.main(['export_inference_graph', *words]) == 1
-    assert f"output_file: '{tmp_path}/none/graph.pb' cannot be written: " in capsys.readouterr().err
+    assert f"--output_file: '{tmp_path}/none/graph.pb' cannot be written: " in capsys.readouterr().err

@@ -1,6 +1,6 @@
 """The recipes of TF-Slim's shell scripts, with the words of these scripts, for two steps on tiny records.
 
-Covers slim/eval_image_classifier.py and slim/download_and_convert_data.py.
+Covers slim/eval_image_classifier.py.
 """
 
 import json
@@ -10,8 +10,6 @@ import numpy as np
 import pytest
 
 from deeplab import cli
-from deeplab.programs import download_and_convert_data as conversion
-from deeplab.slim import download_and_convert_data
 from tests.helpers import class_records, task_records
 from tests.helpers.checkpoint_files import values_of
 
@@ -167,7 +165,3 @@ def test_gray_images(tmp_path, capsys):
     assert values_of(tmp_path / 'logs' / 'model.ckpt-2')['CifarNet/conv1/weights'].shape == (5, 5, 1, 64)
     words = [f'--checkpoint_path={tmp_path}/logs', f'--eval_dir={tmp_path}/eval']
     run(capsys, 'eval_image_classifier', *shared[:-1], *words)  # run.json says it
-
-
-def test_the_conversion_is_the_same_program():
-    assert download_and_convert_data.run is conversion.run

@@ -18,7 +18,7 @@ from deeplab import cli
 from deeplab.datasets import descriptor, example, label_file, planes, record_index, segmentation_dataset
 from deeplab.errors import DataError, DownloadError
 from deeplab.options import ConvertDataOptions, FetchOptions
-from deeplab.programs import download_and_convert_data as program
+from deeplab.slim import download_and_convert_data as program
 from tests.helpers import dataset_files, web_server
 
 
