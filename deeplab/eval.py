@@ -17,6 +17,7 @@ if __name__ == '__main__':  # first, so that help and usage errors do not wait f
 
 import dataclasses
 import os
+import pathlib
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,18 +29,28 @@ from absl import logging
 from deeplab.datasets import label_checks
 from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.datasets.segmentation_dataset import DataSource
-from deeplab.errors import CheckpointError
-from deeplab.evaluation import best_figure, evaluation_rounds, runner, scoring, several_checkpoints, waiting
-from deeplab.files import folder_lock, output_files, writing
+from deeplab.errors import CheckpointError, DataError
+from deeplab.evaluation import (
+    best_figure,
+    evaluation_rounds,
+    runner,
+    scoring,
+    several_checkpoints,
+    split_parts,
+    waiting,
+)
+from deeplab.files import folder_lock, output_files, part_folders, writing
 from deeplab.inference import network_source, opening, task_calibration
 from deeplab.inference.network import InferenceNetwork, memory_size
 from deeplab.inference.run_weights import WeightsChoice
-from deeplab.options import EngineOptions, EvalOptions, ResizeOptions, WindowOptions
+from deeplab.options import EngineOptions, EvalOptions, PredictionOptions, ResizeOptions, WindowOptions
+from deeplab.options.parts import Part
 from deeplab.registry import TASKS
 from deeplab.system import memory
 from deeplab.wording import option
 
 _LOGDIR = 'EvalOptions.eval_logdir'
+_STATE = 'metrics.npz'  # of a part
 _DEFAULT_SPLIT = 'val'  # of the command line
 _OUTPUT = r'\w+-.+\.(json|csv)'  # names of the files that are written
 
@@ -71,7 +82,8 @@ def run(options: EvalOptions) -> EvalResult:
       UserError: Data set, network or checkpoint are missing or do not match, or another eval writes to the folder.
     """
     size = memory_size('eval', options.model, options.batch_size)
-    with folder_lock.held(options.eval_logdir, 'eval', _LOGDIR), memory.explained('eval', size=size):
+    folder = options.part.folder(options.eval_logdir)
+    with folder_lock.held(folder, 'eval', _LOGDIR), memory.explained('eval', size=size):
         return _run(options)
 
 
@@ -104,6 +116,9 @@ def _run(options: EvalOptions) -> EvalResult:
     choice = WeightsChoice(options.use_moving_average, 'EvalOptions.use_moving_average')
     if options.further_checkpoint_dirs or options.all_checkpoints:
         return _of_several(options, task, choice)
+    if (part := options.part.chosen) is not None:
+        (checkpoint,) = waiting.rounds(options.checkpoint_dir, dataclasses.replace(options.wait, max_rounds=1))
+        return EvalResult((), _evaluate_part(checkpoint, part, options, task, choice))
     newest = waiting.rounds(options.checkpoint_dir, options.wait)
     rounds = [_evaluate(checkpoint, options, task, choice) for checkpoint in newest]
     return EvalResult(tuple(rounds), report(rounds[-1], split.descriptor) if rounds else '')
@@ -125,7 +140,7 @@ def _task(options: EvalOptions, split: runner.Split) -> runner.Task:
         metrics,
         options.master,
         engine=options.engine,
-        cache_dirs=(options.eval_logdir,),
+        cache_dirs=(options.part.folder(options.eval_logdir),),
         windows=options.windows,
     )
 
@@ -150,10 +165,50 @@ def _evaluate(
     name = figures_file(evaluated.global_step, options)
     path = evaluation_rounds.free_path(options.eval_logdir, name, 'flags', '-by_eval')
     evaluated = dataclasses.replace(evaluated, path=path)
-    _publish(evaluated, task.split.descriptor, options)
+    _publish(evaluated, task.split.descriptor, options.prediction, flags_of_figures(options))
     if task_calibration.is_for_validation(options.dataset.split):
         network_source.at(checkpoint).keep_calibration(evaluated.calibration)
     return dataclasses.replace(evaluated, documents={})  # they may be large, and are written
+
+
+def _evaluate_part(checkpoint: str, part: Part, options: EvalOptions, task: runner.Task, choice: WeightsChoice) -> str:
+    """Evaluates a checkpoint on a part of the split, and writes the state of the metrics; returns the report."""
+    options = dataclasses.replace(options, use_moving_average=choice.takes_averages(checkpoint))
+    task = dataclasses.replace(task, use_moving_average=bool(options.use_moving_average))
+    folder = part_folders.begin(options.eval_logdir, part)
+    note = {
+        'name': figures_file(network_source.at(checkpoint).step() or 0, options),
+        'flags': flags_of_figures(options),
+        'prediction': dataclasses.asdict(options.prediction),
+    }
+    state = split_parts.evaluate(checkpoint, task, part, note=note)
+    path = os.path.join(folder, _STATE)
+    with output_files.writing_to(folder, _LOGDIR):
+        writing.write(path, state)
+    return part_folders.finish(folder, part, 'eval', {}, {})
+
+
+def merge(folder: str, parts: Sequence[part_folders.PartFolder]) -> str:
+    """Writes the figures of all parts of an evaluation, as one evaluation would; returns the report.
+
+    Raises:
+      DataError: a part is damaged, or they do not belong together.
+      OutputError: a file cannot be written.
+    """
+    try:
+        states = [pathlib.Path(part.path, _STATE).read_bytes() for part in parts]
+    except OSError as error:
+        raise DataError(f"'{error.filename}' cannot be read: {error.strerror}. Run that part again.") from None
+    evaluated, note = split_parts.merged(states), split_parts.merged_note(states)
+    path = evaluation_rounds.free_path(folder, note['name'], 'flags', '-by_eval')
+    evaluated = dataclasses.replace(evaluated, path=path)
+    classes = split_parts.class_names(states)
+    descriptor = DatasetDescriptor(note['flags']['dataset'], len(classes), class_names=classes)
+    _publish(evaluated, descriptor, PredictionOptions(**note['prediction']), note['flags'])
+    source = network_source.at(evaluated.checkpoint)
+    if task_calibration.is_for_validation(note['flags']['eval_split']) and source.exists():
+        source.keep_calibration(evaluated.calibration)
+    return report(evaluated, descriptor)
 
 
 def _of_several(options: EvalOptions, task: runner.Task, choice: WeightsChoice) -> EvalResult:
@@ -185,29 +240,33 @@ def _of_several(options: EvalOptions, task: runner.Task, choice: WeightsChoice) 
     return EvalResult(tuple(rounds), f'{text}\nAll checkpoints: {path}')
 
 
-def _publish(result: evaluation_rounds.Round, descriptor: DatasetDescriptor, options: EvalOptions) -> None:
-    """Writes a round to the log, a JSON file and an event file.
+def _publish(
+    result: evaluation_rounds.Round,
+    descriptor: DatasetDescriptor,
+    prediction: PredictionOptions,
+    flags: Mapping[str, object],
+) -> None:
+    """Writes a round to the log, a JSON file and an event file; `flags` are `flags_of_figures`.
 
     Raises:
       OutputError: A file cannot be written; the error carries the table of the round.
     """
-    figures = evaluation_rounds.tagged_figures(result, options.prediction)
+    logdir = os.path.dirname(result.path)
+    figures = evaluation_rounds.tagged_figures(result, prediction)
     # Scripts parse the lines of the original; on a terminal, the table at the end has the figures of classes.
     tags_of_log = [*figures][: 1 if sys.stderr.isatty() else None]
-    figures |= evaluation_rounds.further_tagged_figures(result, options.prediction)
+    figures |= evaluation_rounds.further_tagged_figures(result, prediction)
     of_tasks = [(name, each) for name in result.further if name in TASKS.names() for each in result.further[name]]
-    tags_of_log += [evaluation_rounds.tag_of(f'{task}/{name}', options.prediction) for task, name in of_tasks]
+    tags_of_log += [evaluation_rounds.tag_of(f'{task}/{name}', prediction) for task, name in of_tasks]
     for tag in tags_of_log:
         logging.info('%s', evaluation_rounds.log_line(tag, figures[tag]))
-    content = evaluation_rounds.as_json(result, descriptor) | {'flags': flags_of_figures(options)}
-    with output_files.writing_to(
-        options.eval_logdir, _LOGDIR, report(dataclasses.replace(result, path=''), descriptor)
-    ):
+    content = evaluation_rounds.as_json(result, descriptor) | {'flags': dict(flags)}
+    with output_files.writing_to(logdir, _LOGDIR, report(dataclasses.replace(result, path=''), descriptor)):
         evaluation_rounds.write_json(content, result.path)
-    with output_files.writing_to(options.eval_logdir, _LOGDIR, report(result, descriptor)):
+    with output_files.writing_to(logdir, _LOGDIR, report(result, descriptor)):
         for name, text in result.documents.items():
             writing.write(document_path(name, result.path), text)
-        with tf.Graph().as_default(), tf.compat.v1.summary.FileWriter(options.eval_logdir) as writer:
+        with tf.Graph().as_default(), tf.compat.v1.summary.FileWriter(logdir) as writer:
             evaluation_rounds.add_summaries(writer, figures, result.global_step)
 
 

@@ -41,6 +41,7 @@ GROUPS = {
     'Prediction': {
         'predict': 'Predict the classes of image files, folders and videos.',
         'vis': 'Visualize the predictions of a checkpoint.',
+        'merge': 'Join the results of jobs that shared the work of a program with --part.',
         'eval_coco_format': 'Evaluate predictions in the COCO panoptic format: panoptic quality or parsing covering.',
     },
     'Image classification, as in TF-Slim': {

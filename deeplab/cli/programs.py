@@ -194,6 +194,7 @@ program.PROGRAMS += [
                 'Checkpoints and results',
                 of(options.EvalOptions, *_EVAL_RESULTS),
                 *_wait('max_number_of_evaluations', 'Number of checkpoints to evaluate'),
+                of(options.PartOptions),
             ),
             Group('Metrics', of(options.EvalOptions, without=[*_EVAL_RESULTS, *_OUTSIDE])),
             PREDICTION,
@@ -399,6 +400,14 @@ program.PROGRAMS += [
             'save submission max_number_of_iterations timeout_secs eval_scales add_flipped_images window engine '
             + _NETWORK_FLAGS
         ),
+    ),
+    Program(
+        name='merge',
+        example='logs/eval',
+        groups=(Group('Parts', of(options.MergeOptions)),),
+        to_options=plain_options(options.MergeOptions),
+        required=('folder',),
+        positional='folder',
     ),
     Program(
         name='eval_coco_format',

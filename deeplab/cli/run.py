@@ -209,6 +209,8 @@ def _write_report(result: Any) -> None:
         lines.append(f'  {names.counted(result["masks"], "mask")}')
     if 'description' in result:
         lines.append(f'  {result["description"]}: {result["num_classes"]} classes')
+    if 'note' in result:
+        lines.append(result['note'])
     _write('\n'.join(lines))
 
 

@@ -88,7 +88,7 @@ def run(options: BuildClassificationOptions) -> dict[str, Any]:
     name = os.path.basename(os.path.abspath(options.output_dir)) or 'dataset'
     dataset = described(name, class_names, image_channels=channels, image_bits=bits)
     summary = build_data.write_splits(items, options, DEFAULT_NUM_SHARDS, [dataset])
-    label_file.write(options.output_dir, class_names)
+    label_file.write(summary['output_dir'], class_names)
     for facts in summary['splits'].values():
         facts['labeled'] = True
     return summary

@@ -17,6 +17,7 @@ import contextlib
 import dataclasses
 import errno
 import glob
+import hashlib
 import itertools
 import os
 import pathlib
@@ -39,8 +40,8 @@ from deeplab.datasets.record_index import RecordIndex
 from deeplab.datasets.tfrecord import framed
 from deeplab.datasets.totals import Totals
 from deeplab.errors import DataError
-from deeplab.files import folder_lock, writing
-from deeplab.options import BuilderOptions
+from deeplab.files import folder_lock, part_folders, writing
+from deeplab.options import BuilderOptions, parts
 from deeplab.system import overlap, processors
 from deeplab.wording import option
 
@@ -115,14 +116,24 @@ def write_split(
     if not items:
         raise DataError(f"Split '{split}' has no image: there is nothing to write.")
     start = time.monotonic()
-    folder = pathlib.Path(output_dir)
-    _require_no_other_set(folder, split, num_shards)
-    planned = _planned(items, split, folder, num_shards, (num_classes, ignore_label))
+    _require_no_other_set(pathlib.Path(output_dir), split, num_shards)
+    planned = _planned(items, split, output_dir, num_shards, (num_classes, ignore_label))
+    total = _write_shards(planned, split, output_dir, num_workers, _allowed(num_classes, ignore_label))
+    paths = tuple(shard.path for shard in planned)
+    index = finish_split(output_dir, split, paths, total, (num_classes, ignore_label))
+    is_labeled = items[0].label is not None
+    seconds = time.monotonic() - start
+    return Summary(split, len(items), is_labeled, paths, seconds, total.counts, index.digest())
+
+
+def _write_shards(
+    planned: Sequence[Shard], split: str, output_dir: str, num_workers: int | None, allowed: MaskIds | None
+) -> Totals:
+    """Writes some shards of a split, except those that are finished; returns their totals."""
     shards = build_journal.find(output_dir, split, planned)
-    allowed = None if num_classes is None else MaskIds(num_classes, ignore_label)
     total = Totals()
     written = _atomic(output_dir, split, shards)
-    with _made_folder(folder), written as (journal, temporary), contextlib.ExitStack() as stack:
+    with _made_folder(pathlib.Path(output_dir)), written as (journal, temporary), contextlib.ExitStack() as stack:
         wanted = [item for shard in shards if shard.file is None for item in shard.items]
         read = in_order(lambda item: pairs.read(item, allowed), wanted, num_workers)
         read = stack.enter_context(contextlib.closing(read))
@@ -134,14 +145,27 @@ def write_split(
             totals = _write_shard(shard, path, records)
             build_journal.add(journal, shard, path, totals)
             total.merge(totals)
-    total.log_turns(split, len(items))
-    for line in label_checks.built(total.counts, num_classes, ignore_label, split):
+    return total
+
+
+def finish_split(
+    output_dir: str, split: str, shards: Sequence[str], total: Totals, classes: tuple[int | None, int]
+) -> RecordIndex:
+    """Writes the index of a split, and logs what its masks show.
+
+    Args:
+      output_dir: folder of the shards.
+      split: name of the split.
+      shards: paths of all shards.
+      total: totals over all records.
+      classes: number of classes, or None, and ignore label.
+    """
+    index = RecordIndex(shards)
+    total.log_turns(split, len(index))
+    for line in label_checks.built(total.counts, *classes, split):
         logging.warning('%s', line)
-    paths = tuple(shard.path for shard in shards)
-    index = RecordIndex(paths)
     index_file.write(output_dir, split, index)
-    seconds = time.monotonic() - start
-    return Summary(split, len(items), items[0].label is not None, paths, seconds, total.counts, index.digest())
+    return index
 
 
 def write_splits(
@@ -165,22 +189,31 @@ def write_splits(
     Raises:
       DataError: see `write_split`.
     """
+    if options.part.chosen is not None:
+        return _write_part(splits, options, usual_num_shards, candidates)
     with folder_lock.held(options.output_dir, 'builder', 'BuilderOptions.output_dir'):
         summaries = [
             write_split(
                 items,
                 split,
                 options.output_dir,
-                options.num_shards or _number_of_shards(options.output_dir, split, len(items), usual_num_shards),
+                _number_of_shards(options, split, len(items), usual_num_shards),
                 options.num_workers,
                 options.num_classes,
                 options.ignore_label,
             )
             for split, items in splits.items()
         ]
-        described = _described(options, candidates, summaries)
-        facts = {s.split: description_file.SplitFacts(s.images, len(s.shards), s.digest) for s in summaries}
-        path = description_file.write(options.output_dir, described, facts)
+        return describe(options, candidates, summaries)
+
+
+def describe(
+    options: BuilderOptions, candidates: Sequence[DatasetDescriptor], summaries: Sequence[Summary]
+) -> dict[str, Any]:
+    """Writes the description of splits that have been written; see `write_splits`, which returns the same."""
+    described = _described(options, candidates, summaries)
+    facts = {s.split: description_file.SplitFacts(s.images, len(s.shards), s.digest) for s in summaries}
+    path = description_file.write(options.output_dir, described, facts)
     return {
         'output_dir': options.output_dir,
         'splits': {
@@ -194,6 +227,73 @@ def write_splits(
         },
         **({} if described is None else {'description': path, 'num_classes': described.num_classes}),
     }
+
+
+def own_shards(splits: Mapping[str, Sequence[Any]], options: BuilderOptions, usual_num_shards: int) -> dict[str, slice]:
+    """Returns which shards of each split belong to the part of the options; all without one.
+
+    Raises:
+      DataError: there are more parts than images, or than shards.
+    """
+    part = options.part.chosen
+    if part is None:
+        return dict.fromkeys(splits, slice(None))
+    totals = {name: _number_of_shards(options, name, len(items), usual_num_shards) for name, items in splits.items()}
+    part.of(max(map(len, splits.values())))
+    if max(totals.values()) < part.count:
+        raise DataError(
+            f'{option("PartOptions.part", str(part))}: each part writes whole shards, but no split has more than '
+            f'{max(totals.values())}. Set {option("BuilderOptions.num_shards", part.count)} or more.'
+        )
+    return {name: part.places(total) for name, total in totals.items()}
+
+
+def own_items(
+    splits: Mapping[str, Sequence[SourceFiles]], options: BuilderOptions, usual_num_shards: int
+) -> dict[str, Sequence[SourceFiles]]:
+    """Returns the records that the part of the options writes; see `own_shards`."""
+    own = {}
+    for split, chosen in own_shards(splits, options, usual_num_shards).items():
+        items = splits[split]
+        total = _number_of_shards(options, split, len(items), usual_num_shards)
+        size, numbers = -(-len(items) // total), range(total)[chosen]
+        own[split] = items[numbers.start * size : numbers.stop * size]
+    return own
+
+
+def _write_part(
+    splits: Mapping[str, Sequence[SourceFiles]],
+    options: BuilderOptions,
+    usual_num_shards: int,
+    candidates: Sequence[DatasetDescriptor],
+) -> dict[str, Any]:
+    """Writes the shards of a part, and notes what `merged_records` needs."""
+    part = options.part.chosen
+    assert part is not None
+    chosen = own_shards(splits, options, usual_num_shards)
+    folder = part_folders.begin(options.output_dir, part)
+    facts: dict[str, Any] = {}
+    summary: dict[str, Any] = {}
+    with folder_lock.held(folder, 'builder', 'BuilderOptions.output_dir'):
+        for split, items in splits.items():
+            start, total = time.monotonic(), _number_of_shards(options, split, len(items), usual_num_shards)
+            _require_no_other_set(pathlib.Path(options.output_dir), split, total)
+            classes = options.num_classes, options.ignore_label
+            planned = _planned(items, split, folder, total, classes, chosen[split])
+            _write_shards(planned, split, folder, options.num_workers, _allowed(*classes))
+            names = hashlib.sha256('\n'.join(item.name for item in items).encode('utf-8', 'surrogateescape'))
+            is_labeled = items[0].label is not None
+            facts[split] = {'images': len(items), 'names': names.hexdigest(), 'labeled': is_labeled, 'shards': total}
+            summary[split] = {
+                'images': sum(len(shard.items) for shard in planned),
+                'shards': len(planned),
+                'labeled': is_labeled,
+                'seconds': round(time.monotonic() - start, 3),
+            }
+        settings = parts.settings_of(options) | {'splits': facts}
+        known = [description_file.content_of(candidate) for candidate in candidates]
+        note = part_folders.finish(folder, part, 'builder', settings, {'splits': facts, 'candidates': known})
+    return {'output_dir': folder, 'splits': summary, 'note': note}
 
 
 def _described(
@@ -290,13 +390,15 @@ def _totals(folder: pathlib.Path, split: str) -> dict[str, str]:
     return {match['total']: match.string for match in matches if match['split'] == split}
 
 
-def _number_of_shards(folder: str, split: str, images: int, usual: int) -> int:
-    """Returns the usual number of shards, but not more than images.
+def _number_of_shards(options: BuilderOptions, split: str, images: int, usual: int) -> int:
+    """Returns the number of shards of the options, or the usual number, but not more than images.
 
     An existing set of shards keeps its number up to the usual one, so that the shards of a split are replaced if
     images were added to it.
     """
-    totals = map(int, _totals(pathlib.Path(folder), split))
+    if options.num_shards is not None:
+        return options.num_shards
+    totals = map(int, _totals(pathlib.Path(options.output_dir), split))
     there = [total for total in totals if total <= usual]
     return there[0] if there else min(usual, images)
 
@@ -312,19 +414,28 @@ def _require_no_other_set(folder: pathlib.Path, split: str, num_shards: int) -> 
             )
 
 
+def _allowed(num_classes: int | None, ignore_label: int) -> MaskIds | None:
+    return None if num_classes is None else MaskIds(num_classes, ignore_label)
+
+
+def shard_paths(folder: str, split: str, total: int) -> list[str]:
+    """Returns the paths of all shards of a split."""
+    return [os.path.join(folder, f'{split}-{number:05d}-of-{total:05d}.tfrecord') for number in range(total)]
+
+
 def _planned(
-    items: Sequence[SourceFiles], split: str, folder: pathlib.Path, total: int, settings: Sequence[Any]
+    items: Sequence[SourceFiles],
+    split: str,
+    folder: str,
+    total: int,
+    settings: Sequence[Any],
+    chosen: slice = slice(None),
 ) -> list[Shard]:
-    """Returns the shards of a split: their records, and the digest of the source files and the settings."""
+    """Returns the chosen shards of a split: their records, and the digest of the source files and the settings."""
     size = -(-len(items) // total)
-    return [
-        Shard(
-            str(folder / f'{split}-{number:05d}-of-{total:05d}.tfrecord'),
-            part := items[number * size : (number + 1) * size],
-            build_journal.inputs_of(part, settings),
-        )
-        for number in range(total)
-    ]
+    places = list(enumerate(shard_paths(folder, split, total)))[chosen]
+    parts = [(path, items[number * size : (number + 1) * size]) for number, path in places]
+    return [Shard(path, part, build_journal.inputs_of(part, settings)) for path, part in parts]
 
 
 def _write_shard(shard: Shard, path: str, records: Iterator[BuiltRecord]) -> Totals:

@@ -83,9 +83,15 @@ def run(options: BuildFolderOptions) -> dict[str, Any]:
         splits = find_items(dataclasses.replace(options, class_names=classes.names or ()), classes.table)
     else:
         classes, splits = _find_annotated(options, classes)
-    counts, things = _check(splits, classes, options)
-    annotated_items.log_drawing(splits, counts, options)
-    if options.annotations is None and not options.colors:
+    if options.part.chosen is not None and classes.count is None:
+        raise OptionError(
+            f'{option("PartOptions.part", options.part.part)} needs the number of classes, which the masks of a part '
+            f'do not show. Set {option("BuilderOptions.num_classes")}'
+        )
+    own = build_data.own_items(splits, options, DEFAULT_NUM_SHARDS)
+    counts, things = _check(own, classes, options)
+    annotated_items.log_drawing(own, counts, options)
+    if options.annotations is None and not options.colors and options.part.chosen is None:
         _refuse_black_and_white(counts, classes)
     count = _inferred(counts, classes.ignore_label, options) if classes.count is None else classes.count
     described = _description(options, classes, count, splits, things)

@@ -54,16 +54,16 @@ def path_of(folder: str | os.PathLike[str], split: str) -> str:
 def inputs_of(items: Sequence[SourceFiles], settings: Sequence[Any]) -> str:
     """Returns the digest of the inputs of a shard: names, sizes and times of change of the files, and settings."""
     digest = hashlib.sha256(repr((_FORMAT, *settings)).encode())
-    state = functools.lru_cache(16)(_state)  # the masks of many items may be made from one file
+    state = functools.lru_cache(16)(state_of)  # the masks of many items may be made from one file
     for item in items:
         label = None if item.label is None else (item.label, state(item.label))
         key = None if item.source is None else item.source.key
-        values = (item.name, item.image, _state(item.image), label, key, *(files.key for files in item.planes))
+        values = (item.name, item.image, state_of(item.image), label, key, *(files.key for files in item.planes))
         digest.update(repr(values).encode('utf-8', 'surrogateescape'))
     return digest.hexdigest()
 
 
-def _state(path: str) -> tuple[int, int] | None:
+def state_of(path: str) -> tuple[int, int] | None:
     """Returns size and time of change of a file; None if it does not exist."""
     try:
         stat = os.stat(path)
@@ -116,7 +116,7 @@ def _finished(shard: Shard, entries: Sequence[Mapping[str, Any]], left: set[str]
     for entry in fitting:
         for path in (shard.path, os.path.join(folder, os.path.basename(str(entry.get('file'))))):
             is_own = path == writing.temporary_name(shard.path)  # it would be removed before it could be taken over
-            is_same = _state(path) == (entry.get('size'), entry.get('modified'))
+            is_same = state_of(path) == (entry.get('size'), entry.get('modified'))
             if is_same and (path == shard.path or (path in left and not is_own)):
                 try:
                     return dataclasses.replace(shard, file=path, totals=Totals.from_dict(entry['tally']))

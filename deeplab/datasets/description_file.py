@@ -126,7 +126,7 @@ def write(directory: str, description: DatasetDescriptor | None, splits: Mapping
     try:
         if description is None:
             return _update(directory, path, splits)
-        content = _content(description)
+        content = content_of(description)
         for older in (os.path.join(directory, name) for name in _FILE_NAMES):
             if _differs(older, content):
                 os.replace(older, f'{older}.old')
@@ -150,7 +150,7 @@ def write_folders(directory: str, description: DatasetDescriptor, folders: Mappi
       folders: `images`, `masks` and `lists`, as seen from there.
     """
     path = os.path.join(directory, FILE_NAME)
-    writing.write(path, documents.yaml_text({**_content(description), **folders}))
+    writing.write(path, documents.yaml_text({**content_of(description), **folders}))
     return path
 
 
@@ -181,7 +181,7 @@ def _kept(path: str, directory: str) -> dict[str, SplitFacts]:
     return {name: facts for name, facts in split_facts(path).items() if any(f.startswith(f'{name}-') for f in there)}
 
 
-def _content(description: DatasetDescriptor) -> dict[str, Any]:
+def content_of(description: DatasetDescriptor) -> dict[str, Any]:
     """Returns the fields of a description that have a value, without the splits."""
     content: dict[str, Any] = {
         'name': description.name,

@@ -8,15 +8,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import deeplab
-from deeplab.errors import DataError
 from deeplab.evaluation import evaluation_rounds, runner, scoring, states
 from deeplab.evaluation.engine_run import EngineReport
 from deeplab.evaluation.evaluation_rounds import Round
 from deeplab.inference import network_source
 from deeplab.options import EngineOptions
-from deeplab.options.parts import Part, require_all
-
-_SHOWN = 60  # characters of a value in a message
+from deeplab.options.parts import Part, require_all, require_same
 
 
 def evaluate(
@@ -96,6 +93,11 @@ def merged_note(parts: Sequence[bytes]) -> dict[str, Any]:
     return dict(_in_order(parts)[0][0]['note'])
 
 
+def class_names(parts: Sequence[bytes]) -> tuple[str, ...]:
+    """Returns the names of the classes of the data set."""
+    return tuple(states.load(parts[0])[0]['setup']['classes']['class_names'])
+
+
 def _compared(checkpoint: str, task: runner.Task) -> dict[str, Any]:
     """Returns what must be equal in all parts, by name; paths may differ."""
     network = task.network
@@ -119,27 +121,8 @@ def _in_order(parts: Sequence[bytes]) -> list[tuple[dict[str, Any], dict[str, di
     """Returns the headers and values of all parts, after the checks."""
     loaded = sorted(map(states.load, parts), key=lambda each: each[0]['part'])
     require_all([Part(*header['part']) for header, _ in loaded], 'The evaluation')
-    first = _flat(loaded[0][0])
-    for header, _ in loaded[1:]:
-        other = _flat(header)
-        for name in sorted(first.keys() | other.keys()):
-            if first.get(name) != other.get(name):
-                raise DataError(
-                    f'Parts {Part(*loaded[0][0]["part"])} and {Part(*header["part"])} of the evaluation do not belong '
-                    f'together: {name} is {_shown(first.get(name))} and {_shown(other.get(name))}. Evaluate all parts '
-                    'with one command, which differs in the part alone.'
-                )
+    settings = [
+        (Part(*header['part']), {**header['compared'], **header['note'], **header['setup']}) for header, _ in loaded
+    ]
+    require_same(settings, 'the evaluation')
     return loaded
-
-
-def _flat(header: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns what must be equal in all parts by name, where an object in an object has both names."""
-    flat: dict[str, Any] = {}
-    for name, value in [*header['compared'].items(), *header['note'].items(), *header['setup'].items()]:
-        flat |= {f'{name}.{key}': each for key, each in value.items()} if isinstance(value, dict) else {name: value}
-    return flat
-
-
-def _shown(value: Any) -> str:
-    text = json.dumps(value)
-    return text if len(text) <= _SHOWN else f'{text[:_SHOWN]}...'

@@ -54,6 +54,10 @@ class WrittenFiles:
                 if self._listed is not None:
                     self._listed[name] = stamp
 
+    def names(self) -> list[str]:
+        """Returns the listed files, as paths in the folder."""
+        return list(self._read())
+
     def is_own(self, path: str) -> bool:
         """Returns whether a file is in the list, and unchanged since it was written."""
         with self._lock:

@@ -51,6 +51,7 @@ from deeplab.options.loss import LossOptions, LossTerm, auto_label_weights_optio
 from deeplab.options.machines import CloneOptions, ServerOptions
 from deeplab.options.network import AsppOptions, DecoderOptions, ModelOptions, NasOptions
 from deeplab.options.optimization import LearningRateOptions, OptimizerOptions
+from deeplab.options.parts import MergeOptions, PartOptions
 from deeplab.options.prediction import LEGENDS, SAVED, USUAL_SAVED, PredictOptions, PredictorOptions
 from deeplab.options.reports import ReportedRun, ReportOptions
 from deeplab.options.tools import (

@@ -9,6 +9,7 @@ import re
 from deeplab.errors import OptionError
 from deeplab.options.data import IMAGE_FORMATS, LABEL_FORMATS
 from deeplab.options.fields import Options, PathText, declared
+from deeplab.options.parts import PartOptions
 from deeplab.options.rules import require_classes
 from deeplab.wording import option
 
@@ -52,6 +53,7 @@ class BuilderOptions(Options):
         range='[0, 255]',
     )
     seed: int = declared(0, 'Seed of all random choices. Two runs with the same seed give the same result.')
+    part: PartOptions = PartOptions()
 
     def __post_init__(self) -> None:
         super().__post_init__()

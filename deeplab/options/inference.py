@@ -9,6 +9,7 @@ from deeplab.options.data import DatasetOptions, ResizeOptions
 from deeplab.options.fields import Options, PathText, declared
 from deeplab.options.network import ModelOptions
 from deeplab.options.parameters import OptionsWithSettings, Settings, require_applicable
+from deeplab.options.parts import PartOptions
 from deeplab.registry import CONFUSION_MATRIX, ENGINES, METRICS, PRECISIONS
 from deeplab.registry.records import check_allowed
 from deeplab.registry.tasks import TASKS
@@ -196,9 +197,12 @@ class EvalOptions(OptionsWithSettings, registries=(METRICS,)):
     engine: EngineOptions = EngineOptions()
     windows: WindowOptions | None = None
     max_images: int | None = None
+    part: PartOptions = PartOptions()
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        several = self.all_checkpoints or bool(self.further_checkpoint_dirs)
+        self.part._require(self.part.part is None or not several, 'part', 'parts are of one checkpoint at a time')
         _check_engine('EvalOptions.master', self.master, self.engine, self.windows)
         for name in self.metrics:
             check_allowed(name, 'EvalOptions.metrics', name, choices=(*METRICS.names(), ALL_METRICS))

@@ -87,6 +87,7 @@ NEW = {
         'worker_timeout_secs',
     },
     'eval': {
+        'part',
         'engine',
         'num_threads',
         'window',
@@ -150,8 +151,9 @@ NEW = {
         'verify_split',
     },
     'convert_to_tflite': set(),
-    'build_voc2012_data': {'seed', 'num_shards', 'num_workers', 'num_classes', 'ignore_label'},
+    'build_voc2012_data': {'part', 'seed', 'num_shards', 'num_workers', 'num_classes', 'ignore_label'},
     'build_cityscapes_data': {
+        'part',
         'annotations',
         'instances',
         'seed',
@@ -161,6 +163,7 @@ NEW = {
         'ignore_label',
     },
     'build_ade20k_data': {
+        'part',
         'class_map',
         'full_release_root',
         'instances',
@@ -196,6 +199,7 @@ REQUIRED = {
     'report': ['--run=logs', '--dataset_dir=records'],
     'compare': ['--run=one', '--run=two', '--dataset_dir=records'],
     'server': ['--worker_hosts=a:1,b:1,c:1', '--ps_hosts=a:2'],
+    'merge': ['--folder=eval'],
 }
 
 
@@ -255,6 +259,7 @@ def test_required_flags():
         'verify': {'dataset_dir'},
         'eval_coco_format': {'gt_json_file', 'gt_folder', 'pred_json_file', 'pred_folder'},
         'server': {'worker_hosts'},
+        'merge': {'folder'},
         'report': {'run'},
         'compare': {'run'},
     }
@@ -363,6 +368,7 @@ OTHER_VALUES = {
     'onnx_opset': '17',
     'output_stride': '32',
     'overlay_alpha': '0.25',
+    'part': '1/2',
     'preset': 'edgetpu_deeplab',
     'recipe': 'small_data',
     'preview_path': 'other.png',

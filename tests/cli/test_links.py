@@ -60,7 +60,19 @@ def test_an_option_is_added_by_one_field(monkeypatch, capsys):
 def test_flags_of_files_and_folders_are_paths_in_every_program():
     """In a path, ~ is the home folder, and an unknown scheme is an error."""
     words_of_paths = re.compile('.*(_dir|logdir|workdir|_folder|_root|_path|_file|_json|rename_map)')
-    others = {'annotations', 'class_map', 'colors', 'data', 'dataset', 'directory', 'exports', 'file', 'fix', 'from'}
+    others = {
+        'annotations',
+        'class_map',
+        'colors',
+        'data',
+        'dataset',
+        'directory',
+        'exports',
+        'file',
+        'fix',
+        'folder',
+        'from',
+    }
     others |= {'html', 'inputs', 'output', 'published', 'run', 'tf_initial_checkpoint'}
     no_paths = {'instance_dir', 'log_dir'}  # the former is in another folder, the latter is read by absl
     for program in cli.PROGRAMS:

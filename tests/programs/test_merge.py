@@ -1,0 +1,229 @@
+"""Jobs with --part, joined by `deeplab merge`, against one run.
+
+Covers files/part_folders.py and datasets/merged_records.py.
+"""
+
+import dataclasses
+import json
+import pathlib
+
+import pytest
+import tensorflow as tf
+
+from deeplab import cli
+from deeplab import eval as eval_program
+from deeplab.datasets import build_classification_data, build_folder_data
+from deeplab.errors import DataError, OptionError
+from deeplab.options import (
+    BuildClassificationOptions,
+    BuildFolderOptions,
+    EvalOptions,
+    MergeOptions,
+    PartOptions,
+    WaitOptions,
+)
+from deeplab.programs import merge
+from tests.helpers import dataset_files
+from tests.helpers import evaluation_setup as setup
+
+COUNT = 3
+
+
+def with_part(options, number, count=COUNT, **changes):
+    return dataclasses.replace(options, part=PartOptions(f'{number}/{count}'), **changes)
+
+
+def files_of(folder):
+    """Path, and content as bytes, of all files in a folder."""
+    folder = pathlib.Path(folder)
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob('*')) if path.is_file()}
+
+
+# --- eval ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def evaluation(tmp_path, monkeypatch):
+    """Options of an evaluation that takes two images at a time."""
+    setup.use_small_network(monkeypatch)
+    dataset = setup.write_data(tmp_path / 'records')
+    setup.write_checkpoint(tmp_path, weight=0.7)
+    wait = WaitOptions(interval_secs=0, max_rounds=None, timeout_secs=0)
+    return EvalOptions(
+        setup.MODEL, dataset, str(tmp_path), str(tmp_path / 'parts'), wait=wait, batch_size=2,
+        metrics=('per_image', 'image_iou'),
+    )  # fmt: skip
+
+
+def events(folder):
+    """Values by tag of the event files."""
+    paths = sorted(pathlib.Path(folder).glob('events.*'))
+    return {
+        value.tag: value.simple_value
+        for path in paths
+        for event in tf.compat.v1.train.summary_iterator(str(path))
+        for value in event.summary.value
+    }
+
+
+def test_eval(evaluation, tmp_path):
+    for number in (3, 1, 2):
+        result = eval_program.run(with_part(evaluation, number))
+        assert f'Part {number}/3 is in' in result.report and 'deeplab merge' in result.report
+    merged = merge.run(MergeOptions(evaluation.eval_logdir))
+    whole = dataclasses.replace(evaluation, eval_logdir=str(tmp_path / 'whole'), wait=WaitOptions(0, 1, 0))
+    one = eval_program.run(whole)
+    here, there = (
+        json.loads((tmp_path / name / 'metrics-10.json').read_text()) | {'seconds': 0} for name in ('parts', 'whole')
+    )
+    assert here == there
+    assert (tmp_path / 'parts/per_image-10.csv').read_bytes() == (tmp_path / 'whole/per_image-10.csv').read_bytes()
+    assert events(tmp_path / 'parts') == events(tmp_path / 'whole')
+    assert merged.report.startswith('3 parts joined.\n')
+    table = one.report.partition('5 images')[0]
+    assert table in merged.report
+    assert not list((tmp_path / 'parts').glob('part-*'))
+
+
+def test_parts_that_are_missing(evaluation):
+    folder = pathlib.Path(evaluation.eval_logdir)
+    with pytest.raises(DataError, match='has no parts, such as part-1-of-4'):
+        merge.run(MergeOptions(str(folder)))
+    for number in (1, 3):
+        eval_program.run(with_part(evaluation, number))
+    with pytest.raises(DataError, match='lacks part 2/3'):
+        merge.run(MergeOptions(str(folder)))
+    eval_program.run(with_part(evaluation, 2))
+    eval_program.run(with_part(evaluation, 2, 4))
+    with pytest.raises(DataError, match='parts of 3 and 4 parts'):
+        merge.run(MergeOptions(str(folder)))
+    (folder / 'part-2-of-4').rename(folder / 'part-02-of-3')
+    with pytest.raises(DataError, match='part 2/3 twice'):
+        merge.run(MergeOptions(str(folder)))
+    (folder / 'part-02-of-3/part.json').unlink()
+    with pytest.raises(DataError, match='part-02-of-3.* is not complete: run part 2/3 again'):
+        merge.run(MergeOptions(str(folder)))
+    assert not list(folder.glob('metrics*')) and len(list(folder.glob('part-*'))) == 4
+
+
+def test_what_eval_refuses(evaluation):
+    with pytest.raises(DataError, match='more parts than items'):
+        eval_program.run(with_part(evaluation, 1, 6))
+    with pytest.raises(OptionError, match='one checkpoint at a time'):
+        with_part(evaluation, 1, 2, all_checkpoints=True)
+    line = ['--checkpoint_dir=logs', '--eval_logdir=eval', '--dataset_dir=records']
+    for text in ('0/4', '5/4', '4'):
+        with pytest.raises(OptionError, match=r'--part.* is not allowed: give the number of the part, from 1'):
+            with_flags(line, text)
+    assert cli.options_of('eval', [*line, '--part=2/4']).part.part == '2/4'
+
+
+def with_flags(line, text):
+    from deeplab import wording
+    from deeplab.cli.program import find_program, names_in_messages
+
+    with wording.flag_names(names_in_messages(find_program('eval'))):
+        return cli.options_of('eval', [*line, f'--part={text}'])
+
+
+def test_parts_of_two_commands(evaluation):
+    eval_program.run(with_part(evaluation, 1, 2))
+    eval_program.run(with_part(evaluation, 2, 2, metrics=()))
+    with pytest.raises(DataError, match='Parts 1/2 and 2/2 of the evaluation .*(image_iou|per_image)'):
+        merge.run(MergeOptions(evaluation.eval_logdir))
+
+
+# --- Builders --------------------------------------------------------------------------------------------------------
+
+
+def built(folder, output_dir, part=None, **changes):
+    options = BuildFolderOptions(
+        image_folder=f'{folder}/images', mask_folder=f'{folder}/masks', output_dir=str(output_dir), val_fraction=0.3,
+        num_shards=5, **{'num_classes': 4, **changes}, part=PartOptions(part),
+    )  # fmt: skip
+    return build_folder_data.run(options)
+
+
+@pytest.fixture
+def images(tmp_path):
+    """A folder of 11 images and their masks, in three groups."""
+    for name in ('images', 'masks'):
+        (tmp_path / name).mkdir()
+    for seed in range(11):
+        (tmp_path / f'images/{seed}.png').write_bytes(dataset_files.png(dataset_files.pixels(6 + seed, 8, seed)))
+        mask = dataset_files.png(dataset_files.ids(6 + seed, 8, classes=4, seed=seed))
+        (tmp_path / f'masks/{seed}.png').write_bytes(mask)
+    return tmp_path
+
+
+def test_builders(images):
+    built(images, images / 'whole')
+    for number in (2, 3, 1):
+        result = built(images, images / 'parts', f'{number}/3')
+    assert sum(facts['shards'] for facts in result['splits'].values()) == 2 and 'deeplab merge' in result['note']
+    report = merge.run(MergeOptions(str(images / 'parts'))).report
+    here, there = files_of(images / 'parts'), files_of(images / 'whole')
+    assert here.keys() == there.keys()
+    for name in ('.train.shards.jsonl', '.val.shards.jsonl'):
+        lines = [
+            [json.loads(line) | {'modified': 0, 'file': ''} for line in each[name].splitlines()]
+            for each in (here, there)
+        ]
+        assert lines[0] == lines[1]
+    for name in here:
+        if not name.endswith(('.jsonl', '.npz')):
+            assert here[name].replace(b'parts', b'whole') == there[name], name
+    assert 'train: 8 images in 5 shards' in report
+    before = {path: path.stat().st_mtime_ns for path in (images / 'parts').glob('*.tfrecord')}
+    built(images, images / 'parts')  # all shards are known
+    assert {path: path.stat().st_mtime_ns for path in before} == before
+
+
+def test_what_builders_refuse(images):
+    with pytest.raises(DataError, match=r'no split has more than 5\. Set .*num_shards=6'):
+        built(images, images / 'out', '1/6')
+    with pytest.raises(DataError, match=r'more parts than items \(8\)'):
+        built(images, images / 'out', '1/9')
+    with pytest.raises(OptionError, match='needs the number of classes'):
+        built(images, images / 'out', '1/2', num_classes=None)
+    assert not (images / 'out').exists()
+
+
+def test_records_of_two_commands_or_changed(images):
+    out = images / 'out'
+    built(images, out, '1/2')
+    built(images, out, '2/2', seed=1)
+    with pytest.raises(DataError, match='Parts 1/2 and 2/2 of .*out.* do not belong together: seed is 0 and 1'):
+        merge.run(MergeOptions(str(out)))
+    built(images, out, '2/2')
+    shard = out / 'part-2-of-2/train-00004-of-00005.tfrecord'
+    shard.rename(out / 'elsewhere')
+    with pytest.raises(DataError, match="shard 'train-00004-of-00005.tfrecord' is missing"):
+        merge.run(MergeOptions(str(out)))
+    (out / 'elsewhere').rename(shard)
+    merge.run(MergeOptions(str(out)))  # continues
+    built(images, images / 'whole')
+    assert (out / 'dataset.yaml').read_text().replace('out', 'whole') == (images / 'whole/dataset.yaml').read_text()
+
+
+def test_classes_of_images(tmp_path):
+    for seed in range(9):
+        path = tmp_path / f'images/{"abc"[seed % 3]}/{seed}.png'
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(dataset_files.png(dataset_files.pixels(6, 8, seed)))
+
+    def build(folder, part=None):
+        options = BuildClassificationOptions(
+            image_folder=f'{tmp_path}/images', output_dir=f'{tmp_path}/{folder}', num_shards=2, part=PartOptions(part)
+        )
+        return build_classification_data.run(options)
+
+    build('whole')
+    for number in (1, 2):
+        build('parts', f'{number}/2')
+    merge.run(MergeOptions(f'{tmp_path}/parts'))
+    here, there = files_of(tmp_path / 'parts'), files_of(tmp_path / 'whole')
+    assert here.keys() == there.keys() and 'labels.txt' in here
+    for name in here:
+        if name.endswith(('.tfrecord', '.txt', '.yaml')):
+            assert here[name].replace(b'parts', b'whole') == there[name], name
