@@ -29,12 +29,13 @@ from deeplab.datasets.segmentation_dataset import DataSource
 from deeplab.errors import OptionError
 from deeplab.evaluation import runner, submission, waiting
 from deeplab.evaluation.further_pictures import FurtherPictures, Shown, TaskFiles
-from deeplab.files import folder_lock, output_files, writing, written_files
+from deeplab.files import folder_lock, output_files, part_folders, writing, written_files
 from deeplab.inference import any_size, network_source, opening, task_calibration, task_decoding, task_files
 from deeplab.inference.network import InferenceNetwork, memory_size
 from deeplab.inference.run_weights import WeightsChoice
 from deeplab.inference.task_decoding import TaskDecoder
-from deeplab.options import VIS_SAVED, EngineOptions, ResizeOptions, VisOptions
+from deeplab.options import VIS_SAVED, EngineOptions, ResizeOptions, VisOptions, parts
+from deeplab.options.parts import Part
 from deeplab.system import memory, overlap, processors
 from deeplab.utils import get_dataset_colormap, save_annotation
 from deeplab.wording import option
@@ -80,7 +81,8 @@ def run(options: VisOptions) -> VisResult:
         writes to the folder.
     """
     size = memory_size('vis', options.model, options.batch_size)
-    with folder_lock.held(options.vis_logdir, 'vis', 'VisOptions.vis_logdir'), memory.explained('vis', size=size):
+    folder = options.part.folder(options.vis_logdir)
+    with folder_lock.held(folder, 'vis', 'VisOptions.vis_logdir'), memory.explained('vis', size=size):
         return _run(options)
 
 
@@ -105,6 +107,7 @@ def _run(options: VisOptions) -> VisResult:
         submission.check(options.submission, split.descriptor, options.dataset.split, split.image_names(), corrupt)
     if options.model.is_semantic:
         runner.warn_of_flips(options.prediction)
+    options, split, before = _of_part(options, split)
     pictures_dir = output_files.make_folder(os.path.join(options.vis_logdir, PICTURES))
     raw_dir = None
     if options.also_save_raw_predictions:
@@ -130,13 +133,56 @@ def _run(options: VisOptions) -> VisResult:
         extras = _extras(options, split, pictures_dir, colormap, decoder)
         pictures = Pictures(pictures_dir, raw_dir, split.descriptor, options.resize, colormap, decoder, extras)
         keys = (*pictures.keys, *([pictures.truth_key] if options.needs_labels else []))
-        writer = Writer(pictures.write)
+        writer = Writer(pictures.write, before)
         keep_original = undoes_resize(options.resize)
         rounds.append(runner.run_checkpoint(checkpoint, task, 'vis', keys, writer, writer.add_batch, keep_original))
         pictures.finish()
     report = '\n'.join([_report(rounds[-1], pictures), *(e.report() for e in extras)]) if rounds else ''
+    if options.part.chosen is not None:
+        report += f'\n{_finish_part(options.part.chosen, options, split, rounds[-1], extras)}'
     archive = next((extra.path for extra in extras if isinstance(extra, submission.Submission)), None)
     return VisResult(tuple(rounds), pictures_dir, raw_dir, archive, report)
+
+
+def _of_part(options: VisOptions, split: runner.Split) -> tuple[VisOptions, runner.Split, list[bytes]]:
+    """Returns the options and images of the part, if the options name one, and the names of the images before it."""
+    part = options.part.chosen
+    if part is None:
+        return options, split, []
+    places = part.of(split.num_images)
+    wait = dataclasses.replace(options.wait, max_rounds=1)
+    options = dataclasses.replace(options, vis_logdir=part_folders.begin(options.vis_logdir, part), wait=wait)
+    return options, split.selected(places), split.selected(slice(places.start)).stored_names()
+
+
+def _finish_part(
+    part: Part, options: VisOptions, split: runner.Split, done: runner.CheckpointPass, extras: Sequence[Extra]
+) -> str:
+    """Notes that a part of the split is complete; returns a sentence for the report."""
+    settings = parts.settings_of(options) | {
+        'weights': network_source.at(done.checkpoint).digest(),
+        'records': split.reader.index.facts()['digest'],
+    }
+    documents = [extra.documents.as_json() for extra in extras if isinstance(extra, TaskFiles)]
+    return part_folders.finish(
+        options.vis_logdir, part, 'vis', settings, {'documents': documents, 'images': done.images}
+    )
+
+
+def merge(folder: str, of_parts: Sequence[part_folders.PartFolder]) -> str:
+    """Moves the files of all images to the folder, and writes the files about all images; returns the report.
+
+    Raises:
+      DataError: a file is missing, or cannot be written.
+    """
+    documents = [part.facts['documents'] for part in of_parts]
+    joined = [name for each in documents[0] for name in task_files.joined_names(each)]
+    part_folders.move_files(folder, of_parts, joined, replaces_earlier=True)
+    written = written_files.WrittenFiles(folder, 'vis')
+    for several in zip(*documents, strict=True):
+        for path in task_files.write_joined(folder, several):
+            written.add(path)
+    return f'{names.counted(sum(part.facts["images"] for part in of_parts), "image")} in {folder}'
 
 
 def _decoder(options: VisOptions, descriptor: DatasetDescriptor, colormap: np.ndarray) -> TaskDecoder | None:
@@ -294,12 +340,20 @@ class Pictures:
 class Writer(overlap.Background[[int, str, runner.Batch]]):
     """Writes images in threads while the network computes; a bounded number of them may wait."""
 
-    def __init__(self, write: Callable[[int, str, runner.Batch], None]) -> None:
-        """Creates the writer; `write` is called with number, file name and sample, in threads."""
+    def __init__(self, write: Callable[[int, str, runner.Batch], None], before: Sequence[bytes] = ()) -> None:
+        """Creates the writer.
+
+        Args:
+          write: called with number, file name and sample, in threads.
+          before: names of the images before the first one, whose numbers and file names are taken.
+        """
         threads = min(processors.available_cores(), 8)
         super().__init__(write, threads, threads * _WAITING_PER_THREAD, _bytes_of, _MOST_WAITING_BYTES)
         self._count = 0
         self._names: set[str] = set()
+        for name in before:
+            self._free_name(name)
+            self._count += 1
 
     def add_batch(self, batch: runner.Batch) -> None:
         """Adds a batch, arrays [n, ...] by key; raises the error of an earlier image, if any."""

@@ -26,6 +26,7 @@ from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.datasets.mask_ids import MaskIds
 from deeplab.errors import DataError
 from deeplab.names import listed
+from deeplab.options.parts import ALL, Part
 from deeplab.system import overlap, processors
 
 THUMBNAIL = 17  # sides of the picture that near-duplicates are recognized by
@@ -62,16 +63,19 @@ class Criteria:
     planes: Sequence[planes_lib.Plane] = ()
 
 
-def inspect(split: Split, parts: Mapping[int, range], criteria: Criteria) -> dict[int, Facts]:
+def inspect(
+    split: Split, parts: Mapping[int, range], criteria: Criteria, counts_from_part: bool = True
+) -> dict[int, Facts]:
     """Inspects samples of a split, in threads; Pillow and NumPy release the global interpreter lock.
 
     Args:
       split: the split.
       parts: numbers of the samples in each part, by a number of the part.
       criteria: what the samples are compared with.
+      counts_from_part: whether the numbers of samples in the facts count from the start of the part, or of the split.
 
     Returns:
-      The facts about each part, in which the numbers of samples count from the start of the part.
+      The facts about each part.
     """
     chunks = [
         (part, range(start, min(start + _CHUNK, numbers.stop)))
@@ -83,7 +87,7 @@ def inspect(split: Split, parts: Mapping[int, range], criteria: Criteria) -> dic
         part, numbers = chunk
         facts = Facts()
         for number in numbers:
-            place = number - parts[part].start
+            place = number - (parts[part].start if counts_from_part else 0)
             try:
                 sample = split.read(number)
             except DataError as error:
@@ -104,12 +108,14 @@ def inspect(split: Split, parts: Mapping[int, range], criteria: Criteria) -> dic
     return facts
 
 
-def inspect_split(split: Split, criteria: Criteria) -> Facts:
-    """Returns the facts about a split, with what is missing in it."""
-    facts = Facts(len(split.missing))
-    for rule, case in split.missing:
+def inspect_split(split: Split, criteria: Criteria, part: Part = ALL) -> Facts:
+    """Returns the facts about a split, or a part of it, with what is missing in it (in the first part)."""
+    missing = split.missing if part.number == 1 else ()
+    facts = Facts(len(missing))
+    for rule, case in missing:
         facts.note(rule, case)
-    facts.add(inspect(split, {0: range(len(split))}, criteria)[0])
+    numbers = range(len(split))[part.places(len(split))]
+    facts.add(inspect(split, {0: numbers}, criteria, counts_from_part=False)[0])
     return facts
 
 

@@ -159,7 +159,7 @@ program.PROGRAMS += [
         name='doctor',
         example='tfrecord --dataset=camvid',
         groups=(
-            Group('Data', of(options.DoctorOptions, without=_REPAIR)),
+            Group('Data', of(options.DoctorOptions, without=_REPAIR), of(options.PartOptions)),
             Group('Repaired copy', of(options.DoctorOptions, *_REPAIR)),
         ),
         to_options=plain_options(options.DoctorOptions),
@@ -339,6 +339,7 @@ program.PROGRAMS += [
                 'Images and results',
                 of(options.PredictOptions, without=_PREDICT_SOURCES),
                 of(options.PredictorOptions, 'classes'),
+                of(options.PartOptions),
             ),
             Group(
                 'Network: one of --checkpoint_dir, --export_path and --preset',
@@ -383,6 +384,7 @@ program.PROGRAMS += [
                 'Checkpoints and results',
                 of(options.VisOptions, without=_OUTSIDE),
                 *_wait('max_number_of_iterations', 'Number of checkpoints to visualize'),
+                of(options.PartOptions),
             ),
             PREDICTION,
             WINDOWS,

@@ -291,8 +291,8 @@ def _write_part(
                 'seconds': round(time.monotonic() - start, 3),
             }
         settings = parts.settings_of(options) | {'splits': facts}
-        known = [description_file.content_of(candidate) for candidate in candidates]
-        note = part_folders.finish(folder, part, 'builder', settings, {'splits': facts, 'candidates': known})
+        described = [description_file.content_of(candidate) for candidate in candidates]
+        note = part_folders.finish(folder, part, 'builder', settings, {'splits': facts, 'candidates': described})
     return {'output_dir': folder, 'splits': summary, 'note': note}
 
 

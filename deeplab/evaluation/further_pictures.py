@@ -130,7 +130,11 @@ class FurtherPictures:
 
 
 class TaskFiles:
-    """Writes KIND/NAME.png, or with another ending, for each image and kind of file of a task, and KIND.json."""
+    """Writes KIND/NAME.png, or with another ending, for each image and kind of file of a task, and KIND.json.
+
+    Attributes:
+      documents: the files KIND.json.
+    """
 
     def __init__(self, folder: str, kinds: Sequence[str], decoder: TaskDecoder) -> None:
         """Creates the folders; writes nothing yet.
@@ -143,7 +147,7 @@ class TaskFiles:
         self._folder, self._kinds = folder, tuple(dict.fromkeys(kinds))
         files = TASKS.files(decoder.options)
         self._suffixes = {kind: files[kind][1].suffix for kind in self._kinds}
-        self._documents = RunDocuments(folder, self._kinds, decoder)
+        self.documents = RunDocuments(folder, self._kinds, decoder)
         for kind, suffix in self._suffixes.items():
             path = output_files.make_folder(os.path.join(folder, kind))
             writing.remove_leftovers(path, rf'.+{re.escape(suffix)}')
@@ -161,7 +165,7 @@ class TaskFiles:
             path = os.path.join(self._folder, kind, name)
             with writing.explained(path):
                 writing.write(path, shown.tasks.file(kind, shown.image))
-            self._documents.add(kind, name, shown.tasks.entry(kind, name))
+            self.documents.add(kind, name, shown.tasks.entry(kind, name))
             paths.append(path)
         return paths
 
@@ -171,9 +175,9 @@ class TaskFiles:
         Raises:
           DataError: A file cannot be written.
         """
-        return self._documents.write()
+        return self.documents.write()
 
     def report(self) -> str:
         """Returns one line about the files, for the user."""
         paths = [os.path.join(self._folder, kind, f'NAME{suffix}') for kind, suffix in self._suffixes.items()]
-        return f'Files of the task: {", ".join([*paths, *self._documents.paths.values()])}'
+        return f'Files of the task: {", ".join([*paths, *self.documents.paths.values()])}'

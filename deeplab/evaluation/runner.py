@@ -78,6 +78,12 @@ class CheckedSplit:
         """Reads the names of the images in the valid records."""
         return [example.parse(self.reader.index.read(record)).image_name for record in self.records]
 
+    def stored_names(self) -> list[bytes]:
+        """Reads the same as they are stored."""
+        parsed = (example.parse(self.reader.index.read(record)) for record in self.records)
+        names = (each.features.get(example.FILENAME_KEY, b'') for each in parsed)
+        return [name if isinstance(name, bytes) else b'' for name in names]
+
 
 @dataclasses.dataclass(frozen=True)
 class Split(CheckedSplit):

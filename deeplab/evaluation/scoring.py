@@ -18,6 +18,7 @@ from deeplab.evaluation import runner, task_results
 from deeplab.options import ModelOptions
 from deeplab.registry import CONFUSION_MATRIX, METRICS, MetricContext, TaskContext
 from deeplab.registry.metrics import CONFIDENCE, MATRICES, NAMES, SIZES
+from deeplab.registry.tasks import with_tuples
 from deeplab.wording import option
 
 Parameters = Mapping[str, Mapping[str, Any]]  # values of the parameters of each metric, by its name and theirs
@@ -101,27 +102,20 @@ class MetricSetup(NamedTuple):
 
     def as_json(self) -> dict[str, Any]:
         """Returns the setup as JSON values, without what no metric needs."""
-        context = None if self.of_tasks is None else self.of_tasks._replace(palette=None, loss=None, global_step=None)
-        return self._asdict() | {
-            'classes': self.classes._asdict(),
-            'of_tasks': None if context is None else context._asdict(),
-        }
+        of_tasks = None if self.of_tasks is None else self.of_tasks.as_json()
+        return self._asdict() | {'classes': self.classes._asdict(), 'of_tasks': of_tasks}
 
     @classmethod
     def of_json(cls, content: Mapping[str, Any]) -> MetricSetup:
         """Returns the setup that `as_json` described."""
-        of_tasks = content['of_tasks']
+        of_tasks, classes = content['of_tasks'], content['classes']
         return cls(
-            MetricContext(**_with_tuples(content['classes'])),
+            MetricContext(**with_tuples(classes)),
             content['parameters'],
             tuple(content['tasks']),
-            None if of_tasks is None else TaskContext(**_with_tuples(of_tasks)),
+            None if of_tasks is None else TaskContext.of_json(of_tasks),
             content['has_classes'],
         )
-
-
-def _with_tuples(values: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
 
 
 class Scores:

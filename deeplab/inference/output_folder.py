@@ -6,7 +6,7 @@ import contextlib
 import json
 import os
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from deeplab.errors import DataError, OptionError
@@ -145,9 +145,7 @@ class OutputFolder:
         content = {'format': FORMAT, **facts, 'images': entries, 'failed': failed}
         for path in self.documents.write():
             self._written.add(path)
-        path = os.path.join(output_files.make_folder(self._folder), SUMMARY)
-        with writing.explained(path):
-            writing.write(path, json.dumps(content, indent=1) + '\n')
+        path = write_summary(self._folder, content)
         self._written.add(path)
         return path
 
@@ -157,3 +155,15 @@ class OutputFolder:
     def _is_foreign(self, path: str) -> bool:
         """Returns whether a file exists that may not be replaced."""
         return not self._options.overwrite and os.path.lexists(path) and not self._written.is_own(path)
+
+
+def write_summary(folder: str, content: Mapping[str, Any]) -> str:
+    """Writes predictions.json; returns its path.
+
+    Raises:
+      DataError: The file cannot be written.
+    """
+    path = os.path.join(output_files.make_folder(folder), SUMMARY)
+    with writing.explained(path):
+        writing.write(path, json.dumps(content, indent=1) + '\n')
+    return path

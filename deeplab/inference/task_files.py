@@ -12,7 +12,7 @@ from deeplab.errors import OptionError
 from deeplab.files import writing
 from deeplab.inference.task_decoding import TaskDecoder, has_classes
 from deeplab.options import ModelOptions
-from deeplab.registry import TASKS
+from deeplab.registry import TASKS, TaskContext
 from deeplab.wording import option
 
 _OVERLAY, _MAPS = 'overlay', 'probabilities'  # kinds that networks without classes may have, too
@@ -76,10 +76,10 @@ class RunDocuments:
           decoder: what decodes the maps of the network; None for a network of classes alone.
         """
         files = {} if decoder is None else TASKS.files(decoder.options)
-        self._decoder = decoder
-        self._files = {kind: files[kind][1] for kind in kinds if kind in files and files[kind][1].entry is not None}
-        self.paths = {kind: os.path.join(folder, f'{kind}.json') for kind in self._files}
-        self._entries: dict[str, dict[str, Mapping[str, Any]]] = {kind: {} for kind in self._files}
+        self._context = None if decoder is None else decoder.context
+        self._tasks = {kind: files[kind][0] for kind in kinds if kind in files and files[kind][1].entry is not None}
+        self.paths = {kind: os.path.join(folder, f'{kind}.json') for kind in self._tasks}
+        self._entries: dict[str, dict[str, Mapping[str, Any]]] = {kind: {} for kind in self._tasks}
         self._lock = threading.Lock()
 
     def add(self, kind: str, path: str, entry: Mapping[str, Any] | None) -> None:
@@ -100,10 +100,40 @@ class RunDocuments:
         Raises:
           DataError: One cannot be written.
         """
-        for kind, path in self.paths.items():
-            assert self._decoder is not None  # otherwise there are no kinds
-            entries = [self._entries[kind][name] for name in sorted(self._entries[kind])]
-            content = self._files[kind].document(entries, self._decoder.context)
-            with writing.explained(path):
-                writing.write(path, json.dumps(content) + '\n')
-        return list(self.paths.values())
+        return [
+            _write(path, self._tasks[kind], kind, self._entries[kind], self._context)
+            for kind, path in self.paths.items()
+            if self._context is not None
+        ]
+
+    def as_json(self) -> dict[str, Any]:
+        """Returns the entries of a part of the images as JSON values, for `write_joined`."""
+        context = None if self._context is None else self._context.as_json()
+        return {'tasks': self._tasks, 'entries': self._entries, 'context': context}
+
+
+def joined_names(part: Mapping[str, Any]) -> list[str]:
+    """Returns the names of the files that `write_joined` writes for parts such as this one."""
+    return [f'{kind}.json' for kind in part['tasks']]
+
+
+def write_joined(folder: str, parts: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Writes the documents of several parts of the images, given as `RunDocuments.as_json`; returns their paths.
+
+    Raises:
+      DataError: One cannot be written.
+    """
+    paths = []
+    for kind, task in parts[0]['tasks'].items():
+        entries = {name: entry for part in parts for name, entry in part['entries'][kind].items()}
+        context = TaskContext.of_json(parts[0]['context'])
+        paths.append(_write(os.path.join(folder, f'{kind}.json'), task, kind, entries, context))
+    return paths
+
+
+def _write(path: str, task: str, kind: str, entries: Mapping[str, Mapping[str, Any]], context: TaskContext) -> str:
+    """Writes a document of entries, which are given by paths of files; returns its path."""
+    content = TASKS.get(task).files[kind].document([entries[name] for name in sorted(entries)], context)
+    with writing.explained(path):
+        writing.write(path, json.dumps(content) + '\n')
+    return path

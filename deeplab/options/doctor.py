@@ -6,6 +6,7 @@ import dataclasses
 
 from deeplab.files import storage
 from deeplab.options.fields import Options, PathText, declared
+from deeplab.options.parts import PartOptions
 from deeplab.options.rules import require_classes
 from deeplab.wording import option
 
@@ -74,9 +75,13 @@ class DoctorOptions(Options):
         'In the copy, replace ids that are neither a class nor the ignore label by the ignore label.',
         needs=('fix',),
     )
+    part: PartOptions = PartOptions()
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        for name in ('fix', 'checkpoint_dir'):
+            rule = f'it needs all images in one run; omit it, or {option("PartOptions.part")}'
+            self._require(self.part.part is None or getattr(self, name) is None, name, rule)
         for name in ('image_folder', 'mask_folder', 'list_folder', 'output', 'html', 'fix', 'colors'):
             rule = f'it must be on a local disk; only records ({option("DoctorOptions.data")}) may be elsewhere'
             self._require(not storage.is_remote(getattr(self, name) or ''), name, rule)

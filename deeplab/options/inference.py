@@ -271,9 +271,17 @@ class VisOptions(Options):
         choices=SUBMISSIONS,
     )
     windows: WindowOptions | None = None
+    part: PartOptions = PartOptions()
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        needs_all = self.submission is not None or 'legend' in self.save
+        self.part._require(
+            self.part.part is None or not needs_all,
+            'part',
+            f'{option("VisOptions.submission")} and {option("VisOptions.save", "legend")} are made of all images; omit '
+            'them, or visualize all images at once',
+        )
         _check_engine('VisOptions.master', self.master, self.engine, self.windows)
         for kind in self.save:
             check_allowed(kind, 'VisOptions.save', kind, choices=(*VIS_SAVED, *TASKS.all_files()))

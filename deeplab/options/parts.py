@@ -60,6 +60,9 @@ class Part:
         return slice((self.number - 1) * items // self.count, self.number * items // self.count)
 
 
+ALL = Part(1, 1)
+
+
 @dataclasses.dataclass(frozen=True)
 class PartOptions(Options):
     """Which part of the work is the program's own."""

@@ -17,6 +17,7 @@ from deeplab.options.inference import (
     PredictionOptions,
     WindowOptions,
 )
+from deeplab.options.parts import PartOptions
 from deeplab.options.tools import FetchOptions
 from deeplab.registry.records import check_allowed
 from deeplab.registry.tasks import TASKS
@@ -115,6 +116,7 @@ class PredictOptions(Options):
     predictor: PredictorOptions = PredictorOptions()
     network: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     fetch: FetchOptions = FetchOptions()
+    part: PartOptions = PartOptions()
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -15,14 +15,15 @@ import dataclasses
 import json
 import math
 import os
-from collections.abc import Collection, Iterator
-from typing import Any
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from deeplab.checks import (
     agreement_rules,
     class_rules,
+    facts_file,
     file_rules,
     html_report,
     inspection,
@@ -35,7 +36,7 @@ from deeplab.checks import (
     suggestion,
 )
 from deeplab.checks.diagnosis import Diagnosis
-from deeplab.checks.facts import ImageSummary
+from deeplab.checks.facts import Facts, ImageSummary
 from deeplab.checks.findings import Data
 from deeplab.checks.inspection import Criteria
 from deeplab.checks.repaired_copy import Repairs
@@ -44,33 +45,68 @@ from deeplab.datasets import color_tables, description_file, folder_splits, plan
 from deeplab.datasets import descriptor as descriptor_lib
 from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.errors import DataError, OptionError, OutputError
-from deeplab.files import output_files
-from deeplab.options import DoctorOptions
+from deeplab.files import documents, output_files, part_folders, writing
+from deeplab.options import DoctorOptions, parts
+from deeplab.options.parts import Part
 from deeplab.system import standard_error
 from deeplab.wording import option
 
 _NAME = 'deeplab_doctor'
+_FACTS = 'facts.json'  # of a part
 _RULES = (file_rules, split_rules, label_rules, instance_rules, agreement_rules)
 _RULES_OF_CLASSIFICATION = (file_rules, split_rules, class_rules)
 _BATCH = 32  # images that a classifier predicts at a time
 _MOST_ASSUMED = 1 << 16  # classes
 
 
-def run(options: DoctorOptions) -> Diagnosis:
-    """Reads a data set and reports what is wrong with it.
+@dataclasses.dataclass(frozen=True)
+class PartResult:
+    """Result of a part of the work: where it is, for the user."""
+
+    report: str
+
+
+class _Opened(NamedTuple):
+    """A data set whose samples have not been read.
+
+    Attributes:
+      name: name or file of its description; None without one.
+      described: description of the data set.
+      num_classes: number of classes; None if unknown.
+      table: colors of its masks; None if unknown.
+      source: its splits.
+      criteria: what its samples are compared with.
+    """
+
+    name: str | None
+    described: DatasetDescriptor
+    num_classes: int | None
+    table: color_tables.ColorTable | None
+    source: sources.Source
+    criteria: Criteria
+
+
+def run(options: DoctorOptions, splits: Mapping[str, Facts] | None = None) -> Diagnosis | PartResult:
+    """Reads a data set, or a part of it, and reports what is wrong with it.
+
+    Args:
+      options: the data set.
+      splits: facts about each split by name, if parts have been read before.
 
     Raises:
       DataError: There is neither a record nor a pair of folders with images and masks.
       OptionError: The data set is unknown, or the folder of the JSON file cannot be written.
       OutputError: A file or the repaired copy cannot be written; the error carries the report.
     """
+    if options.part.chosen is not None:
+        return _run_part(options, options.part.chosen)
     path = _in_folder(options.output, '.json')
     page = None if options.html is None else _in_folder(options.html, '.html')
     for field, name in (('DoctorOptions.output', path), ('DoctorOptions.html', page)):
         if name is not None:
             output_files.require_folder(os.path.dirname(name) or '.', field)
     with repaired_copy.reserved(options) as repairs:
-        diagnosis = _diagnose(options)
+        diagnosis = _diagnose(options, splits)
         if options.fix is not None:
             try:
                 repairs = repairs or repaired_copy.write(diagnosis.data, options.fix)
@@ -84,9 +120,38 @@ def run(options: DoctorOptions) -> Diagnosis:
     return dataclasses.replace(diagnosis, path=path, report=report)
 
 
-def _diagnose(options: DoctorOptions) -> Diagnosis:
+def _run_part(options: DoctorOptions, part: Part) -> PartResult:
+    """Reads a part of each split, and writes the facts about it; `merge` finds out what they say."""
+    source, criteria = _opened(options)[-2:]
+    part.of(max((len(split) for split in source.splits), default=0))
+    folder = part_folders.begin(os.path.dirname(_in_folder(options.output, '.json')), part)
+    facts = {split.name: inspection.inspect_split(split, criteria, part) for split in source.splits}
+    path = os.path.join(folder, _FACTS)
+    with writing.explained(path):
+        writing.write(path, json.dumps({name: facts_file.as_json(each) for name, each in facts.items()}))
+    settings = parts.settings_of(options) | {'splits': {split.name: len(split) for split in source.splits}}
+    given = {name: value for name, value in vars(options).items() if name != 'part'}
+    return PartResult(part_folders.finish(folder, part, 'doctor', settings, {'options': given}))
+
+
+def merge(folder: str, of_parts: Sequence[part_folders.PartFolder]) -> Diagnosis | PartResult:
+    """Reports what the facts about all parts of a data set say; see `run`, also for the errors."""
+    splits = {name: Facts() for name in of_parts[0].settings['splits']}
+    for part in of_parts:
+        try:
+            content = documents.load(os.path.join(part.path, _FACTS))
+        except (OSError, documents.DocumentError) as error:
+            raise DataError(f"'{os.path.join(part.path, _FACTS)}' cannot be read ({error}). Run it again.") from None
+        for name, facts in splits.items():
+            facts.add(facts_file.of_json(content[name]))
+    options = DoctorOptions(**of_parts[0].facts['options'])
+    name = os.path.basename(_in_folder(options.output, '.json'))
+    return run(dataclasses.replace(options, output=os.path.join(folder, name)), splits)
+
+
+def _diagnose(options: DoctorOptions, splits: Mapping[str, Facts] | None = None) -> Diagnosis:
     """Reads a data set; returns the findings of all rules with suitable command lines."""
-    data = examine(options)
+    data = examine(options, splits)
     chosen = _RULES_OF_CLASSIFICATION if data.is_classification else _RULES
     findings = [finding for rules in chosen for finding in rules.check(data)]
     contradictions = None
@@ -128,13 +193,8 @@ def _with_copy(diagnosis: Diagnosis, repairs: Repairs) -> Diagnosis:
     return dataclasses.replace(diagnosis, repairs=repairs, copy=copy, suggestion=copy.suggestion)
 
 
-def examine(options: DoctorOptions) -> Data:
-    """Reads every sample of a data set once.
-
-    Raises:
-      DataError: as for `run`.
-      OptionError: The data set is unknown, or the color table cannot be read.
-    """
+def _opened(options: DoctorOptions) -> _Opened:
+    """Finds the splits of a data set; see `examine` for the errors."""
     name = options.dataset or description_file.beside(options.data)
     # A rule compares the names with labels.txt.
     described = DatasetDescriptor(options.data, 1) if name is None else descriptor_lib.load(name, with_labels=False)
@@ -155,7 +215,19 @@ def examine(options: DoctorOptions) -> Data:
         in_records=source.is_records,
         planes=planes.of_dataset(kinds, described),
     )
-    splits = {split.name: inspection.inspect_split(split, criteria) for split in source.splits}
+    return _Opened(name, described, num_classes, table, source, criteria)
+
+
+def examine(options: DoctorOptions, splits: Mapping[str, Facts] | None = None) -> Data:
+    """Reads every sample of a data set once, unless the facts about its `splits` are given.
+
+    Raises:
+      DataError: as for `run`.
+      OptionError: The data set is unknown, or the color table cannot be read.
+    """
+    name, described, num_classes, table, source, criteria = _opened(options)
+    ignore_label = described.ignore_label
+    splits = splits or {split.name: inspection.inspect_split(split, criteria) for split in source.splits}
     train, evaluated = _chosen(options.train_split, splits), _chosen(options.eval_split, splits)
     splits = {name: splits[name] for name in sorted(splits, key=lambda name: (name != train, name != evaluated))}
     if train not in splits and len(splits) == 1:

@@ -15,15 +15,28 @@ from deeplab.errors import DataError
 from deeplab.files import folder_lock, part_folders, writing
 from deeplab.options import MergeOptions
 
-# Where the function `merge(folder, parts)` of each program is, which writes the results and returns the report.
-_MODULES = {'builder': 'deeplab.datasets.merged_records', 'eval': 'deeplab.eval'}
+# Where the function `merge(folder, parts)` of each program is, which writes the results, and returns the report or a
+# result with a report.
+_MODULES = {
+    'builder': 'deeplab.datasets.merged_records',
+    'doctor': 'deeplab.programs.doctor',
+    'eval': 'deeplab.eval',
+    'predict': 'deeplab.programs.predict',
+    'vis': 'deeplab.vis',
+}
 
 
 @dataclasses.dataclass(frozen=True)
 class MergeResult:
-    """Result of a run of the program: what was joined, for the user."""
+    """Result of a run of the program.
+
+    Attributes:
+      report: what was joined, for the user.
+      status: exit status, as of the program whose parts were joined.
+    """
 
     report: str
+    status: int = 0
 
 
 def run(options: MergeOptions) -> MergeResult:
@@ -38,8 +51,9 @@ def run(options: MergeOptions) -> MergeResult:
         module = _MODULES.get(parts[0].program)
         if module is None:
             raise DataError(f"'{parts[0].path}' is a part of '{parts[0].program}', which has no parts here")
-        report = importlib.import_module(module).merge(options.folder, parts)
+        result = importlib.import_module(module).merge(options.folder, parts)
         for part in parts:
             with contextlib.suppress(OSError):
                 writing.remove(part.path)
-    return MergeResult(f'{len(parts)} parts joined.\n{report}')
+    report = getattr(result, 'report', result)
+    return MergeResult(f'{len(parts)} parts joined.\n{report}', getattr(result, 'status', 0))

@@ -8,17 +8,20 @@ if __name__ == '__main__':  # `python -m deeplab.predict`; first, so that help d
     start.run_program('predict')
 
 import dataclasses
-from collections.abc import Sequence
+import hashlib
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from absl import logging
 
 from deeplab import names
 from deeplab.errors import DataError
-from deeplab.files import folder_lock
-from deeplab.inference import inputs, output_folder, pipeline, task_decoding, videos
-from deeplab.inference.inputs import Failure
+from deeplab.files import documents, folder_lock, part_folders, written_files
+from deeplab.inference import inputs, network_source, output_folder, pipeline, task_decoding, task_files, videos
+from deeplab.inference.inputs import Failure, InputFile
 from deeplab.inference.predictor import Predictor
-from deeplab.options import SAVED, USUAL_SAVED, PredictOptions
+from deeplab.options import SAVED, USUAL_SAVED, PredictOptions, parts
 from deeplab.system import memory
 
 _MOST_SHOWN = 20  # failures in the report; the summary has all
@@ -33,12 +36,16 @@ class PredictResult:
       failures: files that could not be read or predicted.
       summary: path of predictions.json; empty if there was nothing to predict.
       report: what was written, for the user.
+      source: path of the network.
+      documents: what the files about all images say, see `RunDocuments.as_json`.
     """
 
     images: int
     failures: tuple[Failure, ...]
     summary: str
     report: str
+    source: str = ''
+    documents: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     @property
     def status(self) -> int:
@@ -65,12 +72,30 @@ def run(options: PredictOptions) -> PredictResult:
     # Before the network is opened, which may take long, kinds of its tasks are not known.
     plain = [kind for kind in options.save or USUAL_SAVED if kind in SAVED]
     output_folder.OutputFolder(options, plain).check(items)
-    locked = folder_lock.held(options.output_dir, 'predict', 'PredictOptions.output_dir')
+    part = options.part.chosen
+    if part is None:
+        return _predict(options, items, missing)
+    own = items[part.of(len(items))]
+    path = part_folders.begin(options.output_dir, part)
+    written_files.WrittenFiles(path, 'predict').begin()
+    done = _predict(options, own, missing if part.number == 1 else [], path)
+    digest = hashlib.sha256('\n'.join(item.name for item in items).encode('utf-8', 'surrogateescape')).hexdigest()
+    settings = parts.settings_of(options) | {'inputs': digest, 'weights': network_source.at(done.source).digest()}
+    note = part_folders.finish(path, part, 'predict', settings, {'images': done.images, 'documents': done.documents})
+    return dataclasses.replace(done, report=f'{done.report}\n{note}')
+
+
+def _predict(
+    options: PredictOptions, items: Sequence[InputFile], missing: Sequence[Failure], own_folder: str | None = None
+) -> PredictResult:
+    """Predicts files; `own_folder` is the folder of a part of the images, None for all images."""
+    path = own_folder or options.output_dir
+    locked = folder_lock.held(path, 'predict', 'PredictOptions.output_dir')
     with locked, _predictor(options) as predictor:
         logging.info("Predicting %s with '%s'.", names.counted(len(items), 'file'), predictor.source)
         kinds = predictor.kinds_of_files(options.save)
-        folder = output_folder.OutputFolder(options, kinds, predictor.decoder)
-        folder.check(items)
+        output_folder.OutputFolder(options, kinds, predictor.decoder).check(items)
+        folder = output_folder.OutputFolder(dataclasses.replace(options, output_dir=path), kinds, predictor.decoder)
         folder.begin()
         done = pipeline.run(predictor, items, folder.write, options.predictor.batch_size, 'confidence' in kinds)
         failures = (*missing, *done.failures)
@@ -82,8 +107,39 @@ def run(options: PredictOptions) -> PredictResult:
         }
         summary = folder.finish(items, failures, facts)
     has_classes = predictor.decoder is None or task_decoding.has_classes(predictor.decoder.options)
-    report = _report(folder, options.output_dir, done, failures, summary, has_classes)
-    return PredictResult(done.images, failures, summary, report)
+    report = _report(folder, path, done, failures, summary, has_classes)
+    return PredictResult(
+        done.images, failures, summary, report, source=predictor.source, documents=folder.documents.as_json()
+    )
+
+
+def merge(folder: str, of_parts: Sequence[part_folders.PartFolder]) -> PredictResult:
+    """Moves the files of all images to the folder, and writes the files about all images.
+
+    Raises:
+      DataError: a file is missing, or cannot be written.
+    """
+    try:
+        summaries = [documents.load(os.path.join(part.path, output_folder.SUMMARY)) for part in of_parts]
+    except (OSError, documents.DocumentError) as error:
+        raise DataError(f'A file {output_folder.SUMMARY} cannot be read ({error}). Run its part again.') from None
+    joined = task_files.joined_names(of_parts[0].facts['documents'])
+    part_folders.move_files(folder, of_parts, (output_folder.SUMMARY, *joined))
+    written = written_files.WrittenFiles(folder, 'predict')
+    for path in task_files.write_joined(folder, [part.facts['documents'] for part in of_parts]):
+        written.add(path)
+    seconds, images = sum(each['seconds'] for each in summaries), sum(part.facts['images'] for part in of_parts)
+    content = summaries[0] | {
+        'seconds': round(seconds, 3),
+        'images_per_second': round(images / seconds, 3),
+        'images': [entry for each in summaries for entry in each['images']],
+        'failed': [entry for each in summaries for entry in each['failed']],
+    }
+    path = output_folder.write_summary(folder, content)
+    written.add(path)
+    failed = f', {names.counted(len(content["failed"]), "input")} could not be predicted' if content['failed'] else ''
+    failures = tuple(Failure(**each) for each in content['failed'])
+    return PredictResult(images, failures, path, f'{names.counted(images, "image")}{failed}; list: {path}')
 
 
 def _predictor(options: PredictOptions) -> Predictor:

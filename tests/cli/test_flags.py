@@ -110,6 +110,7 @@ NEW = {
         'use_moving_average',
     },
     'vis': {
+        'part',
         'engine',
         'num_threads',
         'window',

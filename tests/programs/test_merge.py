@@ -1,29 +1,36 @@
 """Jobs with --part, joined by `deeplab merge`, against one run.
 
-Covers files/part_folders.py and datasets/merged_records.py.
+Covers files/part_folders.py, datasets/merged_records.py and checks/facts_file.py.
 """
 
 import dataclasses
 import json
+import os
 import pathlib
+import shutil
 
 import pytest
 import tensorflow as tf
+from PIL import Image
 
 from deeplab import cli
 from deeplab import eval as eval_program
+from deeplab import vis as vis_program
 from deeplab.datasets import build_classification_data, build_folder_data
 from deeplab.errors import DataError, OptionError
 from deeplab.options import (
     BuildClassificationOptions,
     BuildFolderOptions,
+    DoctorOptions,
     EvalOptions,
     MergeOptions,
     PartOptions,
+    PredictOptions,
+    VisOptions,
     WaitOptions,
 )
-from deeplab.programs import merge
-from tests.helpers import dataset_files
+from deeplab.programs import doctor, merge, predict
+from tests.helpers import dataset_files, panoptic_setup, predictor_setup
 from tests.helpers import evaluation_setup as setup
 
 COUNT = 3
@@ -93,17 +100,16 @@ def test_parts_that_are_missing(evaluation):
         eval_program.run(with_part(evaluation, number))
     with pytest.raises(DataError, match='lacks part 2/3'):
         merge.run(MergeOptions(str(folder)))
-    eval_program.run(with_part(evaluation, 2))
-    eval_program.run(with_part(evaluation, 2, 4))
+    shutil.copytree(folder / 'part-1-of-3', folder / 'part-2-of-4')
     with pytest.raises(DataError, match='parts of 3 and 4 parts'):
         merge.run(MergeOptions(str(folder)))
-    (folder / 'part-2-of-4').rename(folder / 'part-02-of-3')
-    with pytest.raises(DataError, match='part 2/3 twice'):
+    (folder / 'part-2-of-4').rename(folder / 'part-01-of-3')
+    with pytest.raises(DataError, match='part 1/3 twice'):
         merge.run(MergeOptions(str(folder)))
-    (folder / 'part-02-of-3/part.json').unlink()
-    with pytest.raises(DataError, match='part-02-of-3.* is not complete: run part 2/3 again'):
+    (folder / 'part-01-of-3/part.json').unlink()
+    with pytest.raises(DataError, match='part-01-of-3.* is not complete: run part 1/3 again'):
         merge.run(MergeOptions(str(folder)))
-    assert not list(folder.glob('metrics*')) and len(list(folder.glob('part-*'))) == 4
+    assert not list(folder.glob('metrics*')) and len(list(folder.glob('part-*'))) == 3
 
 
 def test_what_eval_refuses(evaluation):
@@ -227,3 +233,167 @@ def test_classes_of_images(tmp_path):
     for name in here:
         if name.endswith(('.tfrecord', '.txt', '.yaml')):
             assert here[name].replace(b'parts', b'whole') == there[name], name
+
+
+# --- predict and vis -------------------------------------------------------------------------------------------------
+
+
+def summary_of(folder):
+    """predictions.json without the time."""
+    content = json.loads((folder / 'predictions.json').read_text())
+    return content | {'seconds': 0, 'images_per_second': 0}
+
+
+def same_files(here, there, *left_out):
+    """Compares the files in two folders, except hidden ones and those that are named."""
+    here, there = (
+        {
+            name: content
+            for name, content in files_of(each).items()
+            if name[0] != '.' and not name.startswith(('record_check', *left_out))
+        }
+        for each in (here, there)
+    )
+    assert here.keys() == there.keys() and len(here) > 5
+    assert [name for name in here if here[name] != there[name]] == []
+
+
+@pytest.fixture
+def photos(tmp_path, tiny_network):
+    """A training, and a folder of photos of which two have one name and one is damaged."""
+    predictor_setup.write_training(tmp_path / 'train')
+    (tmp_path / 'photos').mkdir()
+    for i, name in enumerate(('a.png', 'a.bmp', 'b.png', 'c.png', 'd.png', 'e.png')):
+        Image.fromarray(predictor_setup.pixels(20, 30, i)).save(tmp_path / 'photos' / name)
+    (tmp_path / 'photos/d.png').write_bytes(b'nothing')
+    return tmp_path
+
+
+def test_predict(photos):
+    def predicted(folder, part=None, **changes):
+        options = PredictOptions(
+            (str(photos / 'photos'), 'lost.png'), str(photos / folder), str(photos / 'train'), part=PartOptions(part),
+            **changes,
+        )  # fmt: skip
+        return predict.run(options)
+
+    one = predicted('whole')
+    parts = [predicted('parts', f'{number}/3') for number in (3, 2, 1)]
+    assert sum(part.images for part in parts) == one.images == 5
+    folder = photos / 'parts'
+    mask = folder / 'part-2-of-3/mask/b.png'
+    mask.rename(photos / 'b.png')
+    with pytest.raises(DataError, match=r"mask/b.png' is missing. Run part 2/3 again"):
+        merge.run(MergeOptions(str(folder)))
+    (photos / 'b.png').rename(mask)
+    report = merge.run(MergeOptions(str(folder))).report
+    assert '5 images, 2 inputs could not be predicted' in report
+    assert summary_of(folder) == summary_of(photos / 'whole')
+    same_files(folder, photos / 'whole', 'predictions.json')
+    predicted('parts', '1/1')  # the files are predict's own, and may be replaced
+    merge.run(MergeOptions(str(folder)))
+    same_files(folder, photos / 'whole', 'predictions.json')
+
+
+def test_a_merge_that_was_interrupted_continues(photos, monkeypatch):
+    line = (str(photos / 'photos'),), str(photos / 'parts'), str(photos / 'train')
+    for number in (1, 2):
+        predict.run(PredictOptions(*line, part=PartOptions(f'{number}/2')))
+    replace, moved = os.replace, []
+
+    def interrupted(source, target):
+        if 'mask' in str(source) and len(moved) == 2:
+            raise KeyboardInterrupt
+        moved.append(target)
+        replace(source, target)
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr('deeplab.files.part_folders.os.replace', interrupted)
+        merge.run(MergeOptions(line[1]))
+    merge.run(MergeOptions(line[1]))
+    predict.run(PredictOptions(line[0], str(photos / 'whole'), line[2]))
+    same_files(photos / 'parts', photos / 'whole', 'predictions.json')
+    assert summary_of(photos / 'parts')['images'] == summary_of(photos / 'whole')['images']
+
+
+def test_parts_of_other_images(photos):
+    line = (str(photos / 'photos'),), str(photos / 'parts'), str(photos / 'train')
+    predict.run(PredictOptions(*line, part=PartOptions('1/2')))
+    (photos / 'photos/e.png').rename(photos / 'photos/f.png')
+    predict.run(PredictOptions(*line, part=PartOptions('2/2')))
+    with pytest.raises(DataError, match='Parts 1/2 and 2/2 of .* do not belong together: inputs is'):
+        merge.run(MergeOptions(line[1]))
+    with pytest.raises(DataError, match=r'more parts than items \(6\)'):
+        predict.run(PredictOptions(*line, part=PartOptions('1/7')))
+
+
+def test_vis(evaluation, tmp_path):
+    """Names of images that are taken get numbers as in one run."""
+    dataset = setup.write_data(tmp_path / 'named', names=['x', 'x', 'a/b', 'x', 'y'])
+    options = VisOptions(
+        setup.MODEL, dataset, str(tmp_path), '', wait=evaluation.wait, also_save_raw_predictions=True,
+        save=('overlay', 'errors'),
+    )  # fmt: skip
+    at_once = dataclasses.replace(options, vis_logdir=str(tmp_path / 'whole'), wait=WaitOptions(0, 1, 0))
+    vis_program.run(at_once)
+    in_parts = dataclasses.replace(options, vis_logdir=str(tmp_path / 'parts'))
+    vis_program.run(dataclasses.replace(at_once, vis_logdir=str(tmp_path / 'parts'), save=('contours',)))  # earlier
+    for number in (2, 1, 3):
+        result = vis_program.run(with_part(in_parts, number))
+    assert 'deeplab merge' in result.report
+    assert '5 images' in merge.run(MergeOptions(in_parts.vis_logdir)).report
+    same_files(tmp_path / 'parts', tmp_path / 'whole')
+    assert {'x.png', 'x_000001.png', 'x_000003.png'} <= set(os.listdir(tmp_path / 'parts/raw_segmentation_results'))
+    with pytest.raises(OptionError, match='are made of all images'):
+        with_part(in_parts, 1, save=('legend',))
+
+
+def test_documents_about_all_images(tmp_path, monkeypatch):
+    """The files of a panoptic network, with one JSON file about all images."""
+    panoptic_setup.use_small_network(monkeypatch)
+    dataset = panoptic_setup.write_data(tmp_path / 'records')
+    panoptic_setup.write_training(tmp_path, dataset)
+    options = VisOptions(
+        panoptic_setup.MODEL, dataset, str(tmp_path), str(tmp_path / 'parts'), wait=WaitOptions(0, 1, 0)
+    )
+    for number in (1, 2, 3):
+        vis_program.run(with_part(options, number))
+    merge.run(MergeOptions(options.vis_logdir))
+    vis_program.run(dataclasses.replace(options, vis_logdir=str(tmp_path / 'whole')))
+    same_files(tmp_path / 'parts', tmp_path / 'whole')
+    assert len(json.loads((tmp_path / 'parts/panoptic.json').read_text())['annotations']) == 3
+
+
+# --- doctor ----------------------------------------------------------------------------------------------------------
+
+
+def test_doctor(images, monkeypatch):
+    """Damaged, equal and unmatched files."""
+    monkeypatch.setattr('deeplab.checks.suggestion.memory.free', lambda: 1 << 33)
+    (images / 'images/lone.png').write_bytes(dataset_files.png(dataset_files.pixels(6, 8, 20)))
+    (images / 'images/7.png').write_bytes((images / 'images/2.png').read_bytes())
+    (images / 'masks/9.png').write_bytes(b'nothing')
+
+    def diagnosed(data, folder, part=None):
+        (images / folder).mkdir(exist_ok=True)
+        output = str(images / folder / 'found.json')
+        return doctor.run(DoctorOptions(str(images / data), num_classes=4, output=output, part=PartOptions(part)))
+
+    one = diagnosed('.', 'whole')
+    for number in (2, 3, 1):
+        assert 'deeplab merge' in diagnosed('.', 'parts', f'{number}/3').report
+    merged = merge.run(MergeOptions(str(images / 'parts')))
+    contents = [json.loads((images / name / 'found.json').read_text()) for name in ('parts', 'whole')]
+    assert contents[0] == contents[1]
+    rules = {finding['rule'] for finding in contents[0]['findings']}
+    assert {'corrupt', 'repeated'} <= rules, rules
+    assert merged.status == one.status == 1
+    assert merged.report.replace('/parts/', '/whole/').partition('\n')[2] == one.report
+    assert os.listdir(images / 'parts') == ['found.json']
+
+
+def test_what_doctor_refuses(images):
+    with pytest.raises(OptionError, match='it needs all images in one run'):
+        DoctorOptions(str(images), fix='copy', part=PartOptions('1/2'))
+    with pytest.raises(DataError, match='more parts than items'):
+        doctor.run(DoctorOptions(str(images), output=str(images / 'a.json'), part=PartOptions('1/20')))
