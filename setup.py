@@ -35,6 +35,7 @@ setuptools.setup(
         'onnx': ['onnx>=1.17,<2', 'onnxruntime>=1.20,<2', 'tf2onnx>=1.17,<2'],
         'onnxruntime': ['onnx>=1.17,<2', 'onnxruntime>=1.20,<2', 'tf2onnx>=1.17,<2'],
         'tflite': ['ai-edge-litert>=1.3,<3'],
+        'beam': ['apache-beam>=2.77,<3'],
         'coco': ['pycocotools>=2.0.7,<3'],
         'yaml': [],  # pyyaml is always installed now; older installation commands name this extra
         'video': ['imageio[ffmpeg]>=2.31'],
