@@ -17,7 +17,6 @@ if __name__ == '__main__':  # first, so that help and usage errors do not wait f
 
 import dataclasses
 import os
-import pathlib
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,7 +28,7 @@ from absl import logging
 from deeplab.datasets import label_checks
 from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.datasets.segmentation_dataset import DataSource
-from deeplab.errors import CheckpointError, DataError
+from deeplab.errors import CheckpointError
 from deeplab.evaluation import (
     best_figure,
     evaluation_rounds,
@@ -50,7 +49,7 @@ from deeplab.system import memory
 from deeplab.wording import option
 
 _LOGDIR = 'EvalOptions.eval_logdir'
-_STATE = 'metrics.npz'  # of a part
+_STATE = 'metrics.state'  # of a part
 _DEFAULT_SPLIT = 'val'  # of the command line
 _OUTPUT = r'\w+-.+\.(json|csv)'  # names of the files that are written
 
@@ -176,16 +175,16 @@ def _evaluate_part(checkpoint: str, part: Part, options: EvalOptions, task: runn
     options = dataclasses.replace(options, use_moving_average=choice.takes_averages(checkpoint))
     task = dataclasses.replace(task, use_moving_average=bool(options.use_moving_average))
     folder = part_folders.begin(options.eval_logdir, part)
-    note = {
+    state = split_parts.evaluate(checkpoint, task, part)
+    with output_files.writing_to(folder, _LOGDIR):
+        writing.write(os.path.join(folder, _STATE), state)
+    settings = {
         'name': figures_file(network_source.at(checkpoint).step() or 0, options),
         'flags': flags_of_figures(options),
         'prediction': dataclasses.asdict(options.prediction),
+        'class_names': task.split.descriptor.names,
     }
-    state = split_parts.evaluate(checkpoint, task, part, note=note)
-    path = os.path.join(folder, _STATE)
-    with output_files.writing_to(folder, _LOGDIR):
-        writing.write(path, state)
-    return part_folders.finish(folder, part, 'eval', {}, {})
+    return part_folders.finish(folder, part, 'eval', settings, {})
 
 
 def merge(folder: str, parts: Sequence[part_folders.PartFolder]) -> str:
@@ -195,14 +194,10 @@ def merge(folder: str, parts: Sequence[part_folders.PartFolder]) -> str:
       DataError: a part is damaged, or they do not belong together.
       OutputError: a file cannot be written.
     """
-    try:
-        states = [pathlib.Path(part.path, _STATE).read_bytes() for part in parts]
-    except OSError as error:
-        raise DataError(f"'{error.filename}' cannot be read: {error.strerror}. Run that part again.") from None
-    evaluated, note = split_parts.merged(states), split_parts.merged_note(states)
+    evaluated, note = split_parts.merged([part.read(_STATE) for part in parts]), parts[0].settings
     path = evaluation_rounds.free_path(folder, note['name'], 'flags', '-by_eval')
     evaluated = dataclasses.replace(evaluated, path=path)
-    classes = split_parts.class_names(states)
+    classes = note['class_names']
     descriptor = DatasetDescriptor(note['flags']['dataset'], len(classes), class_names=classes)
     _publish(evaluated, descriptor, PredictionOptions(**note['prediction']), note['flags'])
     source = network_source.at(evaluated.checkpoint)

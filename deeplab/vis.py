@@ -163,7 +163,7 @@ def _finish_part(
         'weights': network_source.at(done.checkpoint).digest(),
         'records': split.reader.index.facts()['digest'],
     }
-    documents = [extra.documents.as_json() for extra in extras if isinstance(extra, TaskFiles)]
+    documents = [extra.documents.state() for extra in extras if isinstance(extra, TaskFiles)]
     return part_folders.finish(
         options.vis_logdir, part, 'vis', settings, {'documents': documents, 'images': done.images}
     )
@@ -176,7 +176,7 @@ def merge(folder: str, of_parts: Sequence[part_folders.PartFolder]) -> str:
       DataError: a file is missing, or cannot be written.
     """
     documents = [part.facts['documents'] for part in of_parts]
-    joined = [name for each in documents[0] for name in task_files.joined_names(each)]
+    joined = [name for each in documents[0] for name in each['names']]
     part_folders.move_files(folder, of_parts, joined, replaces_earlier=True)
     written = written_files.WrittenFiles(folder, 'vis')
     for several in zip(*documents, strict=True):

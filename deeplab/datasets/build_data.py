@@ -214,51 +214,56 @@ def describe(
     described = _described(options, candidates, summaries)
     facts = {s.split: description_file.SplitFacts(s.images, len(s.shards), s.digest) for s in summaries}
     path = description_file.write(options.output_dir, described, facts)
+    classes = {} if described is None else {'description': path, 'num_classes': described.num_classes}
+    return {'output_dir': options.output_dir, 'splits': _facts(summaries), **classes}
+
+
+def _facts(summaries: Sequence[Summary]) -> dict[str, dict[str, Any]]:
     return {
-        'output_dir': options.output_dir,
-        'splits': {
-            summary.split: {
-                'images': summary.images,
-                'shards': len(summary.shards),
-                'labeled': summary.labeled,
-                'seconds': round(summary.seconds, 3),
-            }
-            for summary in summaries
-        },
-        **({} if described is None else {'description': path, 'num_classes': described.num_classes}),
+        summary.split: {
+            'images': summary.images,
+            'shards': len(summary.shards),
+            'labeled': summary.labeled,
+            'seconds': round(summary.seconds, 3),
+        }
+        for summary in summaries
     }
 
 
-def own_shards(splits: Mapping[str, Sequence[Any]], options: BuilderOptions, usual_num_shards: int) -> dict[str, slice]:
-    """Returns which shards of each split belong to the part of the options; all without one.
+def own_items(
+    splits: Mapping[str, Sequence[SourceFiles]], options: BuilderOptions, usual_num_shards: int
+) -> Mapping[str, Sequence[SourceFiles]]:
+    """Returns the records that the part of the options writes; all without one.
 
     Raises:
       DataError: there are more parts than images, or than shards.
     """
     part = options.part.chosen
     if part is None:
-        return dict.fromkeys(splits, slice(None))
-    totals = {name: _number_of_shards(options, name, len(items), usual_num_shards) for name, items in splits.items()}
+        return splits
+    own = {}
+    for split, total in _totals_for_part(splits, options, usual_num_shards).items():
+        size, numbers = -(-len(splits[split]) // total), range(total)[part.places(total)]
+        own[split] = splits[split][numbers.start * size : numbers.stop * size]
+    return own
+
+
+def _totals_for_part(
+    splits: Mapping[str, Sequence[SourceFiles]], options: BuilderOptions, usual_num_shards: int
+) -> dict[str, int]:
+    """Returns the number of shards of each split; see `own_items`."""
+    part = options.part.chosen
+    assert part is not None
+    if empty := [name for name, items in splits.items() if not items]:
+        raise DataError(f"Split '{empty[0]}' has no image: there is nothing to write.")
     part.of(max(map(len, splits.values())))
+    totals = {name: _number_of_shards(options, name, len(items), usual_num_shards) for name, items in splits.items()}
     if max(totals.values()) < part.count:
         raise DataError(
             f'{option("PartOptions.part", str(part))}: each part writes whole shards, but no split has more than '
             f'{max(totals.values())}. Set {option("BuilderOptions.num_shards", part.count)} or more.'
         )
-    return {name: part.places(total) for name, total in totals.items()}
-
-
-def own_items(
-    splits: Mapping[str, Sequence[SourceFiles]], options: BuilderOptions, usual_num_shards: int
-) -> dict[str, Sequence[SourceFiles]]:
-    """Returns the records that the part of the options writes; see `own_shards`."""
-    own = {}
-    for split, chosen in own_shards(splits, options, usual_num_shards).items():
-        items = splits[split]
-        total = _number_of_shards(options, split, len(items), usual_num_shards)
-        size, numbers = -(-len(items) // total), range(total)[chosen]
-        own[split] = items[numbers.start * size : numbers.stop * size]
-    return own
+    return totals
 
 
 def _write_part(
@@ -270,30 +275,25 @@ def _write_part(
     """Writes the shards of a part, and notes what `merged_records` needs."""
     part = options.part.chosen
     assert part is not None
-    chosen = own_shards(splits, options, usual_num_shards)
+    totals = _totals_for_part(splits, options, usual_num_shards)
     folder = part_folders.begin(options.output_dir, part)
     facts: dict[str, Any] = {}
-    summary: dict[str, Any] = {}
+    summaries = []
     with folder_lock.held(folder, 'builder', 'BuilderOptions.output_dir'):
         for split, items in splits.items():
-            start, total = time.monotonic(), _number_of_shards(options, split, len(items), usual_num_shards)
+            start, total, classes = time.monotonic(), totals[split], (options.num_classes, options.ignore_label)
             _require_no_other_set(pathlib.Path(options.output_dir), split, total)
-            classes = options.num_classes, options.ignore_label
-            planned = _planned(items, split, folder, total, classes, chosen[split])
-            _write_shards(planned, split, folder, options.num_workers, _allowed(*classes))
+            planned = _planned(items, split, folder, total, classes, part.places(total))
+            counts = _write_shards(planned, split, folder, options.num_workers, _allowed(*classes)).counts
+            is_labeled, paths = items[0].label is not None, tuple(shard.path for shard in planned)
+            images, seconds = sum(len(shard.items) for shard in planned), time.monotonic() - start
+            summaries.append(Summary(split, images, is_labeled, paths, seconds, counts, ''))
             names = hashlib.sha256('\n'.join(item.name for item in items).encode('utf-8', 'surrogateescape'))
-            is_labeled = items[0].label is not None
             facts[split] = {'images': len(items), 'names': names.hexdigest(), 'labeled': is_labeled, 'shards': total}
-            summary[split] = {
-                'images': sum(len(shard.items) for shard in planned),
-                'shards': len(planned),
-                'labeled': is_labeled,
-                'seconds': round(time.monotonic() - start, 3),
-            }
         settings = parts.settings_of(options) | {'splits': facts}
         described = [description_file.content_of(candidate) for candidate in candidates]
-        note = part_folders.finish(folder, part, 'builder', settings, {'splits': facts, 'candidates': described})
-    return {'output_dir': folder, 'splits': summary, 'note': note}
+        note = part_folders.finish(folder, part, 'builder', settings, {'candidates': described})
+    return {'output_dir': folder, 'splits': _facts(summaries), 'note': note}
 
 
 def _described(

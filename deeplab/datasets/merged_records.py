@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from collections.abc import Mapping, Sequence
@@ -24,14 +25,14 @@ def merge(folder: str, parts: Sequence[PartFolder]) -> str:
     Raises:
       DataError: a shard is missing, or a file cannot be written. The next merge continues.
     """
-    facts, settings = parts[0].facts, parts[0].settings
+    settings = parts[0].settings
     options = BuilderOptions(
         output_dir=folder, num_classes=settings['num_classes'], ignore_label=settings['ignore_label']
     )
     classes = options.num_classes, options.ignore_label
     with folder_lock.held(folder, 'builder', 'BuilderOptions.output_dir'), writing.explained(folder):
         summaries = []
-        for split, of_split in facts['splits'].items():
+        for split, of_split in settings['splits'].items():
             totals = _move(folder, split, of_split['shards'], parts)
             shards = build_data.shard_paths(folder, split, of_split['shards'])
             index = build_data.finish_split(folder, split, shards, totals, classes)
@@ -42,9 +43,8 @@ def merge(folder: str, parts: Sequence[PartFolder]) -> str:
             summaries.append(
                 Summary(split, len(index), of_split['labeled'], tuple(shards), 0.0, totals.counts, index.digest())
             )
-        names = [os.path.join(part.path, label_file.FILE_NAME) for part in parts]
-        if os.path.exists(names[0]):
-            os.replace(names[0], os.path.join(folder, label_file.FILE_NAME))
+        with contextlib.suppress(FileNotFoundError):  # builders of masks write none
+            os.replace(os.path.join(parts[0].path, label_file.FILE_NAME), os.path.join(folder, label_file.FILE_NAME))
         result = build_data.describe(options, _candidates(parts), summaries)
     lines = [f'Written to {folder}:']
     lines += [f'  {s.split}: {counted(s.images, "image")} in {counted(len(s.shards), "shard")}' for s in summaries]

@@ -18,7 +18,6 @@ from deeplab.evaluation import runner, task_results
 from deeplab.options import ModelOptions
 from deeplab.registry import CONFUSION_MATRIX, METRICS, MetricContext, TaskContext
 from deeplab.registry.metrics import CONFIDENCE, MATRICES, NAMES, SIZES
-from deeplab.registry.tasks import with_tuples
 from deeplab.wording import option
 
 Parameters = Mapping[str, Mapping[str, Any]]  # values of the parameters of each metric, by its name and theirs
@@ -99,23 +98,6 @@ class MetricSetup(NamedTuple):
         """Returns new accumulators, by names of metrics and tasks."""
         of_tasks = {} if self.of_tasks is None else task_results.accumulators_of(self.tasks, self.of_tasks)
         return _accumulators_of_labels(self.parameters, self.classes) | of_tasks
-
-    def as_json(self) -> dict[str, Any]:
-        """Returns the setup as JSON values, without what no metric needs."""
-        of_tasks = None if self.of_tasks is None else self.of_tasks.as_json()
-        return self._asdict() | {'classes': self.classes._asdict(), 'of_tasks': of_tasks}
-
-    @classmethod
-    def of_json(cls, content: Mapping[str, Any]) -> MetricSetup:
-        """Returns the setup that `as_json` described."""
-        of_tasks, classes = content['of_tasks'], content['classes']
-        return cls(
-            MetricContext(**with_tuples(classes)),
-            content['parameters'],
-            tuple(content['tasks']),
-            None if of_tasks is None else TaskContext.of_json(of_tasks),
-            content['has_classes'],
-        )
 
 
 class Scores:

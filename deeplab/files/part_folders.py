@@ -39,6 +39,15 @@ class PartFolder:
     settings: Mapping[str, Any]
     facts: Mapping[str, Any]
 
+    def read(self, name: str) -> bytes:
+        """Returns the content of a file in the folder; raises `DataError` if it cannot be read."""
+        path = os.path.join(self.path, name)
+        try:
+            with open(path, 'rb') as file:
+                return file.read()
+        except OSError as error:
+            raise DataError(f"'{path}' cannot be read: {error.strerror}. Run part {self.part} again.") from None
+
 
 def begin(folder: str, part: Part) -> str:
     """Returns the folder of a part in the folder of all results, made, and without the note of an earlier run.

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from deeplab.errors import OptionError
-from deeplab.files import writing
+from deeplab.files import typed_json, writing
 from deeplab.inference.task_decoding import TaskDecoder, has_classes
 from deeplab.options import ModelOptions
 from deeplab.registry import TASKS, TaskContext
@@ -106,28 +106,27 @@ class RunDocuments:
             if self._context is not None
         ]
 
-    def as_json(self) -> dict[str, Any]:
+    def state(self) -> dict[str, Any]:
         """Returns the entries of a part of the images as JSON values, for `write_joined`."""
-        context = None if self._context is None else self._context.as_json()
-        return {'tasks': self._tasks, 'entries': self._entries, 'context': context}
-
-
-def joined_names(part: Mapping[str, Any]) -> list[str]:
-    """Returns the names of the files that `write_joined` writes for parts such as this one."""
-    return [f'{kind}.json' for kind in part['tasks']]
+        context = typed_json.encoded(self._context)
+        return {
+            'names': list(map(os.path.basename, self.paths.values())),
+            'tasks': self._tasks,
+            'entries': self._entries,
+            'context': context,
+        }
 
 
 def write_joined(folder: str, parts: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Writes the documents of several parts of the images, given as `RunDocuments.as_json`; returns their paths.
+    """Writes the documents of several parts of the images, given as `RunDocuments.state`; returns their paths.
 
     Raises:
       DataError: One cannot be written.
     """
-    paths = []
-    for kind, task in parts[0]['tasks'].items():
-        entries = {name: entry for part in parts for name, entry in part['entries'][kind].items()}
-        context = TaskContext.of_json(parts[0]['context'])
-        paths.append(_write(os.path.join(folder, f'{kind}.json'), task, kind, entries, context))
+    paths, context = [], typed_json.decoded(parts[0]['context'], [TaskContext])
+    for (kind, task), name in zip(parts[0]['tasks'].items(), parts[0]['names'], strict=True):
+        entries = {path: entry for part in parts for path, entry in part['entries'][kind].items()}
+        paths.append(_write(os.path.join(folder, name), task, kind, entries, context))
     return paths
 
 

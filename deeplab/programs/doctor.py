@@ -23,7 +23,6 @@ import numpy as np
 from deeplab.checks import (
     agreement_rules,
     class_rules,
-    facts_file,
     file_rules,
     html_report,
     inspection,
@@ -36,7 +35,8 @@ from deeplab.checks import (
     suggestion,
 )
 from deeplab.checks.diagnosis import Diagnosis
-from deeplab.checks.facts import Facts, ImageSummary
+from deeplab.checks.edges import Agreement
+from deeplab.checks.facts import Case, Facts, ImageSummary
 from deeplab.checks.findings import Data
 from deeplab.checks.inspection import Criteria
 from deeplab.checks.repaired_copy import Repairs
@@ -45,14 +45,14 @@ from deeplab.datasets import color_tables, description_file, folder_splits, plan
 from deeplab.datasets import descriptor as descriptor_lib
 from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.errors import DataError, OptionError, OutputError
-from deeplab.files import documents, output_files, part_folders, writing
+from deeplab.files import output_files, part_folders, typed_json, writing
 from deeplab.options import DoctorOptions, parts
 from deeplab.options.parts import Part
 from deeplab.system import standard_error
 from deeplab.wording import option
 
 _NAME = 'deeplab_doctor'
-_FACTS = 'facts.json'  # of a part
+_FACTS = 'facts.state'  # of a part
 _RULES = (file_rules, split_rules, label_rules, instance_rules, agreement_rules)
 _RULES_OF_CLASSIFICATION = (file_rules, split_rules, class_rules)
 _BATCH = 32  # images that a classifier predicts at a time
@@ -128,7 +128,7 @@ def _run_part(options: DoctorOptions, part: Part) -> PartResult:
     facts = {split.name: inspection.inspect_split(split, criteria, part) for split in source.splits}
     path = os.path.join(folder, _FACTS)
     with writing.explained(path):
-        writing.write(path, json.dumps({name: facts_file.as_json(each) for name, each in facts.items()}))
+        writing.write(path, typed_json.dumps(facts))
     settings = parts.settings_of(options) | {'splits': {split.name: len(split) for split in source.splits}}
     given = {name: value for name, value in vars(options).items() if name != 'part'}
     return PartResult(part_folders.finish(folder, part, 'doctor', settings, {'options': given}))
@@ -138,12 +138,9 @@ def merge(folder: str, of_parts: Sequence[part_folders.PartFolder]) -> Diagnosis
     """Reports what the facts about all parts of a data set say; see `run`, also for the errors."""
     splits = {name: Facts() for name in of_parts[0].settings['splits']}
     for part in of_parts:
-        try:
-            content = documents.load(os.path.join(part.path, _FACTS))
-        except (OSError, documents.DocumentError) as error:
-            raise DataError(f"'{os.path.join(part.path, _FACTS)}' cannot be read ({error}). Run it again.") from None
+        of_part = typed_json.loads(part.read(_FACTS), (Facts, Case, ImageSummary, Agreement))
         for name, facts in splits.items():
-            facts.add(facts_file.of_json(content[name]))
+            facts.add(of_part[name])
     options = DoctorOptions(**of_parts[0].facts['options'])
     name = os.path.basename(_in_folder(options.output, '.json'))
     return run(dataclasses.replace(options, output=os.path.join(folder, name)), splits)

@@ -9,7 +9,7 @@ if __name__ == '__main__':  # `python -m deeplab.predict`; first, so that help d
 
 import dataclasses
 import hashlib
-import os
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -17,7 +17,7 @@ from absl import logging
 
 from deeplab import names
 from deeplab.errors import DataError
-from deeplab.files import documents, folder_lock, part_folders, written_files
+from deeplab.files import folder_lock, part_folders, written_files
 from deeplab.inference import inputs, network_source, output_folder, pipeline, task_decoding, task_files, videos
 from deeplab.inference.inputs import Failure, InputFile
 from deeplab.inference.predictor import Predictor
@@ -37,7 +37,7 @@ class PredictResult:
       summary: path of predictions.json; empty if there was nothing to predict.
       report: what was written, for the user.
       source: path of the network.
-      documents: what the files about all images say, see `RunDocuments.as_json`.
+      documents: what the files about all images say, see `RunDocuments.state`.
     """
 
     images: int
@@ -109,7 +109,7 @@ def _predict(
     has_classes = predictor.decoder is None or task_decoding.has_classes(predictor.decoder.options)
     report = _report(folder, path, done, failures, summary, has_classes)
     return PredictResult(
-        done.images, failures, summary, report, source=predictor.source, documents=folder.documents.as_json()
+        done.images, failures, summary, report, source=predictor.source, documents=folder.documents.state()
     )
 
 
@@ -119,11 +119,8 @@ def merge(folder: str, of_parts: Sequence[part_folders.PartFolder]) -> PredictRe
     Raises:
       DataError: a file is missing, or cannot be written.
     """
-    try:
-        summaries = [documents.load(os.path.join(part.path, output_folder.SUMMARY)) for part in of_parts]
-    except (OSError, documents.DocumentError) as error:
-        raise DataError(f'A file {output_folder.SUMMARY} cannot be read ({error}). Run its part again.') from None
-    joined = task_files.joined_names(of_parts[0].facts['documents'])
+    summaries = [json.loads(part.read(output_folder.SUMMARY)) for part in of_parts]
+    joined = of_parts[0].facts['documents']['names']
     part_folders.move_files(folder, of_parts, (output_folder.SUMMARY, *joined))
     written = written_files.WrittenFiles(folder, 'predict')
     for path in task_files.write_joined(folder, [part.facts['documents'] for part in of_parts]):

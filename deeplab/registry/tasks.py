@@ -68,11 +68,6 @@ class Output(NamedTuple):
     mirrored: Callable[[Any], Any] | None = None
 
 
-def with_tuples(content: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns JSON values by name, with tuples in place of lists."""
-    return {name: tuple(value) if isinstance(value, list) else value for name, value in content.items()}
-
-
 class TaskContext(NamedTuple):
     """What the functions of a task know besides their input.
 
@@ -104,15 +99,6 @@ class TaskContext(NamedTuple):
     overlay_alpha: float = 0.5
     loss: Any = None
     global_step: Any = None
-
-    def as_json(self) -> dict[str, Any]:
-        """Returns JSON values, without what metrics and files of results do not need."""
-        return self._replace(palette=None, loss=None, global_step=None)._asdict()
-
-    @classmethod
-    def of_json(cls, content: Mapping[str, Any]) -> TaskContext:
-        """Returns the context that `as_json` described."""
-        return cls(**with_tuples(content))
 
 
 class Term(NamedTuple):

@@ -1,7 +1,6 @@
 """Evaluations in parts: merged, they equal one evaluation of the split; covers evaluation/states.py."""
 
 import dataclasses
-import json
 
 import numpy as np
 import pytest
@@ -13,6 +12,7 @@ from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.datasets.segmentation_dataset import DataSource
 from deeplab.errors import DataError, OptionError
 from deeplab.evaluation import evaluation_rounds, runner, scoring, split_parts, states, task_results
+from deeplab.files import typed_json
 from deeplab.inference.network import InferenceNetwork
 from deeplab.options import ModelOptions, PredictionOptions, ResizeOptions
 from deeplab.options.parts import Part
@@ -43,7 +43,7 @@ def task(tmp_path_factory):
 
 @pytest.fixture(scope='module')
 def parts(task):
-    return [split_parts.evaluate(*task, Part(number, 3), note={'name': 'a'}) for number in (1, 2, 3)]
+    return [split_parts.evaluate(*task, Part(number, 3)) for number in (1, 2, 3)]
 
 
 def without_time(evaluated):
@@ -51,12 +51,13 @@ def without_time(evaluated):
 
 
 def changed(content, **changes):
-    """A state with another header."""
-    header, values = states.load(content)
-    accumulators = scoring.MetricSetup.of_json(header['setup']).accumulators()
-    for name, accumulator in accumulators.items():
-        states.restore(accumulator, values[name])
-    return states.dump(header | changes, accumulators)
+    """A state with other facts about it."""
+    return typed_json.dumps(typed_json.loads(content, split_parts._KINDS) | changes)
+
+
+def compared(content, **changes):
+    """A state with other facts that are compared."""
+    return changed(content, compared=typed_json.loads(content, split_parts._KINDS)['compared'] | changes)
 
 
 def test_merged_parts_equal_one_run(task, parts):
@@ -65,7 +66,6 @@ def test_merged_parts_equal_one_run(task, parts):
     shuffled = [parts[i] for i in (2, 0, 1)]
     assert without_time(split_parts.merged(shuffled)) == without_time(whole)
     assert split_parts.merged(shuffled).seconds > 0
-    assert split_parts.merged_note(shuffled) == {'name': 'a'}
     one = split_parts.evaluate(*task, Part(1, 1))
     assert without_time(split_parts.merged([one])) == without_time(whole)
 
@@ -76,8 +76,8 @@ def test_parts_that_are_no_whole_are_refused(task, parts):
     with pytest.raises(DataError, match='part 2/3 twice'):
         split_parts.merged([*parts, parts[1]])
     with pytest.raises(DataError, match='2 and 3 parts'):
-        split_parts.merged([*parts, changed(parts[0], part=[1, 2])])
-    with pytest.raises(DataError, match='damaged'):
+        split_parts.merged([*parts, changed(parts[0], part=Part(1, 2))])
+    with pytest.raises(DataError, match='damaged .* Run that part again'):
         split_parts.merged([parts[0], parts[1], parts[2][:-40]])
     with pytest.raises(DataError, match=r'more parts than items \(5\)'):
         split_parts.evaluate(*task, Part(1, 6))
@@ -87,17 +87,12 @@ def test_parts_of_other_commands_are_refused(task, parts):
     checkpoint, whole = task
     other = setup.write_checkpoint(checkpoint + '-other', weight=0.8)
     cases = {
-        'checkpoint is': split_parts.evaluate(other, whole, Part(3, 3), note={'name': 'a'}),
-        'name is "a" and "b"': split_parts.evaluate(checkpoint, whole, Part(3, 3), note={'name': 'b'}),
-        'records is': changed(parts[2], compared=states.load(parts[2])[0]['compared'] | {'records': 'others'}),
-        'parameters is null and {}': split_parts.evaluate(
-            checkpoint, dataclasses.replace(whole, metrics={}), Part(3, 3), note={'name': 'a'}
-        ),
+        'checkpoint is': split_parts.evaluate(other, whole, Part(3, 3)),
+        'records is': compared(parts[2], records='others'),
+        'classes.colors.car is': compared(parts[2], classes={'labels_offset': 1}),
+        'metrics is null and {}': split_parts.evaluate(checkpoint, dataclasses.replace(whole, metrics={}), Part(3, 3)),
         'resize.max_value is null and 16': split_parts.evaluate(
-            checkpoint,
-            dataclasses.replace(whole, resize=ResizeOptions(min_value=8, max_value=16)),
-            Part(3, 3),
-            note={'name': 'a'},
+            checkpoint, dataclasses.replace(whole, resize=ResizeOptions(min_value=8, max_value=16)), Part(3, 3)
         ),
     }
     for message, state in cases.items():
@@ -113,7 +108,8 @@ def test_a_metric_without_state_is_refused(task):
         METRICS.add(Metric(name='silent', summary='', create=lambda context: Silent()))
         scores = scoring.Scores(DESCRIPTOR, {'silent': {}})
         with pytest.raises(OptionError, match="'silent' cannot be evaluated in parts"):
-            states.dump({}, scores.accumulators)
+            for name, each in scores.accumulators.items():
+                states.state_of(each, name)
 
 
 # --- Each metric and task --------------------------------------------------------------------------------------------
@@ -164,8 +160,7 @@ def check_parts(create, add, images=5):
         part, restored = create(), create()
         for number in numbers:
             add(part, number)
-        _, values = states.load(states.dump({}, {'x': part}))
-        states.restore(restored, values.get('x', {}))
+        states.restore(restored, typed_json.loads(typed_json.dumps(states.state_of(part, 'x'))))
         merged.merge(restored)
     (expected, documents), (numbers, texts) = figures_of(whole), figures_of(merged)
     assert np.isfinite(expected).any() or documents
@@ -212,6 +207,8 @@ def test_setups_are_equal_after_a_file():
     """What accumulators of tasks are created from, with palette and tuples."""
     model = ModelOptions({common.OUTPUT_TYPE: CLASSES}, task='panoptic+edges')
     setup_of = scoring.Scores(DESCRIPTOR, PARAMETERS, model, {'edges': {'threshold': 0.25}}).setup
-    read = scoring.MetricSetup.of_json(json.loads(json.dumps(setup_of.as_json())))
-    assert read == setup_of._replace(of_tasks=setup_of.of_tasks._replace(palette=None))
+    read = typed_json.loads(typed_json.dumps(setup_of), split_parts._KINDS)
+    np.testing.assert_array_equal(read.of_tasks.palette, setup_of.of_tasks.palette)
+    without = [each._replace(of_tasks=each.of_tasks._replace(palette=None)) for each in (read, setup_of)]
+    assert without[0] == without[1]
     assert read.accumulators().keys() == {'confusion_matrix', *FURTHER, 'panoptic', 'edges'}
