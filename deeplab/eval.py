@@ -174,7 +174,7 @@ def _evaluate_part(checkpoint: str, part: Part, options: EvalOptions, task: runn
     """Evaluates a checkpoint on a part of the split, and writes the state of the metrics; returns the report."""
     options = dataclasses.replace(options, use_moving_average=choice.takes_averages(checkpoint))
     task = dataclasses.replace(task, use_moving_average=bool(options.use_moving_average))
-    folder = part_folders.begin(options.eval_logdir, part)
+    folder = part_folders.begin(options.eval_logdir, part, 'eval')
     state = split_parts.evaluate(checkpoint, task, part)
     with output_files.writing_to(folder, _LOGDIR):
         writing.write(os.path.join(folder, _STATE), state)

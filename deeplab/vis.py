@@ -151,7 +151,7 @@ def _of_part(options: VisOptions, split: runner.Split) -> tuple[VisOptions, runn
         return options, split, []
     places = part.of(split.num_images)
     wait = dataclasses.replace(options.wait, max_rounds=1)
-    options = dataclasses.replace(options, vis_logdir=part_folders.begin(options.vis_logdir, part), wait=wait)
+    options = dataclasses.replace(options, vis_logdir=part_folders.begin(options.vis_logdir, part, 'vis'), wait=wait)
     return options, split.selected(places), split.selected(slice(places.start)).stored_names()
 
 

@@ -276,7 +276,7 @@ def _write_part(
     part = options.part.chosen
     assert part is not None
     totals = _totals_for_part(splits, options, usual_num_shards)
-    folder = part_folders.begin(options.output_dir, part)
+    folder = part_folders.begin(options.output_dir, part, 'builder')
     facts: dict[str, Any] = {}
     summaries = []
     with folder_lock.held(folder, 'builder', 'BuilderOptions.output_dir'):

@@ -5,6 +5,7 @@ A part writes its results there as if it were alone, and a note last: without it
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -49,13 +50,16 @@ class PartFolder:
             raise DataError(f"'{path}' cannot be read: {error.strerror}. Run part {self.part} again.") from None
 
 
-def begin(folder: str, part: Part) -> str:
+def begin(folder: str, part: Part, program: str) -> str:
     """Returns the folder of a part in the folder of all results, made, and without the note of an earlier run.
 
     Raises:
-      DataError: it cannot be made.
+      DataError: it cannot be made, or has a part of another program.
     """
     path = part.folder(folder)
+    with contextlib.suppress(OSError, documents.DocumentError):
+        if (other := documents.load(os.path.join(path, _NOTE))['program']) != program:
+            raise DataError(f"'{path}' is a part of '{other}'. Join it first (deeplab merge), or give another folder.")
     with writing.explained(path):
         os.makedirs(path, exist_ok=True)
         writing.remove(os.path.join(path, _NOTE))

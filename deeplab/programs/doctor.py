@@ -124,7 +124,7 @@ def _run_part(options: DoctorOptions, part: Part) -> PartResult:
     """Reads a part of each split, and writes the facts about it; `merge` finds out what they say."""
     source, criteria = _opened(options)[-2:]
     part.of(max((len(split) for split in source.splits), default=0))
-    folder = part_folders.begin(os.path.dirname(_in_folder(options.output, '.json')), part)
+    folder = part_folders.begin(os.path.dirname(_in_folder(options.output, '.json')), part, 'doctor')
     facts = {split.name: inspection.inspect_split(split, criteria, part) for split in source.splits}
     path = os.path.join(folder, _FACTS)
     with writing.explained(path):

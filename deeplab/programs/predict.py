@@ -38,6 +38,7 @@ class PredictResult:
       report: what was written, for the user.
       source: path of the network.
       documents: what the files about all images say, see `RunDocuments.state`.
+      is_part: whether these are a part of the images.
     """
 
     images: int
@@ -46,11 +47,12 @@ class PredictResult:
     report: str
     source: str = ''
     documents: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    is_part: bool = False
 
     @property
     def status(self) -> int:
-        """Exit status: 1 if a file could not be predicted."""
-        return 1 if self.failures else 0
+        """Exit status: 1 if a file could not be predicted; a part is complete then, and the merge has this status."""
+        return 1 if self.failures and not self.is_part else 0
 
 
 @memory.explained('predict')
@@ -76,13 +78,13 @@ def run(options: PredictOptions) -> PredictResult:
     if part is None:
         return _predict(options, items, missing)
     own = items[part.of(len(items))]
-    path = part_folders.begin(options.output_dir, part)
+    path = part_folders.begin(options.output_dir, part, 'predict')
     written_files.WrittenFiles(path, 'predict').begin()
     done = _predict(options, own, missing if part.number == 1 else [], path)
     digest = hashlib.sha256('\n'.join(item.name for item in items).encode('utf-8', 'surrogateescape')).hexdigest()
     settings = parts.settings_of(options) | {'inputs': digest, 'weights': network_source.at(done.source).digest()}
     note = part_folders.finish(path, part, 'predict', settings, {'images': done.images, 'documents': done.documents})
-    return dataclasses.replace(done, report=f'{done.report}\n{note}')
+    return dataclasses.replace(done, report=f'{done.report}\n{note}', is_part=True)
 
 
 def _predict(

@@ -132,6 +132,13 @@ def with_flags(line, text):
         return cli.options_of('eval', [*line, f'--part={text}'])
 
 
+def test_parts_of_two_programs(evaluation):
+    eval_program.run(with_part(evaluation, 1, 2))
+    vis = VisOptions(setup.MODEL, evaluation.dataset, evaluation.checkpoint_dir, evaluation.eval_logdir)
+    with pytest.raises(DataError, match=r"part-1-of-2' is a part of 'eval'. Join it first"):
+        vis_program.run(with_part(vis, 1, 2))
+
+
 def test_parts_of_two_commands(evaluation):
     eval_program.run(with_part(evaluation, 1, 2))
     eval_program.run(with_part(evaluation, 2, 2, metrics=()))
@@ -286,8 +293,9 @@ def test_predict(photos):
     with pytest.raises(DataError, match=r"mask/b.png' is missing. Run part 2/3 again"):
         merge.run(MergeOptions(str(folder)))
     (photos / 'b.png').rename(mask)
-    report = merge.run(MergeOptions(str(folder))).report
-    assert '5 images, 2 inputs could not be predicted' in report
+    assert [part.status for part in parts] == [0, 0, 0]
+    merged = merge.run(MergeOptions(str(folder)))
+    assert merged.status == one.status == 1 and '5 images, 2 inputs could not be predicted' in merged.report
     assert summary_of(folder) == summary_of(photos / 'whole')
     same_files(folder, photos / 'whole', 'predictions.json')
     predicted('parts', '1/1')  # the files are predict's own, and may be replaced
