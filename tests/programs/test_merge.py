@@ -92,6 +92,21 @@ def test_eval(evaluation, tmp_path):
     assert not list((tmp_path / 'parts').glob('part-*'))
 
 
+def test_eval_of_a_network_of_other_tasks(tmp_path, monkeypatch):
+    """Panoptic quality and average precision."""
+    panoptic_setup.use_small_network(monkeypatch)
+    dataset = panoptic_setup.write_data(tmp_path / 'records')
+    panoptic_setup.write_training(tmp_path, dataset)
+    options = EvalOptions(panoptic_setup.MODEL, dataset, str(tmp_path), str(tmp_path / 'parts'), wait=WaitOptions(0, 1))
+    for number in (1, 2, 3):
+        eval_program.run(with_part(options, number))
+    merge.run(MergeOptions(options.eval_logdir))
+    (one,) = eval_program.run(dataclasses.replace(options, eval_logdir=str(tmp_path / 'whole'))).rounds
+    here, there = (json.loads(next((tmp_path / name).glob('*.json')).read_text()) for name in ('parts', 'whole'))
+    assert here | {'seconds': 0} == there | {'seconds': 0}
+    assert 0 < one.further['panoptic']['pq'] < 1 and 0 < one.further['panoptic']['ap'] < 1
+
+
 def test_parts_that_are_missing(evaluation):
     folder = pathlib.Path(evaluation.eval_logdir)
     with pytest.raises(DataError, match='has no parts, such as part-1-of-4'):
