@@ -9,7 +9,7 @@ import dataclasses
 import json
 import os
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import tensorflow as tf
 
@@ -54,22 +54,8 @@ def evaluate(
       CheckpointError: The checkpoint does not match the network.
       DataError: An image cannot be decoded.
     """
-    measured = measure(checkpoint, task, handle, keys, handle_results)
-    return Round(**vars(measured.scores.results()), **vars(measured.done), crop_size=measured.crop_size)
-
-
-class Measured(NamedTuple):
-    """What was measured of a checkpoint.
-
-    Attributes:
-      scores: the metrics.
-      done: the pass over the images.
-      crop_size: see `Round`.
-    """
-
-    scores: scoring.Scores
-    done: runner.CheckpointPass
-    crop_size: tuple[int, int] | None
+    scores, done, crop_size = measure(checkpoint, task, handle, keys, handle_results)
+    return Round(**vars(scores.results()), **vars(done), crop_size=crop_size)
 
 
 def measure(
@@ -78,8 +64,11 @@ def measure(
     handle: Callable[[runner.Batch], None] = lambda batch: None,
     keys: Sequence[str] = (),
     handle_results: task_results.Handler = lambda sample, results: None,
-) -> Measured:
-    """Measures a checkpoint on a split; see `evaluate`, which makes figures of it."""
+) -> tuple[scoring.Scores, runner.CheckpointPass, tuple[int, int] | None]:
+    """Returns the metrics of a checkpoint on a split, the pass over the images, and the `Round.crop_size`.
+
+    See `evaluate`, which makes figures of them.
+    """
     network = task.network
     scores = scoring.Scores(
         task.split.descriptor,
@@ -95,7 +84,7 @@ def measure(
 
     background = overlap.Background(count, workers=1, max_calls=2)
     done = runner.run_checkpoint(checkpoint, task, 'eval', (*scores.keys, *keys), background, background.add)
-    return Measured(scores, done, None if network.options.is_per_image else network.crop_size)
+    return scores, done, None if network.options.is_per_image else network.crop_size
 
 
 def tagged_figures(result: scoring.Results, prediction: PredictionOptions) -> dict[str, float | None]:

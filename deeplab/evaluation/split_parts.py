@@ -42,15 +42,16 @@ def evaluate(
       OptionError: a metric, as of a plugin, has no state.
     """
     selected = task.split.selected(part.of(task.split.num_images))
-    measured = evaluation_rounds.measure(checkpoint, dataclasses.replace(task, split=selected), handle)
+    selected_task = dataclasses.replace(task, split=selected)
+    scores, done, crop_size = evaluation_rounds.measure(checkpoint, selected_task, handle)
     return typed_json.dumps(
         {
             'part': part,
             'compared': _compared(checkpoint, task),
-            'pass': measured.done,
-            'crop_size': measured.crop_size,
-            'setup': measured.scores.setup,
-            'states': {name: states.state_of(each, name) for name, each in measured.scores.accumulators.items()},
+            'pass': done,
+            'crop_size': crop_size,
+            'setup': scores.setup,
+            'states': {name: states.state_of(each, name) for name, each in scores.accumulators.items()},
         }
     )
 

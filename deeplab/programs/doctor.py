@@ -16,7 +16,7 @@ import json
 import math
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -66,24 +66,9 @@ class PartResult:
     report: str
 
 
-class _Opened(NamedTuple):
-    """A data set whose samples have not been read.
-
-    Attributes:
-      name: name or file of its description; None without one.
-      described: description of the data set.
-      num_classes: number of classes; None if unknown.
-      table: colors of its masks; None if unknown.
-      source: its splits.
-      criteria: what its samples are compared with.
-    """
-
-    name: str | None
-    described: DatasetDescriptor
-    num_classes: int | None
-    table: color_tables.ColorTable | None
-    source: sources.Source
-    criteria: Criteria
+# Name or file of the description, description, number of classes, colors of masks, splits, and what samples are
+# compared with; None for what is unknown.
+_Opened = tuple[str | None, DatasetDescriptor, int | None, color_tables.ColorTable | None, sources.Source, Criteria]
 
 
 def run(options: DoctorOptions, splits: Mapping[str, Facts] | None = None) -> Diagnosis | PartResult:
@@ -191,7 +176,7 @@ def _with_copy(diagnosis: Diagnosis, repairs: Repairs) -> Diagnosis:
 
 
 def _opened(options: DoctorOptions) -> _Opened:
-    """Finds the splits of a data set; see `examine` for the errors."""
+    """Finds the splits of a data set, without reading samples; see `examine` for the errors."""
     name = options.dataset or description_file.beside(options.data)
     # A rule compares the names with labels.txt.
     described = DatasetDescriptor(options.data, 1) if name is None else descriptor_lib.load(name, with_labels=False)
@@ -212,7 +197,7 @@ def _opened(options: DoctorOptions) -> _Opened:
         in_records=source.is_records,
         planes=planes.of_dataset(kinds, described),
     )
-    return _Opened(name, described, num_classes, table, source, criteria)
+    return name, described, num_classes, table, source, criteria
 
 
 def examine(options: DoctorOptions, splits: Mapping[str, Facts] | None = None) -> Data:
