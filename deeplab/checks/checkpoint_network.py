@@ -22,6 +22,7 @@ from deeplab.core import checkpoints, cost, feature_extractor, loss_scaling, qua
 from deeplab.core.checkpoint_fit import ClassesMismatchError, Fit, can_inflate, compare
 from deeplab.core.heads import dense_prediction_cell
 from deeplab.errors import NetworkMismatchError, OptionError
+from deeplab.names import counted
 from deeplab.options import AsppOptions, DecoderOptions, ModelOptions, NasOptions
 from deeplab.registry import BACKBONES, HEADS, TASKS
 from deeplab.registry.tasks import SEMANTIC
@@ -65,6 +66,8 @@ def network_shapes(options: ModelOptions) -> dict[str, tuple[int, ...]]:
       OptionError: there is no such network.
     """
     crop_size = options.image_pooling_crop_size or (_SIDE, _SIDE)
+    if options.is_per_image and options.crop_size:  # on which the shapes may depend
+        crop_size = options.crop_size
     options = dataclasses.replace(options, crop_size=crop_size)
     with cost.abstract_graph() as outlined:
         model.multi_scale_logits(tf.zeros([1, *crop_size, options.input_channels]), options)
@@ -134,10 +137,10 @@ def find_backbone(held: Shapes) -> _Backbone | None:
     candidates = sorted(_candidates(held), key=problems)
     if not candidates or 2 * problems(candidates[0])[0] > len(candidates[0].shapes):
         return None
-    best = candidates[0]
+    best = _for_channels(candidates[0], held)
     # Another width changes nearly all shapes; a few different shapes have another cause.
     if 4 * problems(best)[2] < len(best.shapes):
-        return _for_channels(best, held)
+        return best
     for options in _widths(best, held):
         other = _for_channels(_backbone(options), held)
         if not problems(other)[2]:
@@ -222,6 +225,15 @@ def outputs_of(held: Shapes) -> dict[str, int]:
     skip_channels = held.get(f'{common.DECODER_SCOPE}/feature_projection0/weights', (1, 1, 0, 0))[2]
     decoder = decoder_of(held, {4: skip_channels})
     return outputs or ({common.OUTPUT_TYPE: decoder.filters} if decoder.output_is_logits else {})
+
+
+def _outputs_of_classifier(held: Shapes, network: ModelOptions) -> dict[str, int]:
+    """Returns the number of classes of a classifier on the backbone of `network`, by its output; empty without one."""
+    for task in TASKS.names():
+        for scope in dataclasses.replace(network, task=task).classifier_scopes:
+            if (shape := held.get(f'{scope}/weights')) is not None:
+                return dict.fromkeys(_names(task, network), shape[-1])
+    return {}
 
 
 def _of_one_branch(held: Shapes) -> Shapes:
@@ -319,6 +331,8 @@ def deduce(held: Shapes) -> Deduced | None:
     if backbone is None:
         return None
     outputs, aspp = outputs_of(held), aspp_of(_of_one_branch(held))
+    if not outputs and (outputs := _outputs_of_classifier(held, backbone.options)):
+        aspp = AsppOptions()  # it has no effect
     kernel = held.get(f'{common.LOGITS_SCOPE}/{common.OUTPUT_TYPE}/weights', (1,))[0]
     changes: dict[str, Any] = tasks_of(held, outputs, backbone.options)
     changes |= {'aspp': aspp, 'decoder': decoder_of(held, backbone.skips)}
@@ -327,12 +341,15 @@ def deduce(held: Shapes) -> Deduced | None:
     if ranges := [shape for name, shape in everything.items() if quantization.is_range(name)]:  # of 8-bit training
         changes |= {'quantize_delay_step': 0, 'quantize_per_channel': any(ranges)}
     options = dataclasses.replace(backbone.options, **changes)
+    of_backbone = compare(held, backbone.shapes)
     if not outputs:
-        return Deduced(backbone.options, {}, compare(held, backbone.shapes))
+        return Deduced(backbone.options, {}, of_backbone)
     try:
         fit = compare(everything, network_shapes(options))
     except OptionError:  # the identified options are invalid together
-        fit = compare(held, backbone.shapes)
+        fit = of_backbone
+    if options.is_per_image and not fit.is_complete:  # a part of the last layer is left
+        return Deduced(backbone.options, {}, of_backbone)
     return Deduced(options, outputs, fit)
 
 
@@ -353,6 +370,13 @@ def explained(path: str, options: ModelOptions) -> Iterator[None]:
         deduced = deduce(held)
         if deduced is None or not deduced.fit.is_complete or visible(deduced.options) == visible(options):
             raise
+        channels, here = deduced.options.input_channels, options.input_channels
+        if visible(dataclasses.replace(deduced.options, input_channels=here)) == visible(options):
+            raise NetworkMismatchError(
+                f"The checkpoint '{path}' takes images of {counted(channels, 'channel')}, the network here of {here}. "
+                f'Set image_channels of the data set to {channels}, or give another checkpoint',
+                error.details,
+            ) from error
         takes_number = isinstance(error, ClassesMismatchError)
         raise NetworkMismatchError(_mismatch(path, deduced, options, takes_number), error.details) from error
 
@@ -367,7 +391,8 @@ def classifier_mismatch(options: ModelOptions, held: Shapes) -> str:
     for scope in options.classifier_scopes:
         if (weights := f'{scope}/weights') not in held:
             is_of_maps = any(name.startswith(HEADS.last_layer_scopes()) for name in held)
-            return f'is {"of a segmentation network" if is_of_maps else "no classifier"}: it lacks {weights}'
+            kind = 'of a segmentation network' if is_of_maps else 'of another network, or no classifier'
+            return f'is {kind}: it lacks {weights}'
         if (classes := held[weights][-1]) != options.num_classes:
             return f'has {classes} classes, the network here {options.num_classes}'
     return ''

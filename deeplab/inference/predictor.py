@@ -339,7 +339,7 @@ class Predictor:
     def __repr__(self) -> str:
         names = self.class_names if self.class_names != descriptor.numbered(len(self.class_names)).names else ()
         shown = f' ({", ".join(names[:_MOST_SHOWN])}{", ..." if len(names) > _MOST_SHOWN else ""})' if names else ''
-        channels = '' if self._runner.channels == 3 else f', images of {self._runner.channels} channels'
+        channels = '' if self._runner.channels == 3 else f', {self._runner.channels}-channel images'
         state = ', closed' if self._is_closed else ''
         network = f'{self._runner.network}, ' if self._runner.network else ''
         return f"<Predictor of '{self.source}': {network}{len(self.class_names)} classes{shown}{channels}{state}>"

@@ -284,6 +284,8 @@ def head_in_words(deduced: Deduced) -> str:
     aspp = deduced.options.aspp
     if deduced.is_backbone:
         return 'none: only a backbone, to train from'
+    if deduced.options.is_per_image:
+        return 'the last layer of a classifier'
     if deduced.options.dense_prediction_cell_json:
         return 'a dense prediction cell'
     if not aspp.with_batch_norm:
@@ -318,7 +320,7 @@ def _network_lines(result: CheckpointReport) -> Iterator[str]:
     if not deduced.is_backbone:
         yield from _task_lines(deduced)
     yield f'flags: {" ".join(checkpoint_network.flags_of(options))}'
-    if options.aspp.rates and not deduced.is_backbone:
+    if options.aspp.rates and not (deduced.is_backbone or options.is_per_image):
         yield ('  (only the number of rates is known: 6, 12, 18 are usual at output stride 16, and twice as much at 8)')
     fit = deduced.fit
     if fit.is_complete and result.unreadable:
@@ -338,7 +340,7 @@ def _task_lines(deduced: Deduced) -> Iterator[str]:
     """Yields lines about what follows the head: decoder, or decoders of branches, and outputs."""
     options, outputs = deduced.options, TASKS.outputs(deduced.options)
     branches = dict.fromkeys(output.branch for output in outputs)
-    if None in branches:
+    if None in branches and not options.is_per_image:
         yield f'decoder: {decoder_in_words(options)}'
     for branch in branches:
         if branch is not None:

@@ -115,6 +115,29 @@ def test_a_backbone_alone_with_its_classes_of_imagenet():
     assert deduced.fit.unused == ('resnet_v1_18/logits/weights',)
 
 
+@pytest.mark.parametrize(
+    'changes',
+    [{'model_variant': 'lenet', 'input_channels': 1}, {'model_variant': 'mobilenet_v2', 'depth_multiplier': 0.5}],
+)
+def test_a_classifier(changes):
+    network = ModelOptions({'semantic': 7}, task='classification', **changes)
+    shapes = checkpoint_network.network_shapes(network)
+    deduced = checkpoint_network.deduce(shapes)
+    assert (deduced.outputs, deduced.num_classes, deduced.options.task) == ({'classification': 7}, 7, 'classification')
+    assert checkpoint_network.visible(deduced.options) == checkpoint_network.visible(network)
+    assert deduced.fit.is_complete and not deduced.fit.unused and not deduced.is_backbone
+
+
+def test_images_of_other_channels_than_the_checkpoint_s():
+    gray = ModelOptions({'semantic': 7}, task='classification', model_variant='lenet', input_channels=1)
+    shapes = checkpoint_network.network_shapes(dataclasses.replace(gray, input_channels=3))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(checkpoint_network, 'shapes_of', lambda path: (shapes, ()))
+        with pytest.raises(NetworkMismatchError, match='takes images of 3 channels, the network here of 1. Set image_'):
+            with checkpoint_network.explained('model.ckpt-1', gray):
+                raise NetworkMismatchError('differs')
+
+
 def test_a_damaged_network():
     held = dict(checkpoint_network.network_shapes(_network()))
     del held['aspp0/BatchNorm/gamma']
