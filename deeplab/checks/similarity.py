@@ -87,13 +87,20 @@ def shared_neighbors(
 ) -> list[tuple[ImageSummary, ImageSummary]]:
     """Returns neighbors in a sequence that is in both splits: the image of `first`, and the image of `second`.
 
-    There is a pair for each image of `second` with a neighbor in `first`, but none unless the neighbors look alike.
+    There is a pair for each image of `second` with a neighbor in `first`, but none unless the neighbors look more alike
+    than two distant images; these are of the same classes, if the images have classes as a whole.
     """
     pairs = _neighbors([image.stem for image in first], [image.stem for image in second])
     if len(pairs) < max(_FEWEST, _LEAST_SHARE * len(second)):
         return []
     own = [first[i].thumbnail for i, _ in pairs]
-    others = [first[(i + len(first) // 2) % len(first)].thumbnail for i, _ in pairs]
+    groups: dict[tuple[int, ...], list[int]] = collections.defaultdict(list)
+    for place, image in enumerate(first):
+        groups[image.class_ids].append(place)
+    distant: dict[int, int] = {}
+    for group in groups.values():
+        distant |= dict(zip(group, group[len(group) // 2 :] + group[: len(group) // 2], strict=True))
+    others = [first[distant[i]].thumbnail for i, _ in pairs]
     images = [second[j].thumbnail for _, j in pairs]
     gains = correlations(images, own) - correlations(images, others)
     are_alike = (gains > 0).mean() >= _LEAST_ALIKE and np.median(gains) >= _LEAST_GAIN

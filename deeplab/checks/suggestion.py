@@ -85,10 +85,12 @@ def suggest(data: Data, findings: Iterable[Finding]) -> Suggestion | None:
     directory = _RECORDS if lines else data.options.data
     is_split_by_builder = bool(lines) and data.train == sources.WHOLE
     # Of the classes or planes in place of class ids.
+    has_several = any(len(set(image.class_ids)) > 1 for image in facts.images)
     task = 'classification' if data.is_classification else '+'.join(data.planes_alone(data.train))
     train = {
         **({'dataset': dataset} if dataset else {}),
         **({'task': task} if task else {}),
+        **({'several_labels': 'true'} if data.is_classification and has_several else {}),
         'dataset_dir': directory,
         'train_split': splits[data.train],
         'train_logdir': 'logs/train',

@@ -52,7 +52,10 @@ def test_suggested_command_lines(tmp_path):
     options = cli.options_of('train', shlex.split(train)[2:])
     assert options.model.task == 'classification' and options.model.crop_size == (224, 224)
     assert cli.options_of('eval', shlex.split(evaluation)[2:]).dataset.split == 'val'
-    assert 'crop' not in train + evaluation and 'output_stride' not in train
+    assert 'crop' not in train + evaluation and 'output_stride' not in train and 'several' not in train
+    made = LabeledImages()
+    made.samples['train'][0][1] = np.array([0, 2])
+    assert '--several_labels=true' in run(tmp_path, made).suggestion.lines[1]
 
 
 def _changed(split='train', number=4, image=None, class_ids=None):

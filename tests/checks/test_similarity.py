@@ -52,6 +52,27 @@ def test_few_neighbors_are_no_finding():
     assert not similarity.shared_neighbors(film([n for n in range(45) if n % 5]), film(range(0, 45, 5)))
 
 
+def test_images_of_one_class_look_alike_without_being_frames_of_one_film():
+    random = np.random.default_rng(0)
+    drawings = random.integers(0, 200, (2, 17, 17))
+
+    def photos(numbers, with_classes):
+        made = []
+        for place, number in enumerate(numbers):
+            class_id = number // LENGTH
+            pixels = (drawings[class_id] + random.integers(0, 50, (17, 17))).astype(np.uint8)
+            stem, digest = f'{class_id}/{number:04}', bytes([number])
+            summary = ImageSummary(f'record {place}', stem, place, digest, b'', pixels, None, None, (17, 17))
+            made.append(summary._replace(class_ids=(class_id,) if with_classes else ()))
+        return made
+
+    numbers = range(2 * LENGTH)
+    for with_classes in (True, False):
+        train, val = ([n for n in numbers if bool(n % 5) == is_train] for is_train in (True, False))
+        pairs = similarity.shared_neighbors(photos(train, with_classes), photos(val, with_classes))
+        assert bool(pairs) != with_classes
+
+
 @pytest.mark.parametrize('name', ['{}', 'a/b/{:06}.png', 'seq1_{}_left.png', '9_{}.x.jpg', 'frame.{:04}'])
 def test_the_last_number_of_a_name_counts(name):
     train, val = film([n for n in range(LENGTH) if n % 5], name=name), film(range(0, LENGTH, 5), name=name)
