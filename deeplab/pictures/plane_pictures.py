@@ -55,10 +55,10 @@ def of_target(name: str, values: np.ndarray, image: np.ndarray) -> Pictures:
       image: [h, w, 3] uint8.
 
     Returns:
-      Pictures in the size of the target, by caption; empty for arrays of other shapes.
+      Pictures in the size of the target, by caption; empty for arrays of other shapes, and for a vector of an image.
     """
     values = values[..., np.newaxis] if values.ndim == 2 else values
-    if values.ndim != 3 or not values.size:
+    if values.ndim != 3 or not values.size or values.shape[:2] == (1, 1):
         return {}
     height, width, channels = values.shape
     if image.shape[:2] != (height, width):

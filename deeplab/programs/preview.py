@@ -18,18 +18,19 @@ from absl import logging
 from deeplab import common, input_preprocess, names
 from deeplab.core import sessions
 from deeplab.datasets import label_checks
-from deeplab.datasets.planes import Plane
+from deeplab.datasets.planes import INTEGERS, Plane
 from deeplab.datasets.segmentation_dataset import DataSource
 from deeplab.evaluation.runner import CheckedSplit
 from deeplab.files import output_files
 from deeplab.options import AugmentOptions, PreviewOptions, TrainOptions
 from deeplab.pictures import drawing, plane_pictures, preview_sheet
 from deeplab.pictures.legend import Entry
-from deeplab.registry import CROP, Augmentation
+from deeplab.registry import CROP, PREPROCESSINGS, Augmentation
 from deeplab.registry.augmentations import (
     JOIN_PLANES,
     NUMBERS,
     PAD,
+    PREPROCESS,
     RESIZE,
     SCALE_AND_CROP,
     SPLIT_PLANES,
@@ -126,8 +127,13 @@ def views(training: TrainOptions, data: CheckedSplit) -> list[View]:
     steps = _steps(training, data, no_crops)
     details = 'unchanged; below, with its mask' if data.has_labels else 'unchanged'
     views: list[View] = [(preview_sheet.Column('Record', details), _chosen(steps))]
-    for name in steps:
-        if name == SCALE_AND_CROP:
+    for name in _steps(training, data, augment):  # for a classifier, fewer than `active`
+        if name == PREPROCESS:
+            chosen = PREPROCESSINGS.of_network(training.model)
+            assert chosen is not None
+            details = f'{chosen.name}, {_crop_size(training)}'
+            views.append((preview_sheet.Column('Preprocessing', details), _chosen(steps, name)))
+        elif name == SCALE_AND_CROP:
             scales = f'{augment.min_scale_factor:g} to {augment.max_scale_factor:g} times'
             details = f'{scales}, {_crop_size(training)}'
             views.append((preview_sheet.Column('Scale and crop', details), _chosen(steps, name)))
@@ -198,6 +204,9 @@ def _look(
 def _cell(batch: dict[str, np.ndarray], data: CheckedSplit) -> preview_sheet.Cell:
     """Returns a batch of one as a cell of the image."""
     name = names.shown(batch[common.IMAGE_NAME][0], _LONGEST_NAME)
+    class_ids = [batch[f'{_PLANE}{plane.key}'][0] for plane in data.reader.planes if plane.kind == INTEGERS]
+    if class_ids:
+        name = f'{", ".join(map(data.descriptor.class_name, class_ids[0].tolist()))} ({name})'
     pixels = drawing.in_rgb(save_annotation.rounded(batch[common.IMAGE][0]))
     ids = batch[common.LABEL][0, ..., 0] if data.has_labels else None
     return preview_sheet.Cell(name, pixels, ids, _further(batch, pixels, ids, data))

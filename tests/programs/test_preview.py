@@ -19,7 +19,7 @@ from deeplab.pictures import plane_pictures
 from deeplab.programs import preview
 from deeplab.registry import TASKS, Output, Task
 from deeplab.training import split_input
-from tests.helpers import dataset_files, training_setup
+from tests.helpers import dataset_files, labeled_images, training_setup
 from tests.helpers.registries import changes_undone
 
 EVERYTHING = AugmentOptions(
@@ -349,3 +349,15 @@ def test_a_task_without_class_ids_has_no_masks(tmp_path, monkeypatch):
     assert content.columns[0].details == 'unchanged' and not content.legend
     assert (result.class_shares, result.ignored_share) == ((), 0.0)
     assert result.report.splitlines()[0] == '1 sample drawn.'
+
+
+def test_a_classifier_s_sheet_has_its_preprocessing_and_the_classes(tmp_path, monkeypatch):
+    folder = labeled_images.LabeledImages({'train': 3}).write(tmp_path / 'classes')
+    words = [f'--dataset_dir={folder}', '--task=classification', '--model_variant=lenet', '--rotation_degrees=9']
+    words += ['--preview_images=1', '--preview_samples=3', f'--preview_path={tmp_path}/sheet.png']
+    _, content = drawn_content(monkeypatch, cli.options_of('preview', words))
+    assert [column.title for column in content.columns] == ['Record', 'Preprocessing', 'Rotation']  # no flip
+    assert content.columns[1].details == 'lenet, 28 x 28' and content.rows[0][1].image.shape == (28, 28, 3)
+    captions = sorted(sample.caption.partition(': ')[2] for sample in content.samples)
+    assert captions == ['bar (train_1)', 'disk (train_0)', 'frame (train_2)']
+    assert all(sample.further == {} for sample in content.samples)  # the target is no map
