@@ -42,6 +42,8 @@ _SHOWN_LAYERS = 3
 # Python expressions that read an image [h, w, channels] with values of 0 to 255.
 _RGB_IMAGE = "np.asarray(PIL.Image.open('image.png').convert('RGB'))"
 _OTHER_IMAGE = "np.load('image.npy')  # [height, width, {channels}] uint8"
+_OF_NETWORK = '  # reduced if it is larger, then padded, to the size of the network'
+_OF_CLASSIFIER = '  # of the size of the network, changed by its preprocessing as at evaluation'
 _WIDE_IMAGE = "np.load('image.npy') / 257  # [height, width, {channels}] uint16"
 
 
@@ -320,7 +322,8 @@ def _report(proven: results.Proof, options: ExportOptions) -> str:
         f'Input:  {image} {conversion.input_type} [{batch}, {height}, {width}, {model.input_channels}], 0 to 255',
         *plain.outputs(record, model, (batch, height, width), with_floats),
     ]
+    remark = _OF_CLASSIFIER if model.is_per_image else _OF_NETWORK
     if (model.input_channels, options.image_bits) == (3, 8):
-        return '\n'.join([*lines, *plain.in_python(record, proven.path, _RGB_IMAGE, ['import PIL.Image'])])
-    image = _WIDE_IMAGE if options.image_bits == 16 else _OTHER_IMAGE
-    return '\n'.join([*lines, *plain.in_python(record, proven.path, image.format(channels=model.input_channels))])
+        return '\n'.join([*lines, *plain.in_python(record, proven.path, _RGB_IMAGE + remark, ['import PIL.Image'])])
+    read = (_WIDE_IMAGE if options.image_bits == 16 else _OTHER_IMAGE).format(channels=model.input_channels)
+    return '\n'.join([*lines, *plain.in_python(record, proven.path, read + remark)])

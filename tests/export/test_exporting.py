@@ -39,6 +39,7 @@ from deeplab.options import (
     DatasetOptions,
     EvalOptions,
     ExportOptions,
+    ModelOptions,
     PredictionOptions,
     ProofOptions,
     VisOptions,
@@ -418,8 +419,16 @@ def test_the_lines_that_run_an_export_read_the_images_of_the_network(training):
         options = dataclasses.replace(_options(training, 'm.onnx', 'onnx'), model=model, image_bits=bits)
         report = work._report(results.Proof('onnx', 'float32', 'm.onnx', 'c', None, FIGURES), options)
         lines = report.partition('To run it in Python:\n')[2]
-        assert read in lines and f', {channels}]' in report
+        assert read in lines and f', {channels}]' in report and 'then padded' in lines
         compile(lines, 'report', 'exec')
+
+
+def test_the_lines_for_a_classifier_say_how_its_images_are_changed(training):
+    model = ModelOptions({'semantic': 4}, task='classification', model_variant='lenet')
+    options = dataclasses.replace(_options(training, 'm.onnx', 'onnx'), model=model)
+    report = work._report(results.Proof('onnx', 'float32', 'm.onnx', 'c', None, FIGURES), options)
+    assert 'preprocessing as at evaluation' in report and 'padded' not in report
+    compile(report.partition('To run it in Python:\n')[2], 'report', 'exec')
 
 
 def test_a_format_without_an_example_has_no_lines_to_run_it(training, monkeypatch):

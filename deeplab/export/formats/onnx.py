@@ -148,7 +148,7 @@ import numpy as np
 import onnxruntime  # pip install onnxruntime
 
 session = onnxruntime.InferenceSession({path!r})
-image = {image}  # reduced if it is larger, then padded, to the size of the network
+image = {image}
 kind = np.uint8 if 'uint8' in session.get_inputs()[0].type else np.float32
 labels = session.run(['labels'], {{'images': image[np.newaxis].astype(kind)}})[0][0]"""
 

@@ -48,7 +48,7 @@ import openvino  # pip install openvino
 compiled = openvino.Core().compile_model(
     {file!r}, 'CPU', {{'INFERENCE_PRECISION_HINT': 'f32'}}  # bfloat16 on some processors by default
 )
-image = {image}  # reduced if it is larger, then padded, to the size of the network
+image = {image}
 kind = compiled.input('images').element_type.to_dtype()
 labels = compiled(image[np.newaxis].astype(kind))['labels'][0]"""
 

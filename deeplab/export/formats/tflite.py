@@ -120,7 +120,7 @@ from ai_edge_litert.interpreter import Interpreter  # pip install ai-edge-litert
 
 interpreter = Interpreter({path!r})
 interpreter.allocate_tensors()
-image = {image}  # reduced if it is larger, then padded, to the size of the network
+image = {image}
 details = interpreter.get_input_details()[0]
 interpreter.set_tensor(details['index'], image[np.newaxis].astype(details['dtype']))
 interpreter.invoke()
