@@ -1,9 +1,10 @@
 """A classifier of drawn shapes from nothing, then segmentation of scenes of the shapes from it and from nothing.
 
-    python benchmarks/classification_transfer.py --workdir=WORKDIR [--seeds=0,1,2] [--steps=3000]
+    python benchmarks/classification_transfer.py --workdir=WORKDIR [--seeds=0,1,2] [--steps=1000] [--scene_steps=500]
 
-Trains the classifier once, then a network for scenes with and without it for each seed, with the same steps. Prints one
-line and writes benchmarks/results/classification_transfer.json.
+For each seed, trains the classifier, then a network for scenes with and without it, with the same steps. Prints one
+line and writes benchmarks/results/classification_transfer.json after each seed. When it is started again, it does not
+repeat what it measured.
 """
 
 import argparse
@@ -20,17 +21,20 @@ import numpy as np
 WANTED = {'accuracy': 0.9, 'training_seconds': 300}
 IMAGES = {'train': 300, 'val': 30}  # of each class
 SCENES = {'train': 200, 'val': 60}
-NETWORK = ('--model_variant=mobilenet_v2', '--depth_multiplier=0.5')
-RATES = ('--optimizer=scheduled_adam', '--base_learning_rate=0.004', '--batch_norm_decay=0.95')
+NETWORK = '--model_variant=resnet_v1_18'  # learns these shapes in a fraction of the time that a MobileNet needs
+RATES = (
+    '--optimizer=scheduled_adam', '--base_learning_rate=0.002', '--learning_policy=cosine',
+    '--slow_start_learning_rate=0', '--slow_start_burnin_type=linear', '--fine_tune_batch_norm=true',
+    '--save_interval_secs=100000',
+)  # fmt: skip
 CLASSIFIER = (
-    *NETWORK, *RATES, '--task=classification', '--train_image_size=64', '--preprocessing_name=lenet',
-    '--train_batch_size=32', '--fine_tune_batch_norm=true',
-    '--save_interval_secs=100000', '--eval_split=val', '--eval_every=1000',
+    NETWORK, *RATES, '--task=classification', '--train_image_size=64', '--preprocessing_name=lenet',
+    '--train_batch_size=32', '--slow_start_step=100', '--batch_norm_decay=0.98', '--eval_split=val',
 )  # fmt: skip
 SEGMENTATION = (
-    *NETWORK, *RATES, '--train_crop_size=129,129', '--train_batch_size=8', '--fine_tune_batch_norm=true',
-    '--training_number_of_steps=300', '--initialize_last_layer=false', '--save_interval_secs=100000',
-    '--decoder_output_stride=4',
+    NETWORK, *RATES, '--train_crop_size=97,97', '--train_batch_size=8', '--slow_start_step=30',
+    '--batch_norm_decay=0.95', '--initialize_last_layer=false', '--decoder_output_stride=4', '--decoder_filters=48',
+    '--aspp_convs_filters=96', '--min_scale_factor=1', '--max_scale_factor=1',  # textures have one scale
 )  # fmt: skip
 
 
@@ -54,47 +58,62 @@ def write_data(workdir: pathlib.Path) -> None:
     )  # fmt: skip
 
 
-def classifier(workdir: pathlib.Path, steps: int) -> dict:
+def classifier(workdir: pathlib.Path, seed: int, steps: int) -> dict:
     """Trains the classifier; returns its figures."""
-    logdir, records = workdir / 'classifier', workdir / 'shape_records'
+    load, logdir, records = _machine.load(), workdir / f'classifier_{seed}', workdir / 'shape_records'
+    measured = logdir / 'measured.json'
+    if measured.exists():
+        return json.loads(measured.read_text())
     seconds = deeplab(
         'train', f'--dataset={records}/dataset.yaml', f'--dataset_dir={records}', '--train_split=train',
-        f'--train_logdir={logdir}', f'--training_number_of_steps={steps}', *CLASSIFIER,
+        f'--train_logdir={logdir}', f'--seed={seed}', f'--training_number_of_steps={steps}', f'--eval_every={steps}',
+        *CLASSIFIER,
     )  # fmt: skip
     figures = json.loads((logdir / 'eval' / f'metrics-{steps}.json').read_text())['metrics']['classification']
-    return {'steps': steps, 'training_seconds': seconds, **figures}
+    rows = [json.loads(line) for line in (logdir / 'metrics.jsonl').read_text().splitlines()]
+    by_step = sorted(row['seconds_per_step'] for row in rows if 'seconds_per_step' in row)
+    times = {'fastest': by_step[0], 'median': by_step[len(by_step) // 2]}
+    row = {'steps': steps, 'load_before': load, 'training_seconds': seconds, 'seconds_per_step': times, **figures}
+    _machine.write_json(measured, row)
+    return row
 
 
-def miou(workdir: pathlib.Path, seed: int, initial: pathlib.Path | None) -> float:
+def miou(workdir: pathlib.Path, seed: int, steps: int, initial: pathlib.Path | None) -> float:
     """Trains on the scenes; returns the mIoU of val."""
     logdir, records = workdir / f'scenes_{seed}_{"pretrained" if initial else "scratch"}', workdir / 'scene_records'
+    measured = logdir / 'eval' / f'metrics-{steps}.json'
+    if measured.exists():
+        return json.loads(measured.read_text())['miou']
     data = (f'--dataset={records}/dataset.yaml', f'--dataset_dir={records}')
     begun = (f'--tf_initial_checkpoint={initial}',) if initial else ()
-    deeplab('train', *data, '--train_split=train', f'--train_logdir={logdir}', f'--seed={seed}', *begun, *SEGMENTATION)
+    length = (f'--seed={seed}', f'--training_number_of_steps={steps}')
+    deeplab('train', *data, '--train_split=train', f'--train_logdir={logdir}', *length, *begun, *SEGMENTATION)
     words = (f'--checkpoint_dir={logdir}', f'--eval_logdir={logdir}/eval', '--max_number_of_evaluations=1')
     deeplab('eval', *data, '--eval_split=val', '--eval_crop_size=129,129', *words)
-    (path,) = (logdir / 'eval').glob('metrics-*.json')
-    return json.loads(path.read_text())['miou']
+    return json.loads(measured.read_text())['miou']
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--workdir', type=pathlib.Path, required=True)
     parser.add_argument('--seeds', default='0,1,2')
-    parser.add_argument('--steps', type=int, default=3000)
+    parser.add_argument('--steps', type=int, default=1000, help='of the classifier')
+    parser.add_argument('--scene_steps', type=int, default=500)
     arguments = parser.parse_args()
-    load, workdir = _machine.load(), arguments.workdir
-    write_data(workdir)
-    measured = {'classifier': classifier(workdir, arguments.steps), 'seeds': []}
+    workdir, steps, rows = arguments.workdir, arguments.scene_steps, []
+    if not (workdir / 'scene_records' / 'dataset.yaml').exists():
+        write_data(workdir)
     for seed in map(int, arguments.seeds.split(',')):
-        row = {'seed': seed, 'scratch': miou(workdir, seed, None)}
-        row['pretrained'] = miou(workdir, seed, workdir / 'classifier' / f'model.ckpt-{arguments.steps}')
-        measured['seeds'].append(row)
-        path = _machine.write('classification_transfer', {'wanted': WANTED, **measured, 'load_before': load})
-    means = [float(np.mean([row[kind] for row in measured['seeds']])) for kind in ('scratch', 'pretrained')]
-    of_classes = measured['classifier']
+        row = {'seed': seed, 'classifier': classifier(workdir, seed, arguments.steps)}
+        row['scratch'] = miou(workdir, seed, steps, None)
+        row['pretrained'] = miou(workdir, seed, steps, workdir / f'classifier_{seed}' / f'model.ckpt-{arguments.steps}')
+        rows.append(row)
+        path = _machine.write('classification_transfer', {'wanted': WANTED, 'scene_steps': steps, 'seeds': rows})
+    means = [float(np.mean([row[kind] for row in rows])) for kind in ('scratch', 'pretrained')]
+    worst = min(row['classifier']['accuracy'] for row in rows)
+    seconds = [row['classifier']['training_seconds'] for row in rows]
     print(
-        f'accuracy {of_classes["accuracy"]:.3f} (wanted {WANTED["accuracy"]}) in {of_classes["training_seconds"]} s; '
+        f'accuracy at least {worst:.3f} (wanted {WANTED["accuracy"]}) in {seconds} s; '
         f'val mIoU of scenes {means[0]:.3f} from nothing, {means[1]:.3f} from the classifier: {path}'
     )
 
