@@ -140,7 +140,7 @@ def train_steps_per_image(
       mean_pixel: see `train_steps`.
 
     Raises:
-      OptionError: such an augmentation places crops.
+      OptionError: such an augmentation places crops, or has no meaning for an image as a whole.
     """
 
     def preprocess(sample: Sample) -> Sample:
@@ -155,6 +155,8 @@ def train_steps_per_image(
                 raise OptionError(
                     f"The augmentation '{record.name}' places crops, which this task does not have. Switch it off."
                 )
+            if reason := record.not_per_image(crop_size):
+                raise OptionError(f"The augmentation '{record.name}' is not for this task: {reason}. Switch it off.")
             steps[record.name] = change(record, augment, context)
     return steps
 

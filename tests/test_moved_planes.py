@@ -22,6 +22,18 @@ POINTS = f'{common.POINTS_PREFIX}marks'
 EVERYTHING = AugmentOptions(
     settings={'rotation_degrees': 30.0, 'rare_class_sampling': 0.5, 'cutout_size': 4, 'flip_probability': 0.5}
 )
+FURTHER = AugmentOptions(
+    max_scale_factor=1.0,
+    settings={
+        'vertical_flip_probability': 0.5,
+        'quarter_turn_probability': 0.75,
+        'affine_shear': 10.0,
+        'affine_shift': 0.1,
+        'elastic_pixels': 1.0,
+        'elastic_sigma': 4.0,
+        'random_augmentations': 'jpeg,affine,elastic',
+    },
+)
 
 
 def sample_of(height=20, width=24, number=0):
@@ -43,8 +55,9 @@ def steps_of(augment, crop_size=(14, 15), planes=PLANES):
 
 
 @pytest.mark.parametrize('number', range(8))
-def test_planes_stay_on_the_pixels_of_their_class_ids(number):
-    out = input_preprocess.apply_steps(sample_of(number=number), steps_of(EVERYTHING))
+@pytest.mark.parametrize('augment', [EVERYTHING, FURTHER], ids=['everything', 'further'])
+def test_planes_stay_on_the_pixels_of_their_class_ids(number, augment):
+    out = input_preprocess.apply_steps(sample_of(number=number), steps_of(augment))
     label = out[common.LABEL].numpy()
     inside = label != IGNORE
     assert inside.any()
@@ -92,7 +105,18 @@ def marked(points, height=41, width=53):
 
 @pytest.mark.parametrize('number', range(6))
 @pytest.mark.parametrize(
-    'settings', [{}, {'rotation_degrees': 40.0}, {'rare_class_sampling': 1.0}, {'flip_probability': 1.0}]
+    'settings',
+    [
+        {},
+        {'rotation_degrees': 40.0},
+        {'rare_class_sampling': 1.0},
+        {'flip_probability': 1.0},
+        {'vertical_flip_probability': 1.0},
+        {'quarter_turn_probability': 1.0},
+        {'affine_shear': 20.0, 'affine_stretch': 0.3, 'affine_shift': 0.1},
+        {'elastic_pixels': 3.0, 'elastic_sigma': 20.0},
+        {'random_augmentations': 'affine,elastic,gaussian_noise', 'random_augmentations_number': 3},
+    ],
 )
 def test_points_stay_on_what_they_mark(number, settings):
     augment = AugmentOptions(1.0, 1.6, 0.0, settings={'flip_probability': 0.0} | settings)

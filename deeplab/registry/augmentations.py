@@ -75,6 +75,11 @@ class Augmentation(Record):
         the image, seed, context and parameters, and returns points. None if it cannot.
       corner: of `CROP`: returns row and column of the window in the image of `context.scaled_size`; takes label, seed,
         context and parameters. None if `function` does not tell.
+      not_per_image: returns why it cannot change the images of a task with a result for the whole image; takes their
+        size, rows and columns. Empty if it can.
+      strongest: values of parameters with which it changes images most in a random set (`random_set`), in which the
+        others keep their `preview` or their defaults; empty if it cannot be in one, because it changes sizes or needs
+        another stage.
       seed_number: purpose for which the seed is drawn from the sample's seed, unique; None to derive it from the name.
 
     The values of `stage`:
@@ -97,6 +102,8 @@ class Augmentation(Record):
     takes_planes: bool = False
     move_points: Callable[..., Any] | None = None
     corner: Callable[..., Any] | None = None
+    not_per_image: Callable[[Sequence[int]], str] = lambda size: ''
+    strongest: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     seed_number: int | None = None
 
     def __post_init__(self) -> None:
@@ -106,6 +113,8 @@ class Augmentation(Record):
             raise ValueError(f"'{self.name}' is a step of every training; give the augmentation another name.")
         if self.is_on is None and not self.parameters:
             raise ValueError(f"The augmentation '{self.name}' needs a parameter that switches it on, or is_on.")
+        if self.strongest and not (self.takes_planes and self.move_points):
+            raise ValueError(f"The augmentation '{self.name}' with `strongest` needs takes_planes and move_points.")
 
     def is_enabled(self, values: Mapping[str, Any]) -> bool:
         """Returns whether it is on, given the values of its parameters by name."""

@@ -80,6 +80,8 @@ def test_random_changes_follow_from_the_position(reader):
             'blur_sigma': 1.0,
             'cutout_size': 2,
             'rare_class_sampling': 0.5,
+            'quarter_turn_probability': 0.75,
+            'random_augmentations': 'elastic,gaussian_noise',
         },
     )
     steps = list(

@@ -92,6 +92,7 @@ register(
         preview={'blur_probability': 1.0},
         takes_planes=True,
         move_points=keep_points,
+        strongest={'blur_sigma': 3.0},
         seed_number=5,
     )
 )

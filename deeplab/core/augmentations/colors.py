@@ -141,6 +141,7 @@ register(
         details=_details,
         takes_planes=True,
         move_points=keep_points,
+        strongest={'jitter_brightness': 0.5, 'jitter_contrast': 0.5, 'jitter_saturation': 0.8, 'jitter_hue': 0.1},
         seed_number=3,
     )
 )

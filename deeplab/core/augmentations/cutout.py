@@ -93,6 +93,7 @@ register(
         details=_details,
         takes_planes=True,
         move_points=keep_points,
+        strongest={'cutout_size': 64},
         seed_number=6,
     )
 )

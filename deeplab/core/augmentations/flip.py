@@ -15,7 +15,7 @@ def flip_randomly(
 ) -> tuple[tf.Tensor, tf.Tensor | None]:
     """Flips a fraction of the images left to right; for arguments and result see `registry.Augmentation`."""
     is_flipped = tf.random.stateless_uniform([], seed) < flip_probability
-    return _flip_if(image, is_flipped), None if label is None else _flip_if(label, is_flipped)
+    return mirror_if(image, is_flipped, 1), None if label is None else mirror_if(label, is_flipped, 1)
 
 
 def move_points(
@@ -31,9 +31,9 @@ def move_points(
     return tf.where(is_flipped, tf.stack([points[:, 0], last - points[:, 1]], axis=1), points)  # [n, 2]
 
 
-def _flip_if(values: tf.Tensor, is_flipped: tf.Tensor) -> tf.Tensor:
-    """Mirrors `values` ([h, w, channels]) left to right if `is_flipped`, a scalar bool."""
-    mirrored = tf.cond(is_flipped, lambda: tf.reverse(values, axis=[1]), lambda: tf.identity(values))
+def mirror_if(values: tf.Tensor, is_mirrored: tf.Tensor, axis: int) -> tf.Tensor:
+    """Reverses an axis of `values` ([h, w, channels]) if `is_mirrored`, a scalar bool."""
+    mirrored = tf.cond(is_mirrored, lambda: tf.reverse(values, axis=[axis]), lambda: tf.identity(values))
     mirrored.set_shape(values.shape)
     return mirrored
 

@@ -47,10 +47,33 @@ def rotate(
     size = tf.shape(image)[:2]
     half_height, half_width = tf.unstack((tf.cast(size, tf.float32) - 1.0) / 2.0)
     cosine, sine = tf.cos(angle), tf.sin(angle)
-    # Where the pixel at (x, y) of the result comes from: x' = a x + b y + c, y' = d x + e y + f.
     offset_x = half_width - cosine * half_width + sine * half_height
     offset_y = half_height - sine * half_width - cosine * half_height
-    transform = tf.stack([cosine, -sine, offset_x, sine, cosine, offset_y, 0.0, 0.0])[tf.newaxis]  # [1, 8]
+    return warp(image, label, [cosine, -sine, offset_x, sine, cosine, offset_y], mean_pixel, label_fill)
+
+
+def warp(
+    image: tf.Tensor,
+    label: tf.Tensor | None,
+    coefficients: Sequence[tf.Tensor | float],
+    mean_pixel: Sequence[float],
+    label_fill: Sequence[int],
+) -> tuple[tf.Tensor, tf.Tensor | None]:
+    """Changes an image (bilinear) and its label (nearest) by an affine map; sizes stay.
+
+    Args:
+      image: see `rotate`.
+      label: see `rotate`.
+      coefficients: where the pixel at (x, y) of the result comes from: a, b, c, d, e, f of x' = a x + b y + c and
+        y' = d x + e y + f.
+      mean_pixel: see `rotate`.
+      label_fill: see `rotate`.
+
+    Returns:
+      See `rotate`.
+    """
+    size = tf.shape(image)[:2]
+    transform = tf.stack([*coefficients, 0.0, 0.0])[tf.newaxis]  # [1, 8]
 
     def turn(values: tf.Tensor, fill: float, interpolation: str) -> tf.Tensor:
         turned = tf.raw_ops.ImageProjectiveTransformV3(
@@ -110,6 +133,7 @@ register(
         details=lambda values: f'up to +/-{values["rotation_degrees"]:g} degrees',
         takes_planes=True,
         move_points=move_points,
+        strongest={'rotation_degrees': 30.0},
         seed_number=4,
     )
 )
