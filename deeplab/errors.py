@@ -56,6 +56,10 @@ class MachineError(UserError):
     """A server of a distributed training is missing, has stopped, or does not match the options."""
 
 
+class LostWorkerError(MachineError):
+    """Another synchronous worker is lost: the same command, run again on all machines, continues the training."""
+
+
 class OutputError(UserError):
     """A result cannot be written.
 

@@ -17,6 +17,8 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
+from deeplab.core import collectives, compute_types
+
 # Registered gradients of the operations of `moments_of`, by type: TensorFlow's own also have parts for the gradient
 # of a divisor, a summand and broadcasting, which are not needed here. Values are equal, and a MobileNet's training
 # graph has about 400 operations less (benchmarks/NOTES.md, "Start-up").
@@ -31,11 +33,12 @@ SMALLEST_EPSILON = 1.001e-5  # of TensorFlow's fused batch norm
 
 
 class Moments(NamedTuple):
-    """Mean and variance of each channel in a batch, [filters] float32 each; `unbiased` is the unbiased variance."""
+    """Mean and variance of each channel, [filters] float32 each, over so many pixels; `unbiased`: unbiased variance."""
 
     mean: tf.Tensor
     variance: tf.Tensor
     unbiased: tf.Tensor
+    pixels: tf.Tensor | np.float32
 
 
 class Expansion(NamedTuple):
@@ -55,22 +58,33 @@ def is_cheaper_from_input(inputs: tf.Tensor, filters: int, kernel_size: int, str
     return widens and not tf.config.list_physical_devices('GPU')
 
 
-def fold(
-    expansion: Expansion, gamma: tf.Tensor, beta: tf.Tensor, epsilon: float
-) -> tuple[tf.Tensor, tf.Tensor, Moments]:
-    """Computes the batch norm of a 1x1 convolution's output from its input; gamma and beta are [filters] float32.
+def fold(moments: Moments, gamma: tf.Tensor, beta: tf.Tensor, epsilon: float) -> tuple[tf.Tensor, tf.Tensor]:
+    """Computes a batch norm as a factor and a shift of each channel; gamma and beta are [filters] float32.
 
     Returns:
-      factor and shift, [filters] float32 each, and the moments: x (W * factor) + shift is the normalized output, up to
-      rounding.
+      factor and shift, [filters] float32 each: x (W * factor) + shift is the normalized output of the convolution, up
+      to rounding.
 
     Source: arXiv:1502.03167, algorithm 1; the moments of a linear map.
     """
-    moments = moments_of(expansion)
     with tf.compat.v1.get_default_graph().gradient_override_map(_GRADIENTS):
         raised = moments.variance + max(epsilon, SMALLEST_EPSILON)  # [filters]
     factor = gamma * tf.math.rsqrt(raised)  # [filters]
-    return factor, beta - moments.mean * factor, moments
+    return factor, beta - moments.mean * factor
+
+
+def of_batch(
+    values: tf.Tensor,
+    expansion: Expansion | None,
+    moving_mean: tf.Variable,
+    group: collectives.Participant | None,
+) -> Moments:
+    """Computes the moments of `values`, from the input of `expansion` if it is given; of all clones of `group`."""
+    if expansion is None:
+        own = moments(compute_types.as_type(values, tf.float32))
+    else:
+        own = moments_of(expansion)
+    return own if group is None else synchronized(own, tf.convert_to_tensor(moving_mean), group)
 
 
 def moments_of(expansion: Expansion) -> Moments:
@@ -85,7 +99,24 @@ def moments_of(expansion: Expansion) -> Moments:
         covariance = tf.matmul(centered, centered, transpose_a=True) / count  # [channels, channels]
         mean = tf.squeeze(tf.matmul(input_mean, weights), axis=0)  # [filters]
         variance = tf.reduce_sum(weights * tf.matmul(covariance, weights), axis=0)  # [filters]
-    return Moments(mean, variance, _unbiased(variance, count))
+    return Moments(mean, variance, _unbiased(variance, count), count)
+
+
+def synchronized(moments: Moments, near: tf.Tensor, group: collectives.Participant) -> Moments:
+    """Computes the moments of the batches of all clones together, which have equally many pixels each.
+
+    Args:
+      moments: the moments of this clone's batch.
+      near: [filters] float32, equal for all clones and near the mean, such as the moving mean. Deviations from it are
+        squared and added, so that a large mean costs no digits.
+      group: the clone among all clones.
+    """
+    offset = moments.mean - tf.stop_gradient(near)
+    own = tf.concat([offset, moments.variance + tf.square(offset)], axis=0)  # [filters * 2]
+    mean_offset, mean_square = tf.split(group.sum(own) / group.size, 2)
+    variance = tf.maximum(mean_square - tf.square(mean_offset), 0.0)
+    pixels = moments.pixels * group.size
+    return Moments(tf.stop_gradient(near) + mean_offset, variance, _unbiased(variance, pixels), pixels)
 
 
 def _rows(values: tf.Tensor) -> tf.Tensor | np.float32:
@@ -115,7 +146,7 @@ def moments(values: tf.Tensor) -> Moments:
     """Computes the moments of the channels of [n, h, w, filters]."""
     mean, variance = tf.nn.moments(values, [0, 1, 2])
     count = tf.cast(tf.size(values) // values.shape[-1], tf.float32)
-    return Moments(mean, variance, _unbiased(variance, count))
+    return Moments(mean, variance, _unbiased(variance, count), count)
 
 
 def _unbiased(variance: tf.Tensor, count: tf.Tensor | np.float32) -> tf.Tensor:

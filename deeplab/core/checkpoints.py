@@ -429,6 +429,10 @@ class CheckpointWriter:
             _remove(os.path.join(self._directory, old))
         return path
 
+    def save_for_hooks(self, session: tf.compat.v1.Session, step: int) -> str:
+        """Writes the checkpoint of `step` for hooks of the training loop; as `save`."""
+        return self.save(session, step)
+
 
 def write_state(directory: str, names: Sequence[str]) -> None:
     """Writes the state file of `directory`, which lists its checkpoints `names`, the newest last."""
@@ -450,6 +454,15 @@ class NoCheckpoints:
     """Substitute for a `CheckpointWriter` if another process writes the checkpoints."""
 
     last_path: str | None = None
+
+    def __init__(self, temporary: CheckpointWriter | None = None) -> None:
+        """Creates the substitute; `temporary` writes the checkpoints that hooks need, None if none needs any."""
+        self._temporary = temporary
+
+    def save_for_hooks(self, session: tf.compat.v1.Session, step: int) -> str:
+        """Writes a temporary checkpoint for hooks of the training loop, and returns its path."""
+        assert self._temporary is not None, 'hooks that need checkpoints belong to a process that writes them'
+        return self._temporary.save(session, step)
 
     def save(self, session: tf.compat.v1.Session, step: int) -> None:
         """Does nothing."""

@@ -37,6 +37,7 @@ import tf_slim as slim
 
 from deeplab.core import (
     batch_statistics,
+    collectives,
     compute_types,
     convolutions,
     dropout,
@@ -382,6 +383,7 @@ def batch_norm(
     is_training: bool = False,
     trained_scopes: tuple[str, ...] = (),
     scope: str = BATCH_NORM_SCOPE,
+    group: collectives.Participant | None = None,
     expansion: batch_statistics.Expansion | None = None,
     fake_quantization: quantization.FakeQuantization | None = None,
 ) -> tf.Tensor:
@@ -399,6 +401,7 @@ def batch_norm(
       is_training: whether to use the batch's statistics.
       trained_scopes: see `training_scope`.
       scope: variable scope.
+      group: see `training_scope`.
       expansion: convolution that computes `inputs`, if batch statistics are cheaper to compute from its input.
       fake_quantization: as in `mode_scope`; for a batch norm without a convolution before it.
 
@@ -414,14 +417,18 @@ def batch_norm(
                 inputs, gamma, beta, moving_mean, moving_variance, epsilon, is_training=False
             )[0]
             return fake_quantized(outputs, quantization.ACTIVATION, fake_quantization=fake_quantization)
-        if expansion is None:
+        if expansion is None and group is None:
             outputs, mean, variance = tf.compat.v1.nn.fused_batch_norm(inputs, gamma, beta, epsilon=epsilon)
         else:
-            factor, shift, moments = batch_statistics.fold(expansion, gamma, beta, epsilon)
+            moments = batch_statistics.of_batch(inputs, expansion, moving_mean, group)
+            factor, shift = batch_statistics.fold(moments, gamma, beta, epsilon)
             mean, variance = moments.mean, moments.unbiased
-            with convolutions.pointwise_gradients(expansion.inputs):
-                outputs = tf.nn.conv2d(expansion.inputs, expansion.weights * factor, 1, 'SAME')
-            outputs = tf.nn.bias_add(outputs, shift)
+            if expansion is None:
+                outputs = compute_types.as_type(factor, inputs.dtype) * inputs
+            else:
+                with convolutions.pointwise_gradients(expansion.inputs):
+                    outputs = tf.nn.conv2d(expansion.inputs, expansion.weights * factor, 1, 'SAME')
+            outputs = tf.nn.bias_add(outputs, compute_types.as_type(shift, inputs.dtype))
         _register(norm, mean, variance, decay if forced_decay is None else forced_decay)
         return fake_quantized(outputs, quantization.ACTIVATION, fake_quantization=fake_quantization)
 
@@ -516,15 +523,21 @@ def mode_scope(
         yield
 
 
-def training_scope(trained_scopes: tuple[str, ...]) -> contextlib.AbstractContextManager[Any]:
+@contextlib.contextmanager
+def training_scope(trained_scopes: tuple[str, ...], group: collectives.Participant | None = None) -> Iterator[None]:
     """Freezes layers outside `trained_scopes` in every mode; empty scopes freeze nothing.
+
+    With a `group`, batch norms normalize with the statistics of the batches of all its clones together.
 
     A frozen layer computes as in prediction: its batch norms normalize with moving statistics and do not update them,
     and its dropout and drop path drop nothing.
     """
     functions = [*_BATCH_NORMS, dropout.dropout, dropout.drop_path]
-    scope: contextlib.AbstractContextManager[Any] = slim.arg_scope(functions, trained_scopes=tuple(trained_scopes))
-    return scope
+    with (
+        slim.arg_scope(functions, trained_scopes=tuple(trained_scopes)),
+        slim.arg_scope([batch_norm], group=group),
+    ):
+        yield
 
 
 @contextlib.contextmanager

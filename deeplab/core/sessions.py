@@ -6,6 +6,7 @@ import contextlib
 import re
 import threading
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import tensorflow as tf
 from tensorflow.core.protobuf import config_pb2, rewriter_config_pb2
@@ -28,13 +29,33 @@ def is_of_input(error: BaseException) -> bool:
     return isinstance(error, tf.errors.OpError) and _NEXT_BATCH_FAILED.search(error.message) is not None
 
 
-def config(cpu_devices: int = 1, keeps_sums: bool = False) -> tf.compat.v1.ConfigProto:
+class Server(NamedTuple):
+    """What runs a session.
+
+    Attributes:
+      address: address of a TensorFlow server, empty for this process.
+      device_filters: jobs and tasks of the server's cluster to which a session keeps; empty for all.
+      collective_leader: see `config`.
+    """
+
+    address: str = ''
+    device_filters: Sequence[str] = ()
+    collective_leader: str | None = None
+
+
+THIS_PROCESS = Server()
+
+
+def config(
+    cpu_devices: int = 1, keeps_sums: bool = False, collective_leader: str | None = None
+) -> tf.compat.v1.ConfigProto:
     """Returns the configuration of every session.
 
     Args:
       cpu_devices: number of CPU devices, 1 or more; several let clones run on one CPU.
       keeps_sums: whether the graph optimizer must keep the pairwise sums of `summation`, for repeatable results.
         TensorFlow would merge them into AddN, and do other things from which a training step gains nothing.
+      collective_leader: the task that knows the participants of sums over workers (`collectives`); None without them.
     """
     proto = tf.compat.v1.ConfigProto(allow_soft_placement=True, device_count={'CPU': cpu_devices})
     proto.gpu_options.allow_growth = True
@@ -43,6 +64,10 @@ def config(cpu_devices: int = 1, keeps_sums: bool = False) -> tf.compat.v1.Confi
     proto.gpu_options.force_gpu_compatible = True
     if keeps_sums:
         proto.graph_options.rewrite_options.arithmetic_optimization = rewriter_config_pb2.RewriterConfig.OFF
+        # Sums over GPUs must begin in the same order on each of them.
+        proto.experimental.collective_deterministic_sequential_execution = True
+    if collective_leader is not None:
+        proto.experimental.collective_group_leader = collective_leader
     return proto
 
 
@@ -63,8 +88,7 @@ def _omit_idle_optimizers(proto: tf.compat.v1.ConfigProto) -> None:
 def open_session(
     graph: tf.Graph | None = None,
     cpu_devices: int = 1,
-    master: str = '',
-    device_filters: Sequence[str] = (),
+    server: Server = THIS_PROCESS,
     places_what_it_runs: bool = False,
     keeps_sums: bool = False,
     runs_once: bool = False,
@@ -74,23 +98,22 @@ def open_session(
     Args:
       graph: the graph to run.
       cpu_devices: see `config`.
-      master: address of a TensorFlow server, empty for this process.
-      device_filters: jobs and tasks of that server's cluster to which the session keeps; empty for all.
+      server: what runs it.
       places_what_it_runs: whether operations that never run here may be on devices that are not here.
       keeps_sums: see `config`.
       runs_once: whether to omit all changes of the graph for speed: they take longer than one run, and TensorFlow
         copies the weights several times for them.
     """
     graph = graph or tf.compat.v1.get_default_graph()
-    proto = config(cpu_devices, keeps_sums)
-    if keeps_sums and not master and not tf.config.list_physical_devices('GPU'):
+    proto = config(cpu_devices, keeps_sums, server.collective_leader)
+    if keeps_sums and (not server.address or server.collective_leader) and not tf.config.list_physical_devices('GPU'):
         _omit_idle_optimizers(proto)
     if runs_once:
         proto.graph_options.rewrite_options.disable_meta_optimizer = True
         proto.graph_options.optimizer_options.opt_level = config_pb2.OptimizerOptions.L0
-    proto.device_filters.extend(device_filters)
+    proto.device_filters.extend(server.device_filters)
     proto.graph_options.place_pruned_graph = places_what_it_runs
-    session = tf.compat.v1.Session(master, graph=graph, config=proto)
+    session = tf.compat.v1.Session(server.address, graph=graph, config=proto)
     try:
         with graph.as_default(), session.as_default():
             yield session
@@ -98,6 +121,20 @@ def open_session(
         _close_after_error(session)
         raise
     session.close()
+
+
+def connect(graph: tf.Graph, server: Server, timeout_secs: float) -> tf.compat.v1.Session:
+    """Returns a session of a server that may stop to answer; the caller closes it.
+
+    Args:
+      graph: the graph to run.
+      server: the server.
+      timeout_secs: time after which its calls fail; `run` has a limit of its own, in the options of a run.
+    """
+    proto = config()
+    proto.device_filters.extend(server.device_filters)
+    proto.operation_timeout_in_ms = round(1000 * timeout_secs)
+    return tf.compat.v1.Session(server.address, graph=graph, config=proto)
 
 
 def _close_after_error(session: tf.compat.v1.Session) -> None:

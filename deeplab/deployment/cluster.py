@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import re
 import socket
 import threading
 import time
+from collections.abc import Mapping, Sequence
 
 import tensorflow as tf
 from absl import logging
@@ -27,6 +29,30 @@ def device_filters(clones: CloneOptions) -> tuple[str, ...]:
     return ('/job:ps', f'/job:worker/task:{clones.task}') if clones.num_ps_tasks else ()
 
 
+def start_server(
+    hosts: Mapping[str, Sequence[str]], job: str, task: int, config: tf.compat.v1.ConfigProto
+) -> tf.distribute.Server:
+    """Starts a server, which runs in threads of this process until the process ends.
+
+    Args:
+      hosts: HOST:PORT of all servers by job.
+      job: the job of this one.
+      task: its index in the job.
+      config: its configuration.
+
+    Raises:
+      MachineError: it cannot listen at its address.
+    """
+    cluster = {name: list(addresses) for name, addresses in hosts.items() if addresses}
+    try:
+        return tf.distribute.Server(cluster, job_name=job, task_index=task, protocol='grpc', config=config)
+    except tf.errors.OpError as error:
+        raise MachineError(
+            f'{job} {task} cannot listen at {hosts[job][task]}. Use an address of this machine and a free port; '
+            'another server may still be using this one'
+        ) from error
+
+
 def connect(clones: CloneOptions) -> model_deploy.DeploymentConfig:
     """Connects to the cluster of `clones.master`, and returns the placement of clones in it.
 
@@ -36,7 +62,8 @@ def connect(clones: CloneOptions) -> model_deploy.DeploymentConfig:
       MachineError: there is no such server, or its cluster does not match the options.
     """
     if not clones.master:
-        return model_deploy.deployment_config(clones.num_clones, clones.clone_on_cpu)
+        config = model_deploy.deployment_config(clones.num_clones, clones.clone_on_cpu)
+        return dataclasses.replace(config, first_clone=clones.task * clones.num_clones, all_clones=clones.parts)
     devices = _devices_of(clones.master, device_filters(clones))
     jobs = {match[1] for match in map(re.compile(r'/job:(\w+)/').match, devices) if match}
     worker = f'/job:worker/task:{clones.task}' if clones.num_ps_tasks else ''
@@ -85,7 +112,7 @@ def _devices_of(master: str, filters: tuple[str, ...]) -> list[str]:
         try:
             with tf.Graph().as_default() as graph:
                 nothing = tf.no_op()
-            with sessions.open_session(graph, master=master, device_filters=filters) as running:
+            with sessions.open_session(graph, server=sessions.Server(master, filters)) as running:
                 running.run(nothing)  # waits for the servers; list_devices would stop all threads of Python meanwhile
                 names.extend(device.name for device in running.list_devices())
         except Exception as error:  # raised below, in the thread that waits
@@ -97,7 +124,7 @@ def _devices_of(master: str, filters: tuple[str, ...]) -> list[str]:
     while thread.is_alive():
         thread.join(PATIENCE_SECS)
         if thread.is_alive():
-            logging.info('Waiting for %s, or for other servers of its cluster.%s', master, _proxy_note())
+            logging.info('Waiting for %s, or for other servers of its cluster.%s', master, proxy_note())
     if errors:
         raise MachineError(
             f'{option(_MASTER, master)}: no TensorFlow server responds there ({reason_of(errors[0])})'
@@ -105,7 +132,7 @@ def _devices_of(master: str, filters: tuple[str, ...]) -> list[str]:
     return names
 
 
-def _proxy_note() -> str:
+def proxy_note() -> str:
     """Returns a sentence about the proxy through which gRPC connects; empty without one."""
     name = next((name for name in _PROXIES if os.environ.get(name)), None)
     return f' They connect through the proxy in {name}, unless no_proxy lists their machines.' if name else ''

@@ -33,16 +33,25 @@ class DeploymentConfig:
     """Number and placement of clones.
 
     Attributes:
-      num_clones: number of clones.
+      num_clones: number of clones of this process.
       use_gpus: whether clone i computes on GPU i; else on CPU device i.
       worker: job and task of the machine that computes, such as /job:worker/task:1; empty for a single machine.
       num_ps_tasks: parameter servers over which the variables are distributed; 0: they are on the worker's CPU.
+      first_clone: number of the first clone among the clones of all synchronous workers.
+      all_clones: clones of all synchronous workers; None for `num_clones`.
     """
 
     num_clones: int = 1
     use_gpus: bool = False
     worker: str = ''
     num_ps_tasks: int = 0
+    first_clone: int = 0
+    all_clones: int | None = None
+
+    @property
+    def clones_of_step(self) -> int:
+        """Number of clones that compute a step together."""
+        return self.all_clones or self.num_clones
 
     @property
     def cpu_devices(self) -> int:
@@ -86,8 +95,16 @@ class DeploymentConfig:
         return place
 
     def clone_scope(self, index: int) -> str:
-        """Returns the name scope of clone `index`; empty for a single clone."""
-        return '' if self.num_clones == 1 else f'clone_{index}'
+        """Returns the name scope of clone `index`; empty for a single clone.
+
+        It says which clone of the step this is, because the masks of dropout follow from it.
+        """
+        return '' if self.clones_of_step == 1 else f'clone_{self.first_clone + index}'
+
+    @property
+    def sum_device(self) -> str:
+        """The device on which the gradients of all workers are added: a single clone's own, else the CPU."""
+        return self.clone_device(0) if self.num_clones == 1 else self.host_device
 
 
 class Clone(NamedTuple):
@@ -218,23 +235,27 @@ def optimize_clones(
     regularization_losses: Sequence[tf.Tensor],
     variables: Sequence[tf.Variable],
     loss_scale: tf.Tensor | None = None,
+    all_clones: int | None = None,
 ) -> tuple[tf.Tensor, list[Gradient]]:
     """Returns the total loss and its gradients: the mean over the clones, plus the regularization once.
 
     Args:
       clones: the clones.
       losses: the loss of each clone, scalar, without regularization.
-      regularization_losses: scalars.
+      regularization_losses: scalars, added once; of several workers, give them to one.
       variables: the variables to differentiate by.
       loss_scale: scalar factor of the loss during backpropagation, by which the gradients are divided; None for 1.
+      all_clones: number of clones over which to take the mean, if the results are added to the results of other
+        workers; None for all.
 
     Returns:
       the total loss (scalar) and a gradient for each variable that the loss depends on.
     """
     clone_losses, gradients = [], []
+    all_clones = all_clones or len(clones)
     for index, (clone, loss) in enumerate(zip(clones, losses, strict=True)):
         with tf.device(clone.device), tf.name_scope(f'{clone.scope}_gradients' if clone.scope else 'gradients'):
-            clone_losses.append(loss / len(clones) if len(clones) > 1 else loss)
+            clone_losses.append(loss / all_clones if all_clones > 1 else loss)
             target = clone_losses[-1]
             if regularization_losses and not index:
                 target += tf.reduce_sum(tf.stack(regularization_losses))

@@ -390,7 +390,7 @@ def run_batches(
         )
         fetches = _fetches(network, pipeline.samples, keys, mean_pixel)
         with (
-            sessions.open_session(master=master) as running,
+            sessions.open_session(server=sessions.Server(master)) as running,
             input_generator.explain_input_errors(split.reader),
             tqdm.tqdm(total=split.num_images, desc=title, unit='image', disable=None) as bar,
         ):

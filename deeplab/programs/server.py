@@ -13,7 +13,7 @@ import tensorflow as tf
 from absl import logging
 
 from deeplab.core import sessions
-from deeplab.errors import MachineError
+from deeplab.deployment import cluster
 from deeplab.options import ServerOptions
 
 
@@ -23,18 +23,8 @@ def start(options: ServerOptions) -> tf.distribute.Server:
     Raises:
       MachineError: it cannot listen at its address.
     """
-    cluster = {'worker': list(options.worker_hosts)}
-    if options.ps_hosts:
-        cluster['ps'] = list(options.ps_hosts)
-    try:
-        return tf.distribute.Server(
-            cluster, job_name=options.job_name, task_index=options.task, protocol='grpc', config=sessions.config()
-        )
-    except tf.errors.OpError as error:
-        raise MachineError(
-            f'{options.job_name} {options.task} cannot listen at {options.address}. Use an address of this machine and '
-            'a free port; another server may still be using this one'
-        ) from error
+    hosts = {'worker': options.worker_hosts, 'ps': options.ps_hosts}
+    return cluster.start_server(hosts, options.job_name, options.task, sessions.config())
 
 
 def run(options: ServerOptions) -> None:

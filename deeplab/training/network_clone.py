@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import tensorflow as tf
 
 from deeplab import common, model
-from deeplab.core import layers
+from deeplab.core import collectives, layers
 from deeplab.deployment import model_deploy
 from deeplab.options import TrainOptions
 from deeplab.registry import TaskContext
@@ -43,6 +43,7 @@ def _build_deeplab(
     ignore_label: int,
     global_step: tf.Variable,
     context: TaskContext | None = None,
+    group: Callable[[], collectives.Participant | None] = lambda: None,
 ) -> CloneOutputs:
     """Builds one clone: dequeues a batch, runs the network at every scale, and computes its losses.
 
@@ -52,13 +53,15 @@ def _build_deeplab(
       ignore_label: label of pixels excluded from loss and metrics.
       global_step: steps done.
       context: what the tasks know of the data set; None for what follows from the other arguments.
+      group: returns the clone among all clones, for batch norms that use the statistics of all their batches; None for
+        batch norms that use the clone's.
     """
     context = context or TaskContext(options.model.num_classes, ignore_label)
     batch = inputs_queue.dequeue()
     # Compiles the network and its gradients alone. The session's own switch would also compile the input pipeline, with
     # images of unknown sizes.
     with tf.xla.experimental.jit_scope() if options.xla else contextlib.nullcontext():
-        with layers.training_scope(options.optimizer.trainable_scopes):
+        with layers.training_scope(options.optimizer.trainable_scopes, group()):
             logits = model.multi_scale_logits(
                 batch[common.IMAGE],
                 options.model,

@@ -1,15 +1,19 @@
-"""Training on several machines: whether the replicas train the same network, and when each of them starts."""
+"""Training on several machines: whether all of them train the same network, and when each of them starts."""
 
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
+import pathlib
 from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
 from absl import logging
 
+import deeplab
+from deeplab.deployment import worker_group
 from deeplab.errors import OptionError
 from deeplab.evaluation.runner import CheckedSplit
 from deeplab.names import listed
@@ -21,6 +25,8 @@ READY = 'replicas/is_ready'
 # Replicas with other differences of options or records train towards different aims, but all of them run.
 _REQUIRED = frozenset({'DatasetOptions.name', 'ModelOptions.outputs_to_num_classes'})
 _SHOWN_VARIABLES = 4
+# Options without an effect on a resumed run that all synchronous workers must share.
+_SAME = ('number_of_steps', 'validation', 'on_nan')
 
 
 def facts(options: TrainOptions, data: CheckedSplit) -> dict[str, Any]:
@@ -57,6 +63,58 @@ def require_agreement(options: TrainOptions, chief: dict[str, Any], own: dict[st
     if changes:
         others = '; '.join(map(str, changes))
         logging.warning('%s has other settings than task 0. From task 0 to this one: %s.', task, others)
+
+
+def of_chief(group: worker_group.WorkerGroup, key: str, value: Any = None) -> Any:
+    """Returns worker 0's `value`, JSON values, to every synchronous worker; each calls this once for a key."""
+    if group.task == 0:
+        group.put(key, json.dumps(value).encode())
+    return json.loads(group.get(key))
+
+
+def common_start(group: worker_group.WorkerGroup, step: int = 0, report: str = '') -> tuple[int, str]:
+    """Returns the step at which worker 0 begins, and its report if there is nothing to train, to every worker."""
+    step, report = of_chief(group, 'start', [step, report])
+    return step, report
+
+
+def require_same_training(group: worker_group.WorkerGroup, options: TrainOptions, data: CheckedSplit) -> None:
+    """Compares a synchronous worker with worker 0, before the first step.
+
+    Raises:
+      OptionError: flags, records, variables, versions or code differ.
+    """
+    own = facts(options, data) | {'versions': run_manifest.versions(), 'code': {'digest': _digest_of_code()}}
+    chief = of_chief(group, 'facts', own)
+    changes = [str(change) for change in resume_changes.changes(options, chief, own)]
+    there, here = ({name: run['options'][name] for name in _SAME} for run in (chief, own))
+    for kind, old, new in (
+        ('', {option(f'TrainOptions.{name}'): there[name] for name in _SAME},
+         {option(f'TrainOptions.{name}'): here[name] for name in _SAME}),
+        ('variable ', chief['variables'], own['variables']),
+        ('version of ', chief['versions'], own['versions']),
+        ('code, ', chief['code'], own['code']),
+    ):  # fmt: skip
+        names = [name for name in {**old, **new} if old.get(name) != new.get(name)]
+        changes += [
+            f'{kind}{name}: {resume_changes.shown(old.get(name))} -> {resume_changes.shown(new.get(name))}'
+            for name in names[:_SHOWN_VARIABLES]
+        ]
+    if changes:
+        raise OptionError(
+            f'{option("CloneOptions.task", options.clones.task)} cannot train with task 0, which has another command '
+            f'line, other records or other code. From task 0 to this one: {"; ".join(dict.fromkeys(changes))}. Use the '
+            f'command line and the installation of task 0, with another {option("CloneOptions.task")} only'
+        )
+
+
+def _digest_of_code() -> str:
+    """Returns the digest of the package's Python files."""
+    digest = hashlib.sha256()
+    folder = pathlib.Path(deeplab.__file__).parent
+    for path in sorted(folder.rglob('*.py')):
+        digest.update(f'{path.relative_to(folder)}\0'.encode() + path.read_bytes())
+    return digest.hexdigest()[:12]
 
 
 class Group:

@@ -39,6 +39,8 @@ WITHOUT_EFFECT = frozenset(
     'CloneOptions.task',
     'CloneOptions.num_ps_tasks',
     'CloneOptions.master',
+    'CloneOptions.worker_timeout_secs',
+    'CloneOptions.restarts',
     'CloneOptions.startup_delay_steps',
     'NasOptions.total_training_steps',  # a copy of the number of steps
 }
@@ -121,6 +123,8 @@ def _changed(options: Any, old: Any, new: Mapping[str, Any]) -> Iterator[Change]
 def _differ(field: str, old: Any, new: Any) -> bool:
     if field in FILES and isinstance(old, str) and isinstance(new, str):
         return os.path.basename(old) != os.path.basename(new)
+    if field == 'CloneOptions.worker_hosts':  # where they are has no effect
+        return len(old) != len(new)
     return bool(old != new)
 
 

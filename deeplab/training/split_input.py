@@ -88,9 +88,9 @@ def build_input(
 ) -> input_generator.Pipeline:
     """Builds an input pipeline on this process's CPU, with batches for one clone each.
 
-    Without `own`, it reads for all clones of this process: batch number b of the common order goes to replica b mod n.
-    So no two replicas read the same sample, whenever each of them started, and as long as they are equally fast,
-    together they read each epoch once.
+    Without `own`, it reads for all clones of this process: of the common order, n machines take the batches of their
+    clones in turn. So no two machines read the same sample, whenever each of them started. Synchronous workers, and
+    replicas as long as they are equally fast, together read each epoch once.
 
     Args:
       options: the training.
@@ -109,7 +109,14 @@ def build_input(
             seed=options.seed,
             first_position=first_position,
             with_label=data.has_labels,
-            **own or {'is_taken': taken_positions(options.batch_size, clones.task, clones.num_replicas)},
+            **own
+            or {
+                'is_taken': taken_positions(
+                    options.clone_batch_size * clones.num_clones,
+                    clones.task,
+                    max(clones.num_replicas, clones.workers),
+                )
+            },
         )
 
 

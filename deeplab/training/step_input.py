@@ -76,7 +76,9 @@ def _on_devices(
             options,
             data,
             first_position,
-            is_taken=split_input.taken_positions(options.clone_batch_size, clone, clones),
+            is_taken=split_input.taken_positions(
+                options.clone_batch_size, config.first_clone + clone, config.clones_of_step
+            ),
             num_parallel=-(-processors.available_cores() // clones),
             device=config.clone_device(clone),
             before=[asked],

@@ -23,6 +23,7 @@ from deeplab.core import checkpoints, sessions
 from deeplab.errors import CheckpointError, MachineError, NonFiniteError, reason_of
 from deeplab.system.interrupts import Interrupts, deferred
 from deeplab.training import training_step
+from deeplab.training.workers import Workers
 from deeplab.wording import option
 
 POLL_SECS = 1.0
@@ -112,22 +113,22 @@ class LoopOptions(NamedTuple):
     Attributes:
       save_interval_secs: time between two checkpoints, in seconds; None for only the first and the last.
       cpu_devices: see `sessions.config`.
-      master: address of the server that runs the steps; empty for this process.
-      device_filters: see `sessions.open_session`.
+      server: what runs the steps.
       is_ready: polled every second, after `initialize`, until it returns True: then training begins.
       most_skips: how many batches in a row may be skipped because the loss or a gradient is not finite. If that is not
         0, the training step must count them as steps.
       steps_done: steps before the first one, if they are known; None to read the step counter, so that the session
         prepares the graph twice.
+      workers: this process among synchronous workers; None without them.
     """
 
     save_interval_secs: float | None = 1200
     cpu_devices: int = 1
-    master: str = ''
-    device_filters: tuple[str, ...] = ()
+    server: sessions.Server = sessions.THIS_PROCESS
     is_ready: Callable[[tf.compat.v1.Session], bool] = lambda session: True
     most_skips: int = 0
     steps_done: int | None = None
+    workers: Workers | None = None
 
 
 DEFAULTS = LoopOptions()
@@ -161,12 +162,14 @@ def train(
     Raises:
       NonFiniteError: a loss or gradient is not finite, unless `step.loss_scale` may be the cause or the step may be
         skipped; weights and checkpoints are unchanged.
-      MachineError: a server has stopped.
+      MachineError: a server has stopped, or a synchronous worker is lost.
     """
-    graph, master = tf.compat.v1.get_default_graph(), options.master
+    graph, workers = tf.compat.v1.get_default_graph(), options.workers
     with (
-        _lost_servers_explained(master, writer),
-        sessions.open_session(graph, options.cpu_devices, master, options.device_filters, keeps_sums=True) as session,
+        _lost_servers_explained('' if workers else options.server.address, writer),
+        contextlib.nullcontext() if workers is None else workers.saved(writer, _open(graph, options)),
+        _open(graph, options) as session,
+        contextlib.nullcontext() if workers is None else workers.session_open(session),
         deferred() as interrupts,
     ):
         initialize(session)
@@ -179,6 +182,11 @@ def train(
         writer.save(session, done)
         with _input_running(session):
             return _Loop(session, step, writer, hooks, options).run(done, number_of_steps, interrupts)
+
+
+def _open(graph: tf.Graph, options: LoopOptions) -> contextlib.AbstractContextManager[tf.compat.v1.Session]:
+    """Opens the session of a training."""
+    return sessions.open_session(graph, options.cpu_devices, options.server, keeps_sums=True)
 
 
 @contextlib.contextmanager
@@ -212,6 +220,7 @@ class _Loop:
         self._writer = writer
         self._hooks = hooks
         self._most_skips = options.most_skips
+        self._workers = options.workers
         self._skipped = self._skipped_in_a_row = 0
         self._save_interval_secs = math.inf if options.save_interval_secs is None else options.save_interval_secs
         self._fetches: dict[str, Any] = {
@@ -226,8 +235,8 @@ class _Loop:
             for hook in self._hooks:
                 hook.begin(self._session, done)
             self._show_checkpoint(done, interrupts)  # a run that was stopped at this step may not have done it
-            while done < number_of_steps and interrupts.received is None and self._stop_reason() is None:
-                result = self._one_step(done)
+            while done < number_of_steps and not self._is_stopped(interrupts) and self._stop_reason() is None:
+                result = self._one_step(done, interrupts)
                 done, loss = result.step, result.loss
                 if time.monotonic() - last_save >= self._save_interval_secs:
                     self._writer.save(self._session, done)
@@ -251,22 +260,28 @@ class _Loop:
         """Writes a checkpoint for the hooks that need one and passes it to them; returns whether there were any."""
         asking = [hook for hook in self._hooks if hook.needs_checkpoint(done)]
         for hook in asking:
-            path = self._writer.save(self._session, done)
-            assert path is not None, 'hooks that need checkpoints belong to the process that writes them'
+            path = self._writer.save_for_hooks(self._session, done)
             hook.after_checkpoint(path, done, interrupts)
         return bool(asking)
 
     def _stop_reason(self) -> str | None:
         return next((reason for hook in self._hooks if (reason := hook.stop_reason()) is not None), None)
 
-    def _one_step(self, done: int) -> StepResult:
+    def _is_stopped(self, interrupts: Interrupts) -> bool:
+        """Returns whether a signal ends training; of synchronous workers, after the step in which all learn of it."""
+        return interrupts.received is not None if self._workers is None else self._workers.must_stop
+
+    def _one_step(self, done: int, interrupts: Interrupts) -> StepResult:
         extra = [hook.fetches(done + 1) for hook in self._hooks]
         start = time.monotonic()
         with self._saved_before(lambda error: isinstance(error, tf.errors.OpError), done):
             feeds = {tensor: value for hook in self._hooks for tensor, value in hook.feeds(done + 1).items()}
+            feeds |= {} if self._workers is None else self._workers.feeds(done + 1, interrupts)
         with self._saved_before(sessions.is_of_input, done):
             values, fetched = self._run_step(extra, feeds)
         seconds = time.monotonic() - start
+        if self._workers is not None:
+            self._workers.count_votes(values['votes'], interrupts)
         if values['is_applied']:
             self._skipped_in_a_row = 0
         else:
@@ -310,14 +325,14 @@ class _Loop:
         """
         batches = self._step.micro_batches
         if batches is None:
-            values, fetched = self._session.run([self._fetches, extra], feeds or None)
+            values, fetched = self._run([self._fetches, extra], feeds or None)
             return values, fetched
         of_all = ('image_names', 'waiting_seconds', 'terms')
         wanted = {key: self._fetches[key] for key in of_all if key in self._fetches}
         parts = []
         for number, operation in enumerate(batches.runs):
-            parts.append(self._session.run([operation, wanted], {batches.number: number})[1])
-        values, fetched = self._session.run([self._fetches, extra], {**feeds, batches.number: len(parts)})
+            parts.append(self._run([operation, wanted], {batches.number: number})[1])
+        values, fetched = self._run([self._fetches, extra], {**feeds, batches.number: len(parts)})
         parts.append(values)
         if 'image_names' in wanted:
             values['image_names'] = [name for part in parts for name in part['image_names']]
@@ -326,6 +341,12 @@ class _Loop:
         for name in wanted.get('terms', {}):
             values['terms'][name] = sum(part['terms'][name] for part in parts) / len(parts)
         return values, fetched
+
+    def _run(self, fetches: Any, feeds: dict[tf.Tensor, Any] | None) -> Any:
+        if self._workers is None:
+            return self._session.run(fetches, feeds)
+        with self._workers.explained():
+            return self._session.run(fetches, feeds)
 
     def _handle_skip(self, step: int, values: dict[str, Any]) -> None:
         """Logs why the batch of `step` was skipped; raises `NonFiniteError` if it may not be."""

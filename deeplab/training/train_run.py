@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 import functools
 import os
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import tensorflow as tf
@@ -15,6 +16,7 @@ from absl import logging
 from deeplab import model, names
 from deeplab.core import (
     checkpoints,
+    collectives,
     graph_memory,
     lean_variables,
     moving_average,
@@ -24,11 +26,11 @@ from deeplab.core import (
 )
 from deeplab.datasets import task_data
 from deeplab.datasets.segmentation_dataset import DataSource, SegmentationDataset
-from deeplab.deployment import cluster, model_deploy
+from deeplab.deployment import cluster, model_deploy, worker_group
 from deeplab.errors import OptionError
 from deeplab.evaluation.runner import CheckedSplit
 from deeplab.files import folder_lock, output_files, run_manifests
-from deeplab.options import TrainOptions
+from deeplab.options import CloneOptions, TrainOptions
 from deeplab.system import memory
 from deeplab.training import (
     accumulation,
@@ -48,6 +50,7 @@ from deeplab.training import (
     training_step,
     validation,
     watch_hooks,
+    workers,
 )
 from deeplab.training.train_loop import TrainResult
 from deeplab.utils import input_generator, train_utils
@@ -66,12 +69,13 @@ class Start(NamedTuple):
 
 
 class TrainGraph(NamedTuple):
-    """A training in the current graph; `averages` are moving averages of the weights, or None."""
+    """A training in the current graph; `averages` are moving averages of the weights, `sums` of workers; or None."""
 
     input: step_input.StepInput
     clones: Sequence[model_deploy.Clone]
     step: training_step.TrainStep
     averages: moving_average.MovingAverages | None
+    sums: workers.WorkerSums | None = None
 
 
 def run(options: TrainOptions) -> TrainResult:
@@ -84,13 +88,19 @@ def run(options: TrainOptions) -> TrainResult:
     validated = check_options(options, source)
     if options.clones.master:  # a server has another working directory
         options = dataclasses.replace(options, train_logdir=os.path.abspath(options.train_logdir))
-    if not options.clones.is_chief:  # the folder is task 0's
-        return _run_other(options, source)
-    with folder_lock.held(options.train_logdir, 'train', _LOGDIR):
-        return _run_chief(options, source, validated)
+    with workers.joined(options.clones) as group:
+        if not options.clones.is_chief:  # the folder is task 0's
+            return _run_other(options, source, validated, group)
+        with folder_lock.held(options.train_logdir, 'train', _LOGDIR):
+            return _run_chief(options, source, validated, group)
 
 
-def _run_chief(options: TrainOptions, source: DataSource, validated: SegmentationDataset | None) -> TrainResult:
+def _run_chief(
+    options: TrainOptions,
+    source: DataSource,
+    validated: SegmentationDataset | None,
+    group: worker_group.WorkerGroup | None,
+) -> TrainResult:
     """Runs a training of this process alone, or as task 0: it restores, writes and validates checkpoints."""
     start = _start(options)
     if start.step >= options.number_of_steps and not validation.is_pending(options, start.step):
@@ -99,6 +109,8 @@ def _run_chief(options: TrainOptions, source: DataSource, validated: Segmentatio
             f'{option("TrainOptions.number_of_steps", options.number_of_steps)}. Set a larger number to continue, or '
             f'another {option(_LOGDIR)} for a new training.'
         )
+        if group is not None:
+            replicas.common_start(group, start.step, report)
         return TrainResult(start.step, None, 0.0, start.checkpoint, report=report)
     # Quick checks come before the check of the records, which is slow.
     for folder in (options.train_logdir, *validation.folders(options)):
@@ -118,21 +130,37 @@ def _run_chief(options: TrainOptions, source: DataSource, validated: Segmentatio
         diagnostics.warn(options, data.descriptor, data.check_result)
     bar = train_hooks.ProgressHook(options.number_of_steps, options.batch_size)
     metrics = metrics_file.MetricsHook(options.train_logdir, options.log_steps, options.batch_size)
-    validator = None if validated is None else validation.ValidationHook(options, validated, bar, metrics)
+    validator = None if validated is None else validation.ValidationHook(options, validated, bar, metrics, group)
     run_now = _run_manifest(options, data, start.step, validator)
-    result = _train(options, data, start, bar, [RunManifestHook(options.train_logdir, run_now), metrics], validator)
+    if group is not None:
+        replicas.common_start(group, start.step)
+    hooks = [RunManifestHook(options.train_logdir, run_now), metrics]
+    result = _train(options, data, start, bar, hooks, validator, group)
     return dataclasses.replace(result, report=_report(result, validator))
 
 
-def _run_other(options: TrainOptions, source: DataSource) -> TrainResult:
+def _run_other(
+    options: TrainOptions,
+    source: DataSource,
+    validated: SegmentationDataset | None,
+    group: worker_group.WorkerGroup | None,
+) -> TrainResult:
     """Runs a training as another task than 0: it computes steps, and leaves files and checkpoints to task 0."""
     data = split_input.open_data(options, source)
     options = split_input.with_label_weights(options, data)
+    start, report = (0, '') if group is None else replicas.common_start(group)
+    if report:
+        return TrainResult(start, None, 0.0, None, report=report)
     bar = train_hooks.ProgressHook(options.number_of_steps, options.batch_size)
-    result = _train(options, data, Start(), bar)
+    validator = None
+    if validated is not None and group is not None:
+        validator = validation.ValidationHook(options, validated, bar, None, group)
+    result = _train(options, data, Start(step=start), bar, validator=validator, group=group)
     ended = 'Stopped' if result.status else 'Ended'
-    report = f'{ended} at step {result.step}, as task {options.clones.task} of {options.clones.num_replicas}.'
-    return dataclasses.replace(result, report=report)
+    tasks = max(options.clones.num_replicas, options.clones.workers)
+    return dataclasses.replace(
+        result, report=f'{ended} at step {result.step}, as task {options.clones.task} of {tasks}.'
+    )
 
 
 def _start(options: TrainOptions) -> Start:
@@ -216,56 +244,80 @@ def _train(
     bar: train_hooks.ProgressHook,
     hooks: Sequence[train_loop.Hook] = (),
     validator: validation.ValidationHook | None = None,
+    group: worker_group.WorkerGroup | None = None,
 ) -> TrainResult:
     """Builds a training in a graph of its own and runs it, with `hooks` and the validator besides its own hooks."""
     machines = options.clones
-    with tf.Graph().as_default(), lean_variables.scope(), memory.explained('train', size=_size(options)):
+    with (
+        tf.Graph().as_default(),
+        lean_variables.scope(),
+        memory.explained('train', size=_size(options)),
+        tempfile.TemporaryDirectory(prefix='deeplab-') as temporary,
+    ):
         tf.compat.v1.set_random_seed(options.seed)
         config = cluster.connect(machines)
         graph = _build(options, data, config, start.step)
         with config.host_scope():
             all_hooks = [*_hooks(options, data, graph, bar), *hooks, *([validator] if validator else [])]
-            writer = (
-                checkpoints.CheckpointWriter(options.train_logdir, KEPT_CHECKPOINTS)
-                if machines.is_chief
-                else checkpoints.NoCheckpoints()
-            )
-            first_values = tf.compat.v1.global_variables_initializer()
-            group = replicas.Group(options, data, graph.step)
-        restore = initial_checkpoint.init_fn(options) if machines.is_chief else None
-
-        def initialize(session: tf.compat.v1.Session) -> None:
-            session.run([first_values, *graph.input.initializers])  # a checkpoint may lack some of the variables
-            if start.checkpoint:
-                train_utils.resume(session, start.checkpoint, options.model, graph.averages)
-                assert isinstance(writer, checkpoints.CheckpointWriter)
-                writer.adopt(start.checkpoint, start.step)
-                return
-            if restore is not None:
-                restore(session)
-            if graph.averages is not None:
-                session.run(graph.averages.start)
-
+            writer: train_loop.Writer
+            if machines.is_chief:
+                writer = checkpoints.CheckpointWriter(options.train_logdir, KEPT_CHECKPOINTS)
+            else:
+                writer = checkpoints.NoCheckpoints(checkpoints.CheckpointWriter(temporary, 1) if validator else None)
+            initialize = _initializer(options, start, graph, writer)
+            asynchronous = replicas.Group(options, data, graph.step)
         _check_memory(options, config, graph, validator)
         if machines.is_chief:
             _write_graph(options.train_logdir)
+        if group is not None:
+            replicas.require_same_training(group, options, data)
         with input_generator.explain_input_errors(data.reader, lambda: writer.last_path):
             return train_loop.train(
-                group.step,
+                asynchronous.step,
                 options.number_of_steps,
                 writer,
-                functools.partial(group.initialize, initialize),
+                functools.partial(asynchronous.initialize, initialize) if group is None else initialize,
                 all_hooks,
                 train_loop.LoopOptions(
                     options.save_interval_secs,
                     config.cpu_devices,
-                    machines.master,
-                    cluster.device_filters(machines),
-                    group.is_ready,
+                    sessions.Server(machines.master, cluster.device_filters(machines))
+                    if group is None
+                    else group.server,
+                    asynchronous.is_ready if group is None else lambda session: True,
                     MOST_SKIPS if options.on_nan == 'skip' else 0,
                     None if machines.master else start.step,  # other replicas may have done some
+                    None if group is None or graph.sums is None else workers.Workers(group, graph.sums),
                 ),
             )
+
+
+def _initializer(
+    options: TrainOptions, start: Start, graph: TrainGraph, writer: train_loop.Writer
+) -> Callable[[tf.compat.v1.Session], None]:
+    """Returns the function that gives every variable of a new session its value, and starts the input."""
+    prepared = [tf.compat.v1.global_variables_initializer(), *graph.input.initializers]
+    restore = initial_checkpoint.init_fn(options) if options.clones.is_chief else None
+    equal_values = None
+    if graph.sums is not None:
+        prepared += graph.sums.initializers
+        equal_values = graph.sums.equal_values(tf.compat.v1.global_variables())
+
+    def initialize(session: tf.compat.v1.Session) -> None:
+        session.run(prepared)  # a checkpoint may lack some of the variables
+        if start.checkpoint:
+            train_utils.resume(session, start.checkpoint, options.model, graph.averages)
+            assert isinstance(writer, checkpoints.CheckpointWriter)
+            writer.adopt(start.checkpoint, start.step)
+        else:
+            if restore is not None:
+                restore(session)
+            if graph.averages is not None:
+                session.run(graph.averages.start)
+        if equal_values is not None:
+            session.run(equal_values)
+
+    return initialize
 
 
 def _build(
@@ -283,17 +335,28 @@ def _build(
         data.ignore_label,
         global_step,
         task_data.context_of(data.descriptor, options.model),
+        functools.partial(_statistics_group, options.clones),
     )
     clones = model_deploy.create_clones(config, clone)
     with config.host_scope():
+        sums = None
+        if options.clones.worker_hosts:
+            sums = workers.WorkerSums(config, global_step, options.clones.reduce_precision)
         learning_rate = training_step.learning_rate(options.optimizer, options.number_of_steps, global_step)
         averages = None
         if options.moving_average_decay is not None:
             variables = slim.get_model_variables()
             averages = moving_average.MovingAverages(variables, options.moving_average_decay, global_step)
-        step = training_step.build_train_step(clones, options, learning_rate, global_step, averages, micro_batches)
+        step = training_step.build_train_step(
+            clones, options, learning_rate, global_step, averages, micro_batches, sums
+        )
         step = dataclasses.replace(step, waiting_seconds=source.batches.waiting_seconds())
-    return TrainGraph(source, clones, step, averages)
+    return TrainGraph(source, clones, step, averages, sums)
+
+
+def _statistics_group(clones: CloneOptions) -> collectives.Participant | None:
+    """Returns a clone among all clones whose batch norms have common statistics; None if each has its own."""
+    return collectives.Participant(collectives.CLONES, clones.parts) if clones.sync_batch_norm else None
 
 
 def _hooks(

@@ -15,6 +15,7 @@ from deeplab.deployment import model_deploy
 from deeplab.options import OptimizerOptions, TrainOptions
 from deeplab.registry import OPTIMIZERS
 from deeplab.training import accumulation
+from deeplab.training.workers import StepSums, WorkerSums
 from deeplab.utils import train_utils
 
 
@@ -34,6 +35,7 @@ class TrainStep:
       global_step: the variable that counts updates, int64.
       terms: terms of the loss without their weights, scalars by TASK/TERM, the mean of the clones; empty for a network
         of the task `semantic`.
+      votes: scalar float32, number of synchronous workers that want to stop after the step; None without them.
       steps_done: scalar int64, the counter after the update; None if no other replica increments it.
       rate_field: 'Class.field' of the option that sets the learning rate.
       loss_scale: scalar float32, the factor of a loss that is differentiated in float16 (`loss_scaling`); None for
@@ -53,6 +55,7 @@ class TrainStep:
     variable_norms: tf.Tensor | None = None
     variable_names: tuple[str, ...] = ()
     micro_batches: accumulation.MicroBatches | None = None
+    votes: tf.Tensor | None = None
     steps_done: tf.Tensor | None = None
     rate_field: str = 'LearningRateOptions.base'
     terms: Mapping[str, tf.Tensor] = dataclasses.field(default_factory=dict)
@@ -65,11 +68,13 @@ class MoreUpdates(NamedTuple):
       applied: called inside the gate; operations that update moving averages.
       skipped: called for the other case; operations to run if nothing is applied.
       afterwards: called inside the gate; operations that run after those, before the step counter is incremented.
+      before: called inside the gate; operations that run before any update.
     """
 
     applied: Callable[[], Sequence[tf.Operation]] = tuple
     skipped: Callable[[], Sequence[tf.Operation]] = tuple
     afterwards: Callable[[], Sequence[tf.Operation]] = tuple
+    before: Callable[[], Sequence[tf.Operation]] = tuple
 
 
 NO_MORE = MoreUpdates()
@@ -111,7 +116,8 @@ def gated_update(
         if clip_norm is not None:
             clipped, _ = tf.clip_by_global_norm([gradient for gradient, _ in gradients], clip_norm, use_norm=norm)
             pairs = [(gradient, variable) for gradient, (_, variable) in zip(clipped, gradients, strict=True)]
-        updates = [optimizer.apply_gradients(pairs), *more.applied()]
+        with tf.control_dependencies(list(more.before())):
+            updates = [optimizer.apply_gradients(pairs), *more.applied()]
         with tf.control_dependencies(updates):
             updates += more.afterwards()
         with tf.control_dependencies(updates):
@@ -166,6 +172,7 @@ def build_train_step(
     global_step: tf.Variable,
     averages: moving_average.MovingAverages | None = None,
     micro_batches: accumulation.MicroBatches | None = None,
+    workers: WorkerSums | None = None,
 ) -> TrainStep:
     """Builds the training step of all clones: one gated update of weights, moving averages and step counter.
 
@@ -176,27 +183,23 @@ def build_train_step(
       global_step: the counter of updates.
       averages: moving averages of the weights, updated in each step; None for none.
       micro_batches: micro-batches of a step, over which everything is averaged; None if there is only one.
+      workers: sums over the synchronous workers; None without them.
     """
-    losses = [summation.in_order(list(clone.outputs.losses.values())) for clone in clones]
-    variables = train_utils.trained_variables(options.optimizer.trainable_scopes)
-    regularization = train_utils.decay_in_loss(options.optimizer)
     scale = loss_scaling.LossScale() if options.precision == 'float16' else None
     factor = scale.factor if scale else None
-    total_loss, gradients = model_deploy.optimize_clones(clones, losses, regularization, variables, factor)
-    updates = moving_updates.registered(clones[0].scope)
-    if micro_batches is not None:
-        total_loss, gradients, updates = micro_batches.mean(total_loss, gradients, updates)
-    gradients = train_utils.multiply_gradients(gradients, _multipliers(options))
+    sums, terms = _sums(clones, options, factor, micro_batches, workers)
+    gradients = train_utils.multiply_gradients(sums.gradients, _multipliers(options))
     norm, variable_norms = gradient_norms(gradients)
     is_applied, _ = gated_update(
-        total_loss,
+        sums.loss,
         gradients,
         train_utils.make_optimizer(options.optimizer, learning_rate),
         global_step,
         MoreUpdates(
-            lambda: moving_updates.apply(updates) + (scale.grow() if scale else []),
-            functools.partial(_skipped_updates, options.on_nan, total_loss, global_step, scale),
+            lambda: moving_updates.apply(sums.updates) + (scale.grow() if scale else []),
+            functools.partial(_skipped_updates, options.on_nan, sums.loss, global_step, scale),
             averages.update if averages else tuple,
+            workers.begin_update if workers else tuple,
         ),
         options.optimizer.clip_gradient_norm,
         norm,
@@ -204,7 +207,7 @@ def build_train_step(
     names = [clone.outputs.batch[common.IMAGE_NAME] for clone in clones if common.IMAGE_NAME in clone.outputs.batch]
     return TrainStep(
         is_applied,
-        total_loss,
+        sums.loss,
         norm,
         learning_rate,
         global_step,
@@ -214,13 +217,37 @@ def build_train_step(
         variable_names=tuple(variable.op.name for _, variable in gradients),
         micro_batches=micro_batches,
         rate_field=OPTIMIZERS.get(options.optimizer.name).rate_field,
-        terms={} if options.model.is_semantic else _mean_terms(clones),
+        terms=terms,
+        votes=sums.votes,
     )
 
 
-def _mean_terms(clones: Sequence[model_deploy.Clone]) -> dict[str, tf.Tensor]:
+def _sums(
+    clones: Sequence[model_deploy.Clone],
+    options: TrainOptions,
+    loss_scale: tf.Tensor | None,
+    micro_batches: accumulation.MicroBatches | None,
+    workers: WorkerSums | None,
+) -> tuple[StepSums, dict[str, tf.Tensor]]:
+    """Adds loss, gradients, updates and terms of the loss over all clones, micro-batches and workers."""
+    losses = [summation.in_order(list(clone.outputs.losses.values())) for clone in clones]
+    variables = train_utils.trained_variables(options.optimizer.trainable_scopes)
+    adds_decay = workers is None or options.clones.is_chief
+    decay = train_utils.decay_in_loss(options.optimizer) if adds_decay else []
+    all_clones = len(clones) * options.clones.workers
+    loss, gradients = model_deploy.optimize_clones(clones, losses, decay, variables, loss_scale, all_clones)
+    updates = moving_updates.registered(clones[0].scope)
+    if micro_batches is not None:
+        loss, gradients, updates = micro_batches.mean(loss, gradients, updates)
+    terms = {} if options.model.is_semantic else _mean_terms(clones, all_clones)
+    if workers is None:
+        return StepSums(loss, gradients, updates), terms
+    return workers.of_step(loss, gradients, updates), workers.of_terms(terms)
+
+
+def _mean_terms(clones: Sequence[model_deploy.Clone], all_clones: int) -> dict[str, tf.Tensor]:
     return {
-        name: summation.in_order([clone.outputs.terms[name] for clone in clones]) / float(len(clones))
+        name: summation.in_order([clone.outputs.terms[name] for clone in clones]) / float(all_clones)
         for name in clones[0].outputs.terms
     }
 

@@ -4,16 +4,21 @@ A validation writes TRAIN_LOGDIR/eval/metrics-STEP.json last, after the best che
 that is killed at any moment has either completed a validation or repeats it. A resumed run reads the best figure and
 the patience from these files. A further file with both could contradict them: after a kill, with another checkpoint to
 resume from, and where a user has moved best/.
+
+Synchronous workers share the images of a validation. Each evaluates its part with its own weights, which are the same,
+and sends the state of its metrics to worker 0, which does the rest alone.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import gc
 import glob
 import os
 import re
 import shutil
+import signal
 from collections.abc import Mapping
 from typing import Any
 
@@ -24,17 +29,19 @@ from deeplab import names
 from deeplab.core import checkpoints
 from deeplab.datasets import label_checks
 from deeplab.datasets.segmentation_dataset import DataSource, SegmentationDataset
+from deeplab.deployment import worker_group
 from deeplab.errors import CheckpointError, DataError
-from deeplab.evaluation import best_figure, evaluation_rounds, runner
+from deeplab.evaluation import best_figure, evaluation_rounds, runner, split_parts
 from deeplab.evaluation.best_figure import MIOU, BestFigure
 from deeplab.files import output_files, writing
 from deeplab.files.run_manifests import BEST_FOLDER
 from deeplab.inference import task_calibration
 from deeplab.inference.network import InferenceNetwork
-from deeplab.options import NasOptions, PredictionOptions, TrainOptions
+from deeplab.options import ModelOptions, NasOptions, PredictionOptions, TrainOptions
+from deeplab.options.parts import Part
 from deeplab.system import memory
 from deeplab.system.interrupts import Interrupts
-from deeplab.training import resume_changes
+from deeplab.training import replicas, resume_changes
 from deeplab.training.metrics_file import MetricsHook
 from deeplab.training.train_hooks import ProgressHook, passes_multiple
 from deeplab.training.train_loop import Hook, StepResult
@@ -45,6 +52,7 @@ BATCH_SIZE = 1  # images may be as large as the crop allows, and training keeps 
 
 _OTHER_NAME = '-in_training'  # if eval has written metrics of the same step to the folder
 _FIGURES = re.compile(rf'metrics-(\d+)({_OTHER_NAME})?\.json')
+_STATE = 'validation/{step}/{task}'  # message of a synchronous worker: the state of its part's metrics
 _PREDICTION = PredictionOptions()
 # The settings in metrics-STEP.json, as the user knows them; figures of different settings are not compared.
 _SETTINGS = {
@@ -170,6 +178,17 @@ class _StoppedError(Exception):
     """A signal was received during a validation."""
 
 
+def _network_of(options: TrainOptions) -> ModelOptions:
+    """Returns the network of the validation, as `deeplab eval` builds it, which has no options of training."""
+    defaults = NasOptions()
+    nas = dataclasses.replace(
+        options.model.nas,
+        drop_path_keep_prob=defaults.drop_path_keep_prob,
+        total_training_steps=defaults.total_training_steps,
+    )
+    return dataclasses.replace(options.model, crop_size=options.validation.crop_size, nas=nas)
+
+
 class ValidationHook(Hook):
     """Evaluates the checkpoint that the loop writes when a validation is due.
 
@@ -179,9 +198,16 @@ class ValidationHook(Hook):
     """
 
     def __init__(
-        self, options: TrainOptions, dataset: SegmentationDataset, bar: ProgressHook, metrics: MetricsHook
+        self,
+        options: TrainOptions,
+        dataset: SegmentationDataset,
+        bar: ProgressHook,
+        metrics: MetricsHook | None,
+        group: worker_group.WorkerGroup | None = None,
     ) -> None:
         """Checks the split and builds the network; the bar shows each figure, the metrics file gets a line of it.
+
+        Other synchronous workers than worker 0 have no metrics file.
 
         Raises:
           UserError: the split is missing or damaged, or has an image larger than the validation crop size.
@@ -189,23 +215,23 @@ class ValidationHook(Hook):
         self._options = options
         self._bar = bar
         self._metrics = metrics
+        self._group = group
+        self._reason_of_chief: str | None = None
         self._logdir = os.path.join(options.train_logdir, EVAL_FOLDER)
-        # The network as `deeplab eval` builds it, which has no options of training.
-        network = dataclasses.replace(
-            options.model,
-            crop_size=options.validation.crop_size,
-            nas=dataclasses.replace(
-                options.model.nas,
-                drop_path_keep_prob=NasOptions().drop_path_keep_prob,
-                total_training_steps=NasOptions().total_training_steps,
-            ),
-        )
+        network = _network_of(options)
         self._best_folder = os.path.join(options.train_logdir, BEST_FOLDER)
         self.split = runner.open_split(
-            dataset, network, options.resize, True, self._logdir, True, 'ValidationOptions.crop_size'
+            dataset,
+            network,
+            options.resize,
+            True,
+            self._logdir if self._is_chief else None,
+            True,
+            'ValidationOptions.crop_size',
         )
         self._settings = settings_of(options, self.split)
-        self._warn_of_labels()
+        if self._is_chief:
+            self._warn_of_labels()
         network = dataclasses.replace(network, crop_size=self.split.crop_size)
         self._task = runner.Task(
             InferenceNetwork(network, _PREDICTION, BATCH_SIZE),
@@ -224,6 +250,10 @@ class ValidationHook(Hook):
             *self.split.crop_size,
             names.counted(options.validation.every or 0, 'step'),
         )
+
+    @property
+    def _is_chief(self) -> bool:
+        return self._options.clones.is_chief
 
     def _warn_of_labels(self) -> None:
         """Warns of masks that make every metric meaningless, unless an earlier run or the training check has."""
@@ -249,11 +279,15 @@ class ValidationHook(Hook):
             memory.check_validation(need, training, f'Validations of {of_split} with {images}')
 
     def begin(self, session: tf.compat.v1.Session, step: int) -> None:
-        """Reads the metrics of earlier runs."""
-        self._value_by_step = _earlier(self._options, self._settings, step)
+        """Reads the metrics of earlier runs; another worker gets them from worker 0."""
+        if self._is_chief:
+            self._value_by_step = _earlier(self._options, self._settings, step)
+        if self._group is not None:
+            earlier = replicas.of_chief(self._group, 'validated', list(self._value_by_step.items()))
+            self._value_by_step = dict(earlier)
         # A validation that was due and interrupted is due again, even if the step is beyond the multiple.
         self._last_step, self._previous_step = step, max(self._value_by_step, default=step - 1)
-        first = self._first_in_score()
+        first = self._first_in_score() if self._is_chief else None
         for validated, value in self._value_by_step.items():
             if first is not None and validated >= first:
                 self.score.add(validated, value)
@@ -302,27 +336,65 @@ class ValidationHook(Hook):
 
     def after_checkpoint(self, path: str, step: int, interrupts: Interrupts) -> None:
         """Validates a checkpoint, unless a signal interrupts it."""
-
-        def stop_at_signals(batch: runner.Batch) -> None:
-            if interrupts.received is not None:
-                raise _StoppedError
-
         with self._bar.hidden():
-            try:
-                with memory.explained(memory.VALIDATION):
-                    result = evaluation_rounds.evaluate(path, self._task, stop_at_signals)
-            except _StoppedError:
+            with memory.explained(memory.VALIDATION):
+                result = self._evaluate(path, step, interrupts)
+            if result is not None:
+                with output_files.writing_to(self._options.train_logdir, 'TrainOptions.train_logdir'):
+                    self._publish(result)
+                # Other replicas may have advanced the step before the checkpoint was written; its metrics have its own.
+                self._value_by_step[step] = self.score.figure.of(result)
+            if self._group is not None:
+                self._share_news(self._group, step)
+            if step not in self._value_by_step:
                 logging.warning('The validation of step %d was interrupted; the next run repeats it.', step)
+                interrupts.received = interrupts.received or signal.SIGTERM  # of another worker
                 return
-            with output_files.writing_to(self._options.train_logdir, 'TrainOptions.train_logdir'):
-                self._publish(result)
-            # Other replicas may have advanced the step before the checkpoint was written; its metrics have its own.
-            self._value_by_step[step] = self.score.figure.of(result)
             gc.collect()  # graphs are reference cycles, and this one holds all weights as constants
         self._show()
 
+    def _evaluate(self, path: str, step: int, interrupts: Interrupts) -> evaluation_rounds.Round | None:
+        """Evaluates a checkpoint, of synchronous workers together with the others.
+
+        Returns the figures; None if a signal has interrupted it, and for other workers than worker 0.
+        """
+
+        def stop_early(batch: runner.Batch) -> None:
+            if self._group is not None:
+                self._group.check()
+            if interrupts.received is not None:
+                raise _StoppedError
+
+        group, state = self._group, b''
+        with contextlib.suppress(_StoppedError):
+            if group is None:
+                return evaluation_rounds.evaluate(path, self._task, stop_early)
+            parts = [
+                Part(number, workers)
+                for workers in [min(group.size, self.split.num_images)]
+                for number in range(1, workers + 1)
+            ]
+            if group.task < len(parts):
+                state = split_parts.evaluate(path, self._task, parts[group.task], stop_early)
+        if group is None:
+            return None
+        group.put(_STATE.format(step=step, task=group.task), state)
+        if group.task:
+            return None
+        states = [group.get(_STATE.format(step=step, task=task)) for task in range(len(parts))]
+        return split_parts.merged(states) if all(states) else None
+
+    def _share_news(self, group: worker_group.WorkerGroup, step: int) -> None:
+        """Tells the other workers the figure of a validation, and whether training ends."""
+        figures = {str(step): self._value_by_step[step]} if step in self._value_by_step else {}
+        news = replicas.of_chief(group, f'validated/{step}', [figures, self.stop_reason()])
+        self._value_by_step |= {int(validated): value for validated, value in news[0].items()}
+        self._reason_of_chief = news[1]
+
     def stop_reason(self) -> str | None:
         """Returns why training should end; None to continue."""
+        if not self._is_chief:
+            return self._reason_of_chief
         patience = self._options.validation.early_stop
         if patience is None or self.score.since_best < patience:
             return None
@@ -365,6 +437,7 @@ class ValidationHook(Hook):
                 self._writer = tf.compat.v1.summary.FileWriter(self._logdir)
         evaluation_rounds.add_summaries(self._writer, figures, step)
         self._writer.flush()
+        assert self._metrics is not None, 'worker 0 has a metrics file'
         self._metrics.add_validation(step, _by_key(result) | {figure.key: value}, self._settings)
         path = evaluation_rounds.free_path(self._logdir, f'metrics-{step}.json', 'split', _OTHER_NAME)
         evaluation_rounds.write_json(content, path)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from deeplab.core import layers, moving_updates, sessions
+from deeplab.core import collectives, layers, moving_updates, sessions
 from deeplab.deployment import model_deploy
 from deeplab.deployment.model_deploy import DeploymentConfig
 
@@ -130,6 +130,47 @@ def test_two_clones_make_the_step_of_one_with_both_batches():
     assert clone_gradients.keys() == gradients.keys() == {'conv/weights', 'conv/BatchNorm/gamma', 'conv/BatchNorm/beta'}
     for name, gradient in gradients.items():
         np.testing.assert_allclose(clone_gradients[name], gradient, rtol=1e-5, atol=1e-7, err_msg=name)
+
+
+def normalized_clones(number, batches, kernel, synchronized):
+    """Loss, gradients and moving updates by name of clones whose batch norms use the statistics of the batch."""
+    with tf.Graph().as_default():
+        queue, fill = filled_queue(batches, number)
+
+        def build():
+            group = collectives.Participant(collectives.CLONES, number) if synchronized else None
+            with (
+                layers.training_scope((), group),
+                layers.mode_scope(is_training=True, fine_tune_batch_norm=True, weight_decay=0.0),
+            ):
+                hidden = layers.conv2d(queue.dequeue()['images'] + 20.0, 6, kernel, scope='first')
+                return layers.conv2d(hidden, 2, 1, scope='second')
+
+        clones = model_deploy.create_clones(DeploymentConfig(number), build)
+        losses = [tf.reduce_mean(tf.square(clone.outputs - 0.3)) for clone in clones]
+        variables = tf.compat.v1.trainable_variables()
+        total, gradients = model_deploy.optimize_clones(clones, losses, [], variables)
+        updates = {each.variable.op.name: each.batch_value for each in moving_updates.registered(clones[0].scope)}
+        with sessions.open_session(cpu_devices=number, keeps_sums=True) as running:
+            running.run(tf.compat.v1.global_variables_initializer())
+            for operation in fill:
+                running.run(operation)
+            return running.run([total, {v.op.name: gradient for gradient, v in gradients}, updates])
+
+
+@pytest.mark.parametrize('kernel', [1, 3])  # statistics from the input of the convolution, and from its output
+def test_synchronized_batch_norms_make_the_step_of_one_clone(kernel):
+    first, second = random_batches(2)
+    second = second * 3.0 + 1.0  # another distribution
+    wanted = normalized_clones(1, [np.concatenate([first, second])], kernel, synchronized=False)
+    apart = normalized_clones(2, [first, second], kernel, synchronized=False)
+    together = normalized_clones(2, [first, second], kernel, synchronized=True)
+    assert together[0] == pytest.approx(wanted[0], rel=1e-5)
+    assert abs(apart[0] - wanted[0]) > 1e-4
+    for part in (1, 2):
+        assert together[part].keys() == wanted[part].keys()
+        for name, value in wanted[part].items():
+            np.testing.assert_allclose(together[part][name], value, rtol=2e-4, atol=2e-5, err_msg=name)
 
 
 @pytest.mark.parametrize('loss_scale', [None, 8.0])

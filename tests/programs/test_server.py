@@ -15,7 +15,7 @@ from tests.helpers import servers
 
 def test_it_computes_for_others():
     (master,) = servers.start(workers=1, parameter_servers=0)
-    with tf.Graph().as_default(), sessions.open_session(master=master) as running:
+    with tf.Graph().as_default(), sessions.open_session(server=sessions.Server(master)) as running:
         assert running.run(tf.constant(2) * 3) == 6
 
 

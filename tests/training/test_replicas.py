@@ -36,7 +36,11 @@ def new_group(clones, train_step, steps=100):
 class TestGroup:
     def test_the_others_wait_for_the_sign_and_their_step(self, caplog):
         (master,) = servers.start()
-        with tf.Graph().as_default(), sessions.open_session(master=master) as running, caplog.at_level('INFO'):
+        with (
+            tf.Graph().as_default(),
+            sessions.open_session(server=sessions.Server(master)) as running,
+            caplog.at_level('INFO'),
+        ):
             step = tf.compat.v1.train.get_or_create_global_step()
             applied = tf.constant(True)
             train_step = training_step.TrainStep(applied, applied, applied, applied, step)
@@ -70,7 +74,7 @@ class TestGroup:
     def test_another_network_ends_before_its_first_step(self):
         (master,) = servers.start()
         for classes, task in ((3, 0), (4, 1)):
-            with tf.Graph().as_default(), sessions.open_session(master=master) as running:
+            with tf.Graph().as_default(), sessions.open_session(server=sessions.Server(master)) as running:
                 step = tf.compat.v1.train.get_or_create_global_step()
                 tf.compat.v1.get_variable('logits', [1, classes])
                 applied = tf.constant(True)
@@ -84,7 +88,7 @@ class TestGroup:
 
     def test_nobody_waits_for_a_step_that_does_not_come(self):
         (master,) = servers.start()
-        with tf.Graph().as_default(), sessions.open_session(master=master) as running:
+        with tf.Graph().as_default(), sessions.open_session(server=sessions.Server(master)) as running:
             step = tf.compat.v1.train.get_or_create_global_step()
             applied = tf.constant(True)
             train_step = training_step.TrainStep(applied, applied, applied, applied, step)

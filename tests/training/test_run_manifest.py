@@ -46,7 +46,7 @@ def options_of(*line):
 def begin_only(monkeypatch, error=None):
     """Stops training at its first step, or with `error` before it."""
 
-    def begin(options, data, start, bar, hooks, validator):
+    def begin(options, data, start, bar, hooks, validator, group):
         if error is not None:
             raise error
         for hook in hooks:
