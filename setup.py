@@ -40,10 +40,22 @@ setuptools.setup(
         'yaml': [],  # pyyaml is always installed now; older installation commands name this extra
         'video': ['imageio[ffmpeg]>=2.31'],
         'tensorboard': ['tensorboard>=2.19'],
+        'remote': ['aiohttp>=3.9,<4', 'fsspec>=2024.2,<2028', 's3fs>=2024.2,<2028'],
         'report': ['vl-convert-python>=1.7,<2'],
         'docs': ['mkdocs>=1.6,<2', 'mkdocs-material>=9.5,<10', 'mkdocstrings[python]>=1.0,<2', 'ruff>=0.6'],
-        'test': ['pycocotools>=2.0.7,<3', 'pytest>=8.0', 'pytest-xdist>=3.5', 'scikit-learn>=1.4'],
-        'dev': ['mypy>=1.11', 'pytest>=8.0', 'pytest-xdist>=3.5', 'ruff>=0.6', 'selenium>=4.20'],
+        'test': [
+            *('aiohttp>=3.9,<4', 'fsspec>=2024.2,<2028', 'pycocotools>=2.0.7,<3'),
+            *('pytest>=8.0', 'pytest-xdist>=3.5', 'scikit-learn>=1.4'),
+        ],
+        'dev': [
+            'flask-cors>=4.0',
+            'moto[s3]>=5.0',
+            'mypy>=1.11',
+            'pytest>=8.0',
+            'pytest-xdist>=3.5',
+            'ruff>=0.6',
+            'selenium>=4.20',
+        ],
     },
     entry_points={'console_scripts': ['deeplab = deeplab.start:main']},
 )

@@ -25,6 +25,10 @@ class DataError(UserError):
     """An image, a mask, a record or a folder of them is missing or wrong."""
 
 
+class StorageError(UserError):
+    """A storage that is not on a local disk does not answer, or cannot be read. It says nothing about the data."""
+
+
 class CheckpointError(UserError):
     """A checkpoint is missing, or does not match the network."""
 

@@ -25,6 +25,11 @@ from deeplab.system import interrupts
 
 USAGE_STATUS = 2
 ERROR_STATUS = 1
+# Fields of folders of records and of descriptions, which may be in any storage.
+_OF_DATA_SETS = {
+    *('DatasetOptions.directory', 'DatasetOptions.name', 'DoctorOptions.data', 'DoctorOptions.dataset'),
+    *('ListDatasetsOptions.directory', 'PredictorOptions.dataset', 'ProofOptions.dataset', 'ProofOptions.dataset_dir'),
+}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -154,17 +159,18 @@ def _imported(program: Program) -> Callable[..., Any]:
 
 
 def _require_known_schemes(values: Values) -> None:
-    """Raises `DataError` if a path has a scheme, such as foo://, that TensorFlow cannot read.
+    """Raises `DataError` if a path has a scheme, such as foo://, that cannot be read.
 
     Programs would wait for checkpoints there, or find no file.
     """
-    given = [values[name] or () for name, flag in values.known.items() if flag.is_path]
-    paths = [path for value in given for path in ([value] if isinstance(value, str) else value)]
-    remote = [path for path in paths if storage.is_remote(path)]
+    given = [(flag, values[name] or ()) for name, flag in values.known.items() if flag.is_path]
+    paths = [(flag, path) for flag, value in given for path in ([value] if isinstance(value, str) else value)]
+    remote = [(flag, path) for flag, path in paths if storage.is_remote(path)]
     if remote:
         with without_import_chatter(), first_import.shortened():
-            for path in remote:
-                storage.require_known_scheme(path)
+            for flag, path in remote:
+                is_of_slim = not flag.fields and flag.name == 'dataset_dir'
+                storage.require_known_scheme(path, is_of_slim or not _OF_DATA_SETS.isdisjoint(flag.fields))
 
 
 def _help(program: Program, words: Sequence[str], is_full: bool) -> int:

@@ -56,8 +56,10 @@ def beside(directory: str) -> str | None:
         path = os.path.join(directory, name)
         try:
             content = documents.load(path)
+        except FileNotFoundError:
+            continue
         except (documents.DocumentError, OSError):
-            with contextlib.suppress(OSError):  # there is none
+            with contextlib.suppress(OSError):
                 if _REQUIRED in storage.read(path).decode('utf-8', 'replace'):  # a broken one
                     return path
             continue

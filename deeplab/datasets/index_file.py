@@ -1,7 +1,8 @@
 """Index files beside shards, so that a split of a million records opens without reading its shards.
 
 `index_SPLIT.npz` has the lengths and checksums of all records. It is used for a shard if size and time of modification
-have not changed since, and if the last record is where the index says.
+have not changed since, and if the last record is where the index says. A storage other than a local disk gives the time
+of the copy; there, the checksum of the last record counts instead.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ def write(directory: str, split: str, index: RecordIndex) -> str:
       DataError: It cannot be written.
     """
     path = path_of(directory, split)
-    stats = [storage.stat(shard) for shard in index.shards]
+    stats = list(storage.parallel_map(storage.stat, index.shards))
     content = io.BytesIO()
     np.savez(
         content,
@@ -89,12 +90,16 @@ def load(directory: str, split: str, shards: Sequence[str]) -> dict[str, Columns
         logging.warning("The index '%s' cannot be read (%s); the shards are read instead.", path, error)
         return {}
     by_name = {os.path.basename(shard): shard for shard in shards}
-    unchanged = {}
+    indexed = {}
     for number, (name, (size, modified, _)) in enumerate(zip(names, numbers, strict=True)):
         here = slice(first[number], first[number + 1])
-        columns = Columns.of_lengths(length[here], checksum[here])
-        if name in by_name and _is_true(by_name[name], storage.Stat(size, modified), columns):
-            unchanged[by_name[name]] = columns
+        if name in by_name:
+            columns = Columns.of_lengths(length[here], checksum[here])
+            indexed[by_name[name]] = (storage.Stat(size, modified), columns)
+    are_true = storage.parallel_map(lambda path: _is_true(path, *indexed[path]), list(indexed))
+    unchanged = {
+        path: columns for (path, (_, columns)), is_true in zip(indexed.items(), are_true, strict=True) if is_true
+    }
     if len(unchanged) < len(shards):
         logging.info(
             "%d of %d shards of split '%s' have changed since '%s' was written; they are read instead.",
@@ -105,8 +110,10 @@ def load(directory: str, split: str, shards: Sequence[str]) -> dict[str, Columns
 
 def _is_true(path: str, stat: storage.Stat, columns: Columns) -> bool:
     """Returns whether a shard has not changed, and its last record is where the index says."""
+    is_remote = storage.is_remote(path)
     try:
-        if storage.stat(path) != stat:
+        there = storage.stat(path)
+        if there.size != stat.size or (there.modified != stat.modified and not is_remote):
             return False
         if not len(columns.offset):
             return stat.size == 0
@@ -114,6 +121,10 @@ def _is_true(path: str, stat: storage.Stat, columns: Columns) -> bool:
         if offset + length + tfrecord.FOOTER_BYTES != stat.size:
             return False
         with contextlib.closing(storage.opened(path)) as file:
+            if is_remote:
+                footer = file.read_at(tfrecord.FOOTER_BYTES, offset + length)
+                if footer != columns.checksum[-1:].astype('<u4').tobytes():
+                    return False
             return tfrecord.is_record_at(file.read_at, offset, length)
     except OSError:
         return False

@@ -60,6 +60,11 @@ class PairRecords:
         """The folders of the images."""
         return ', '.join(dict.fromkeys(os.path.dirname(item.image) for item in self.items))
 
+    @property
+    def parallel_reads(self) -> int:
+        """0, because the images are on local disks."""
+        return 0
+
     def read(self, record: int) -> bytes:
         """Returns the serialized record of a pair of files.
 

@@ -8,7 +8,7 @@ import hashlib
 import os
 import struct
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -20,6 +20,10 @@ from deeplab.wording import option
 
 # Number of files that stay open; further shards are opened for each read.
 MAX_OPEN_FILES = 128
+# Bytes of records that are read ahead from a storage, if they are large.
+_MAX_AHEAD = 128 << 20
+# Bytes of a request that looks for the next records in a storage: as fast as one of a few bytes.
+_BLOCK = 1 << 18
 
 _IN_DIGEST = np.dtype([('length', '<i8'), ('checksum', '<u4')])
 
@@ -38,6 +42,10 @@ class Records(Protocol):
     @property
     def where(self) -> str:
         """Files or folders of the records, for messages."""
+
+    @property
+    def parallel_reads(self) -> int:
+        """How many records to read at the same time, because each read waits for a storage; 0 on local disks."""
 
     def read(self, record: int) -> bytes:
         """Returns the serialized record; raises `DataError`. Several threads may read at once."""
@@ -114,8 +122,10 @@ class RecordIndex:
         self._lock = threading.Lock()
         columns: list[Columns] = []
         damaged = []
+        indexed = indexed or {}
+        walked = storage.parallel_map(_walked, [path for path in shards if path not in indexed])
         for path in shards:
-            part, error = (indexed[path], None) if indexed and path in indexed else _walked(path)
+            part, error = (indexed[path], None) if path in indexed else next(walked)
             columns.append(part)
             if error is not None:
                 is_missing = isinstance(error, OSError)
@@ -142,6 +152,13 @@ class RecordIndex:
         """The paths of the shards."""
         return ', '.join(self.shards)
 
+    @property
+    def parallel_reads(self) -> int:
+        """How many records to read at the same time, within a bound on their bytes; 0 on local disks."""
+        if not any(map(storage.is_remote, self.shards)):
+            return 0
+        return min(max(_MAX_AHEAD // max(int(self.length.max(initial=0)), 1), 2), storage.PARALLEL_READS)
+
     def read(self, record: int) -> bytes:
         """Reads the data of a record and verifies its checksum.
 
@@ -153,6 +170,7 @@ class RecordIndex:
 
         Raises:
           DataError: The checksum does not match, the file has been truncated, or a raw label does not fit.
+          StorageError: The storage does not answer.
         """
         wanted = int(self.length[record]) + tfrecord.FOOTER_BYTES
         try:
@@ -196,7 +214,8 @@ class RecordIndex:
 
     def facts(self) -> dict[str, Any]:
         """Returns `digest`, and the shards by name with their sizes."""
-        sizes = {os.path.basename(path): storage.stat(path).size for path in self.shards}
+        stats = storage.parallel_map(storage.stat, self.shards)
+        sizes = {os.path.basename(path): stat.size for path, stat in zip(self.shards, stats, strict=True)}
         return {'digest': self.digest(), 'shards': sizes}
 
     def close(self) -> None:
@@ -245,10 +264,24 @@ def _walked(path: str) -> tuple[Columns, tfrecord.FramingError | OSError | None]
     try:
         size = storage.stat(path).size
         with contextlib.closing(storage.opened(path)) as file:
-            for span in tfrecord.spans(file.read_at, size):
+            read_at = _in_blocks(file.read_at, size) if storage.is_remote(path) else file.read_at
+            for span in tfrecord.spans(read_at, size):
                 offset.append(span[0])
                 length.append(span[1])
                 checksum.append(span[2])
     except (tfrecord.FramingError, OSError) as error:
         failure = error
     return Columns(np.array(offset, np.int64), np.array(length, np.int64), np.array(checksum, np.uint32)), failure
+
+
+def _in_blocks(read_at: Callable[[int, int], bytes], end: int) -> Callable[[int, int], bytes]:
+    """Returns `read_at` of a file of `end` bytes with larger requests, the last of which is kept."""
+    start, block = 0, b''
+
+    def read(size: int, offset: int) -> bytes:
+        nonlocal start, block
+        if not start <= offset <= min(offset + size, end) <= start + len(block):
+            start, block = offset, read_at(max(size, _BLOCK), offset)
+        return block[offset - start : offset - start + size]
+
+    return read

@@ -87,7 +87,7 @@ class SegmentationDataset:
         Records of parts with equal signatures are equal.
         """
         if not self.items:
-            return [_signature([shard]) for shard in self.shards]
+            return list(storage.parallel_map(lambda shard: _signature([shard]), self.shards))
         starts = range(0, len(self.items), pair_records.GROUP)
         return [
             _signature([path for item in group for path in (item.image, item.label) if path is not None])

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
 
+from deeplab.datasets import description_file
+from deeplab.errors import StorageError
 from deeplab.files import storage
 
 # SPLIT-00000-of-00004.tfrecord, with any extension.
@@ -25,12 +29,33 @@ def candidates(directory: str) -> list[str]:
 
     Raises:
       OSError: The folder cannot be read.
+      StorageError: A web server does not say what is in the folder.
     """
+    there = _on_web_server(directory) if storage.is_on_web_server(directory) else storage.file_names(directory)
     return [
-        name
-        for name in storage.file_names(directory)
-        if not (name.startswith('.') or name.endswith(UNFINISHED) or _OTHERS.fullmatch(name))
+        name for name in there if not (name.startswith('.') or name.endswith(UNFINISHED) or _OTHERS.fullmatch(name))
     ]
+
+
+def _on_web_server(directory: str) -> list[str]:
+    """Returns the shards whose number the description gives, or else the files that the server lists."""
+    path = description_file.beside(directory) or os.path.join(directory, description_file.FILE_NAME)
+    facts = description_file.split_facts(path)
+    described = [
+        f'{split}-{number:05d}-of-{total:05d}.tfrecord'
+        for split, total in ((split, each.shards) for split, each in facts.items())
+        for number in range(total if isinstance(total, int) else 0)
+    ]
+    names = described
+    with contextlib.suppress(OSError):
+        names = names or storage.file_names(directory)
+    if not any(map(matched, names)):
+        raise StorageError(
+            f"The web server does not say which shards there are in '{directory}'. Put a {description_file.FILE_NAME} "
+            "there with the number of shards of each split, such as 'splits: {train: {shards: 4}}' (builders write "
+            'it), or let the server list the folder.'
+        )
+    return names
 
 
 def matched(file: str) -> re.Match[str] | None:

@@ -1,28 +1,29 @@
-"""Files of data sets: on local disks, and by `tf.io.gfile` wherever TensorFlow can read (gs://, ...).
+"""Files of data sets: on local disks, and in other storages.
 
-Paths that begin with a scheme (`gs://bucket/records`) go through TensorFlow, which is imported only for them; all
-others are read with the system's own calls, which are faster and safe in several threads.
+Paths that begin with a scheme (`gs://bucket/records`) go through `remote`; all others are read with the system's own
+calls.
 """
 
 from __future__ import annotations
 
-import contextlib
-import errno
 import os
 import re
-import threading
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple, TypeVar
 
-from deeplab.errors import DataError
-from deeplab.files import writing
+from deeplab.files import remote, writing
+from deeplab.system import overlap
 
 _SCHEME = re.compile(r'[A-Za-z][A-Za-z0-9+.-]+://')
-_IN_MEMORY = 'ram'  # the scheme of files in memory, which is not suggested
+_Result = TypeVar('_Result')
+PARALLEL_READS = remote.PARALLEL_READS
 
 
 class Stat(NamedTuple):
-    """What tells whether a file has changed: its size in bytes and its last modification in nanoseconds."""
+    """What tells whether a file has changed: its size in bytes and its last modification.
+
+    The latter is in nanoseconds on local disks, and in other storages a number that changes with it.
+    """
 
     size: int
     modified: int
@@ -44,26 +45,24 @@ class File:
 
 
 def is_remote(path: str) -> bool:
-    """Returns whether a path is read by TensorFlow: whether it begins with a scheme such as gs://."""
+    """Returns whether a path is not on a local disk: whether it begins with a scheme such as gs://."""
     return _SCHEME.match(path) is not None
 
 
-def require_known_scheme(path: str) -> None:
-    """Raises `DataError` if a path begins with a scheme that TensorFlow cannot read; it knows more with some packages.
+def is_on_web_server(path: str) -> bool:
+    """Returns whether a path is the address of a web server, which does not have to list a folder."""
+    return is_remote(path) and remote.scheme_of(path) in remote.WEB_SCHEMES
 
-    Imports TensorFlow for paths with a scheme.
+
+def require_known_scheme(path: str, is_data_set: bool = True) -> None:
+    """Raises `DataError` if a path begins with a scheme that cannot be read; TensorFlow knows more with some packages.
+
+    Args:
+      path: the path. TensorFlow is imported for some schemes.
+      is_data_set: whether the path is of a data set; other files are read by TensorFlow alone.
     """
-    if not is_remote(path):
-        return
-    import tensorflow as tf
-
-    scheme = path.partition('://')[0]
-    schemes = set(filter(None, tf.io.gfile.get_registered_schemes()))
-    if scheme not in schemes:
-        shown = ', '.join(f'{name}://' for name in sorted(schemes - {_IN_MEMORY}))
-        raise DataError(
-            f"'{path}' cannot be used: this TensorFlow knows {shown}, but not {scheme}://. Give another path."
-        )
+    if is_remote(path):
+        (remote.of if is_data_set else remote.require_any_file)(path)
 
 
 def absolute(path: str) -> str:
@@ -72,19 +71,17 @@ def absolute(path: str) -> str:
 
 
 def is_folder(path: str) -> bool:
-    """Returns whether there is a folder of that path."""
+    """Returns whether there is a folder of that path; always on a web server, which has none."""
     if not is_remote(path):
         return os.path.isdir(path)
-    with _as_os_error(path):
-        return bool(_gfile(path).isdir(path))
+    return remote.tried(path, lambda storage: storage.is_folder(path))
 
 
 def is_file(path: str) -> bool:
     """Returns whether there is a file of that path."""
     if not is_remote(path):
         return os.path.isfile(path)
-    with _as_os_error(path):
-        return bool(_gfile(path).exists(path)) and not _gfile(path).isdir(path)
+    return remote.tried(path, lambda storage: storage.is_file(path))
 
 
 def file_names(folder: str) -> list[str]:
@@ -96,8 +93,7 @@ def file_names(folder: str) -> list[str]:
     if not is_remote(folder):
         with os.scandir(folder) as entries:
             return sorted(entry.name for entry in entries if entry.is_file())
-    with _as_os_error(folder):
-        return sorted(name for name in _gfile(folder).listdir(folder) if not name.endswith('/'))
+    return sorted(remote.tried(folder, lambda storage: storage.file_names(folder)))
 
 
 def stat(path: str) -> Stat:
@@ -109,9 +105,14 @@ def stat(path: str) -> Stat:
     if not is_remote(path):
         status = os.stat(path)
         return Stat(status.st_size, status.st_mtime_ns)
-    with _as_os_error(path):
-        facts = _gfile(path).stat(path)
-        return Stat(int(facts.length), int(facts.mtime_nsec))
+    return Stat(*remote.tried(path, lambda storage: storage.stat(path)))
+
+
+def parallel_map(function: Callable[[str], _Result], paths: Sequence[str]) -> Iterator[_Result]:
+    """Maps a function of a path, in threads that wait for a storage if the paths are not on a local disk."""
+    if not any(map(is_remote, paths)):
+        return map(function, paths)
+    return overlap.map_in_order(function, paths, remote.PARALLEL_READS, remote.PARALLEL_READS)
 
 
 def read(path: str) -> bytes:
@@ -123,9 +124,7 @@ def read(path: str) -> bytes:
     if not is_remote(path):
         with open(path, 'rb') as file:
             return file.read()
-    with _as_os_error(path), _gfile(path).GFile(path, 'rb') as file:
-        content: bytes = file.read()
-        return content
+    return remote.tried(path, lambda storage: storage.read(path))
 
 
 def write(path: str, content: bytes) -> None:
@@ -137,8 +136,7 @@ def write(path: str, content: bytes) -> None:
     if not is_remote(path):
         writing.write(path, content)
         return
-    with _as_os_error(path), _gfile(path).GFile(path, 'wb') as file:
-        file.write(content)
+    remote.tried(path, lambda storage: storage.write(path, content))
 
 
 def opened(path: str) -> File:
@@ -151,43 +149,18 @@ def opened(path: str) -> File:
 
 
 class _RemoteFile(File):
-    """A file that TensorFlow reads; one thread at a time."""
+    """A file in another storage; it may be read by several threads at once."""
 
     def __init__(self, path: str) -> None:
-        self._path = path
-        self._lock = threading.Lock()
-        with _as_os_error(path):
-            self._file = _gfile(path).GFile(path, 'rb')
-            self._size = int(self._file.size())  # it also opens the file
+        self._path, self._size = path, stat(path).size
+        self._idle: list[Any] = []
 
     def read_at(self, size: int, offset: int) -> bytes:
-        with self._lock, _as_os_error(self._path):
-            if offset >= self._size:  # a seek beyond the end is an error in some storages
-                return b''
-            self._file.seek(offset)
-            content: bytes = self._file.read(min(size, self._size - offset))
-            return content
+        wanted = min(size, self._size - offset)
+        if wanted <= 0:  # a request beyond the end is an error in some storages
+            return b''
+        return remote.tried(self._path, lambda storage: storage.read_part(self._path, wanted, offset, self._idle))
 
     def close(self) -> None:
-        self._file.close()
-
-
-def _gfile(path: str) -> Any:
-    import tensorflow as tf  # here, because local files do without it
-
-    # Of an unknown scheme its functions say that there is no such folder, or do not name the known ones.
-    require_known_scheme(path)
-    return tf.io.gfile
-
-
-@contextlib.contextmanager
-def _as_os_error(path: str) -> Iterator[None]:
-    """Converts errors of TensorFlow to `OSError`."""
-    from tensorflow import errors
-
-    try:
-        yield
-    except errors.OpError as error:
-        missing = isinstance(error, errors.NotFoundError)
-        text = 'No such file or directory' if missing else (error.message or type(error).__name__).split('\n')[0]
-        raise OSError(errno.ENOENT if missing else errno.EIO, text, path) from None  # the first is FileNotFoundError
+        while self._idle:
+            self._idle.pop().close()

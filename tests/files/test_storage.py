@@ -1,11 +1,13 @@
-"""Tests for files/storage.py: paths with a scheme. Reading of files in memory: tests/datasets/test_index_file.py."""
+"""Tests for files/storage.py: paths with a scheme.
 
-import io
-import types
+Other storages: tests/files/test_remote.py; files in TensorFlow's memory: tests/datasets/test_index_file.py.
+"""
+
+import sys
 
 import pytest
 
-from deeplab.errors import DataError
+from deeplab.errors import DataError, OptionError
 from deeplab.files import storage
 
 
@@ -20,31 +22,18 @@ def test_unknown_schemes_are_refused_with_the_known_ones(use):
 def test_local_paths_have_no_scheme(tmp_path):
     for path in (str(tmp_path), 'C:/records', 'records'):
         storage.require_known_scheme(path)
+        storage.require_known_scheme(path, is_data_set=False)
     storage.require_known_scheme('gs://bucket/records')
+    storage.require_known_scheme('gs://bucket/log', is_data_set=False)
 
 
-class StrictFile(io.BytesIO):
-    """A file in a storage in which every access beyond the end is an error."""
-
-    def __init__(self, path, mode):
-        assert (path, mode) == ('gs://bucket/file', 'rb')
-        super().__init__(bytes(range(10)))
-
-    def size(self):
-        return 10
-
-    def seek(self, offset):
-        assert offset < 10
-        return super().seek(offset)
-
-    def read(self, size):
-        assert self.tell() + size <= 10
-        return super().read(size)
+@pytest.mark.parametrize('path', ['https://host/log', 's3://bucket/log', 'HTTP://host/log'])
+def test_other_files_than_data_sets_are_not_read_by_fsspec(path):
+    with pytest.raises(DataError, match=rf"^'{path}' cannot be used here: only records .*Copy it to a local disk"):
+        storage.require_known_scheme(path, is_data_set=False)
 
 
-@pytest.mark.parametrize(('size', 'offset'), [(3, 0), (10, 0), (11, 0), (3, 7), (4, 7), (1, 9), (5, 10), (5, 100)])
-def test_a_remote_file_is_never_read_beyond_its_end(size, offset, monkeypatch):
-    monkeypatch.setattr(storage, '_gfile', lambda path: types.SimpleNamespace(GFile=StrictFile))
-    file = storage.opened('gs://bucket/file')
-    assert file.read_at(size, offset) == bytes(range(10))[offset : offset + size]
-    file.close()
+def test_a_missing_package_is_named_with_its_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, 's3fs', None)
+    with pytest.raises(OptionError, match=r"'s3://bucket/records' needs .*s3fs, .*'deeplab-toolkit\[remote\]'"):
+        storage.read('s3://bucket/records')
