@@ -100,7 +100,8 @@ def inspect(
     # The progress bar appears only in a terminal, and only if the inspection takes long.
     total = sum(map(len, parts.values()))
     bar = tqdm.tqdm(total=total, desc=f'checking {split.name}', unit='image', delay=2, disable=None, leave=False)
-    inspected = overlap.map_in_order(facts_of, chunks, processors.available_cores(), _AHEAD)
+    workers = max(processors.available_cores(), split.parallel_reads)
+    inspected = overlap.map_in_order(facts_of, chunks, workers, _AHEAD)
     with bar, contextlib.closing(inspected):
         for (part, numbers), others in zip(chunks, inspected, strict=True):
             facts[part].add(others)

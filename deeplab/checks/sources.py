@@ -8,6 +8,7 @@ import dataclasses
 import os
 import pathlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import ClassVar
 
 from deeplab import names
 from deeplab.datasets import (
@@ -333,6 +334,11 @@ class RecordSplit:
     index: Records
     missing: Sequence[tuple[str, str]] = ()
 
+    @property
+    def parallel_reads(self) -> int:
+        """See `record_index.Records`."""
+        return self.index.parallel_reads
+
     def __len__(self) -> int:
         return len(self.index)
 
@@ -362,6 +368,7 @@ class FileSplit:
     items: Sequence[pairs.SourceFiles]
     missing: Sequence[tuple[str, str]] = ()
     pair: _FolderPair | None = None
+    parallel_reads: ClassVar[int] = 0  # they are on local disks
 
     def __len__(self) -> int:
         return len(self.items)

@@ -22,7 +22,8 @@ from deeplab.core import sessions
 from deeplab.datasets import example, images
 from deeplab.datasets import planes as planes_lib
 from deeplab.datasets.record_index import Records
-from deeplab.errors import DataError
+from deeplab.errors import DataError, UserError
+from deeplab.system import processors
 from deeplab.wording import option
 
 # The parts of a sample that a training batch needs.
@@ -32,7 +33,7 @@ _TRAINING_KEYS = (common.IMAGE, common.LABEL, common.IMAGE_NAME, common.RECORD)
 _REMEMBERED_READS = 4096
 PREFETCHED_BATCHES = 2
 
-_Load = Callable[[tf.Tensor, bool], input_preprocess.Sample]
+_Parts = tuple[tf.Tensor, tf.Tensor, tf.Tensor]  # a record's number, its `common.VALID` or draw, its bytes
 
 
 class Pipeline(NamedTuple):
@@ -61,14 +62,14 @@ class RecordReader:
       channels: channels of the images.
       bits: bits of the images, as for `example.decode`.
       planes: what samples have beside image and label, as for `example.decode`.
-      failure: the first error of reading; None for none.
+      failure: the first error of reading, of the record or its storage; None for none.
     """
 
     index: Records
     channels: int = 3
     bits: int = 8
     planes: Sequence[planes_lib.Plane] = ()
-    failure: DataError | None = dataclasses.field(default=None, init=False)
+    failure: UserError | None = dataclasses.field(default=None, init=False)
     _recent: deque[int] = dataclasses.field(default_factory=lambda: deque(maxlen=_REMEMBERED_READS), init=False)
 
     def decode(self, serialized: tf.Tensor | bytes, with_label: bool) -> input_preprocess.Sample:
@@ -81,11 +82,12 @@ class RecordReader:
 
         Raises:
           DataError: It cannot be read.
+          StorageError: The storage does not answer.
         """
         self._recent.append(int(record))
         try:
             return self.index.read(int(record))
-        except DataError as error:
+        except UserError as error:
             self.failure = self.failure or error
             raise
 
@@ -196,14 +198,14 @@ def get(
     data = tf.data.Dataset.range(first_position if is_training else 0, last)
     if is_taken is not None:
         data = data.filter(_as_written(is_taken))
-    load = _loader(reader, chosen, seed if is_training else None)
+    read = _reading(reader, chosen, seed if is_training else None)
 
-    def sample_at(position: tf.Tensor) -> input_preprocess.Sample:
-        sample = input_preprocess.apply_steps(load(position, with_label), steps)
+    def sample_of(*parts: tf.Tensor) -> input_preprocess.Sample:
+        sample = _decoded(reader, parts, seed if is_training else None, with_label)
+        sample = input_preprocess.apply_steps(sample, steps)
         return _for_training(sample) if is_training else sample
 
-    # Order stays whatever the number of threads; no stage holds more than a few batches.
-    data = data.map(_as_written(sample_at), num_parallel_calls=num_parallel or tf.data.AUTOTUNE, deterministic=True)
+    data = _in_parallel(data, read, sample_of, num_parallel, reader.index.parallel_reads)
     data = _batched(data, batch_size, prefetch_batches, device, reader.planes)
     iterator = tf.compat.v1.data.make_initializable_iterator(data)
     with tf.control_dependencies(list(before)):
@@ -215,6 +217,28 @@ def _for_training(sample: input_preprocess.Sample) -> input_preprocess.Sample:
     return {
         key: value for key, value in sample.items() if key in _TRAINING_KEYS or key.startswith(common.TARGET_PREFIX)
     }
+
+
+def _in_parallel(
+    positions: tf.data.Dataset,
+    read: Callable[[tf.Tensor], _Parts],
+    sample_of: Callable[..., input_preprocess.Sample],
+    num_parallel: int | None,
+    reads: int,
+) -> tf.data.Dataset:
+    """Returns the samples at positions; `reads` records are read ahead of the steps at the same time, if it is not 0.
+
+    Order stays whatever the number of threads; no stage holds more than a few batches, or `reads` records.
+    """
+    if not reads:
+        both = _as_written(lambda position: sample_of(*read(position)))
+        return positions.map(both, num_parallel_calls=num_parallel or tf.data.AUTOTUNE, deterministic=True)
+    cores = processors.available_cores()
+    options = tf.data.Options()
+    options.threading.private_threadpool_size = reads + cores  # a read waits in a thread
+    records = positions.map(_as_written(read), num_parallel_calls=reads, deterministic=True)
+    samples = records.map(_as_written(sample_of), num_parallel_calls=num_parallel or cores, deterministic=True)
+    return samples.with_options(options)
 
 
 def _batched(
@@ -258,10 +282,10 @@ def _pipeline_options() -> tf.data.Options:
     return options
 
 
-def _loader(reader: RecordReader, records: np.ndarray, seed: int | None) -> _Load:
-    """Returns a function of position and with_label: the decoded sample at a position, with the record's number.
+def _reading(reader: RecordReader, records: np.ndarray, seed: int | None) -> Callable[[tf.Tensor], _Parts]:
+    """Returns a function of a position that reads the record there.
 
-    With a seed, it has the seed of its random steps (`common.SEED`); else `common.VALID`.
+    With a seed, its draw gives the seed of its random steps; else whether the record is valid is in its place.
     """
 
     def read(position: np.ndarray) -> tuple[np.int64, np.int64 | np.bool_, bytes]:
@@ -272,17 +296,28 @@ def _loader(reader: RecordReader, records: np.ndarray, seed: int | None) -> _Loa
         record = records[place]
         return np.int64(record), np.int64(epoch * len(reader.index) + record), reader.read(record)
 
-    def load(position: tf.Tensor, with_label: bool) -> input_preprocess.Sample:
+    def parts_at(position: tf.Tensor) -> _Parts:
         kinds = [tf.int64, tf.bool if seed is None else tf.int64, tf.string]
         record, valid_or_draw, serialized = tf.numpy_function(read, [position], kinds)
         for tensor in (record, valid_or_draw, serialized):
             tensor.set_shape([])
-        sample = {**reader.decode(serialized, with_label), common.RECORD: record}
-        if seed is None:
-            return {**sample, common.VALID: valid_or_draw}
-        return {**sample, common.SEED: tf.stack([tf.constant(seed, tf.int64), valid_or_draw])}  # [2]
+        return record, valid_or_draw, serialized
 
-    return load
+    return parts_at
+
+
+def _decoded(
+    reader: RecordReader, parts: Sequence[tf.Tensor], seed: int | None, with_label: bool
+) -> input_preprocess.Sample:
+    """Returns the sample of a record that `_reading` has read, with its number.
+
+    With a seed, it has the seed of its random steps (`common.SEED`); else `common.VALID`.
+    """
+    record, valid_or_draw, serialized = parts
+    sample = {**reader.decode(serialized, with_label), common.RECORD: record}
+    if seed is None:
+        return {**sample, common.VALID: valid_or_draw}
+    return {**sample, common.SEED: tf.stack([tf.constant(seed, tf.int64), valid_or_draw])}  # [2]
 
 
 @contextlib.contextmanager

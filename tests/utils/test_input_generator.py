@@ -1,6 +1,7 @@
 import inspect
 import io
 import itertools
+import threading
 
 import numpy as np
 import pytest
@@ -93,6 +94,25 @@ def test_random_changes_follow_from_the_position(reader):
     for first, second in zip(straight[3:], resumed, strict=True):
         assert all(first[key].tobytes() == second[key].tobytes() for key in (common.IMAGE, common.LABEL, common.RECORD))
     assert straight[0][common.IMAGE].dtype == np.float32
+
+
+@pytest.mark.parametrize('is_training', [True, False])
+def test_records_of_a_storage_are_read_ahead_and_give_the_same(reader, monkeypatch, is_training):
+    """The first reads end only when all of them have begun, however many threads the machine has."""
+    batches = training_batches if is_training else evaluation_batches
+    arguments = {'count': 4, 'seed': 1} if is_training else {'batch_size': 3}
+    expected = batches(reader, **arguments)
+    together, reads, read = threading.Barrier(7), itertools.count(), RecordIndex.read
+
+    def waiting(self, record):
+        if next(reads) < together.parties:
+            together.wait(60)
+        return read(self, record)
+
+    monkeypatch.setattr(RecordIndex, 'read', waiting)
+    monkeypatch.setattr(RecordIndex, 'parallel_reads', together.parties)
+    for given, wanted in zip(batches(reader, **arguments), expected, strict=True):
+        assert all(given[key].tobytes() == wanted[key].tobytes() for key in (common.IMAGE, common.RECORD))
 
 
 def test_another_seed_gives_other_samples(reader):
