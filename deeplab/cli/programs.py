@@ -325,6 +325,15 @@ program.PROGRAMS += [
         common='variables json against dataset num_classes ' + _NETWORK_FLAGS,
     ),
     Program(
+        name='launch',
+        example='--workers=2 --restarts=3 -- train --dataset_dir=tfrecord --train_logdir=logs/train '
+        '--train_batch_size=16',
+        groups=(Group('Workers', of(options.LaunchOptions)),),
+        to_options=plain_options(options.LaunchOptions),
+        required=('workers', 'command'),
+        positional='command',
+    ),
+    Program(
         name='server',
         example='--job_name=ps --task=0 --ps_hosts=one:2222 --worker_hosts=one:2223,two:2223',
         groups=(Group('Cluster', of(options.ServerOptions)),),

@@ -9,6 +9,8 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from absl import logging
+
 import deeplab
 from deeplab import names, overview, start, wording
 from deeplab.cli import early, escapes, first_import, recipes
@@ -18,10 +20,10 @@ from deeplab.cli.parse import load_plugins, options_of, parse_flags
 from deeplab.cli.program import Program, find_program, names_in_messages
 from deeplab.cli.values import Values
 from deeplab.cli.words import UsageError
-from deeplab.errors import OutputError, UserError
+from deeplab.errors import LostWorkerError, OutputError, UserError
 from deeplab.files import run_manifests, storage
 from deeplab.options import EvalOptions, VisOptions
-from deeplab.system import interrupts
+from deeplab.system import interrupts, watched_process
 
 USAGE_STATUS = 2
 ERROR_STATUS = 1
@@ -103,12 +105,23 @@ def _run(program: Program, values: Values, program_options: Any) -> int:
     except UserError as error:
         if isinstance(error, OutputError) and error.report:
             _write(error.report)
+        if isinstance(error, LostWorkerError) and _may_run_again(error, program_options.clones.restarts):
+            return watched_process.AGAIN_STATUS
         return _fail(f'deeplab {program.name}', error, ERROR_STATUS)
     except KeyboardInterrupt as error:
         return _fail(f'deeplab {program.name}', str(error) or 'interrupted', interrupts.status_of(error))
     _write_report(result)
     # A program that was stopped by a signal returns its report and the status of the signal.
     return getattr(result, 'status', 0)
+
+
+def _may_run_again(error: LostWorkerError, restarts: int) -> bool:
+    """Returns whether a worker that has lost another one begins again, and logs which time it is."""
+    runs = watched_process.earlier_runs()
+    if runs is None or runs >= restarts:
+        return False
+    logging.warning('%s. Restart %d of %d: waiting for the others.', error, runs + 1, restarts)
+    return True
 
 
 def with_awaited_run(program: Program, values: Values, program_options: Any) -> Any:

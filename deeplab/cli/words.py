@@ -148,7 +148,7 @@ def read_words(
     """
     read = list(_read_words(words, known))
     if positional:
-        places = [i for i, word in enumerate(read) if word.flag is None and not word.text.startswith('-')]
+        places = [i for i, word in enumerate(read) if word.flag is None and word.is_value]
         for i in places if known[positional].kind == 'repeated string' else places[:1]:
             read[i] = _Word(read[i].text, known[positional], read[i].text)
     _refuse_unknown(read, program, known, owners)
@@ -191,11 +191,17 @@ def normalized(words: Sequence[str], known: Mapping[str, Flag]) -> list[tuple[st
 
 @dataclasses.dataclass(frozen=True)
 class _Word:
-    """A flag with its value, or another word (flag is None), as given on the command line."""
+    """A flag with its value, or another word (flag is None), as given on the command line; `is_literal`: after `--`."""
 
     text: str
     flag: Flag | None = None
     value: str | None = None
+    is_literal: bool = False
+
+    @property
+    def is_value(self) -> bool:
+        """Whether the word cannot be a flag."""
+        return self.is_literal or not self.text.startswith('-')
 
 
 def _read_words(words: Sequence[str], known: Mapping[str, Flag]) -> Iterator[_Word]:
@@ -207,7 +213,7 @@ def _read_words(words: Sequence[str], known: Mapping[str, Flag]) -> Iterator[_Wo
     while rest:
         word = rest.pop(0)
         if word == '--':
-            yield from (_Word(text) for text in rest)
+            yield from (_Word(text, is_literal=True) for text in rest)
             return
         _check_signs(word)
         if not word.startswith('-') or not word.strip('-'):

@@ -158,6 +158,39 @@ class CloneOptions(Options):
 
 
 @dataclasses.dataclass(frozen=True)
+class LaunchOptions(Options):
+    """Options of `deeplab launch`, which runs synchronous workers on this machine."""
+
+    workers: int = declared(meaning='Number of workers.', range='[2, inf)')
+    command: tuple[str, ...] = declared(
+        meaning='Program and flags of each worker, after --: train or train_image_classifier.', kind='repeated string'
+    )
+    restarts: int = declared(
+        0,
+        'How often a worker that was killed is started again, and how often each of the others begins again from the '
+        'last checkpoint.',
+        range='[0, inf)',
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        programs = ('train', 'train_image_classifier')
+        self._require(
+            self.command[:1] in [(name,) for name in programs],
+            'command',
+            f'after --, write {" or ".join(programs)}, and its flags',
+        )
+        for word in self.command[1:]:
+            name, _, value = word.lstrip('-').partition('=')
+            is_task = name == 'task' and value.isdecimal()  # else a task of the network
+            self._require(
+                not (word.startswith('-') and (is_task or name in ('worker_hosts', 'restarts'))),
+                'command',
+                f'launch itself sets {word.partition("=")[0]} of each worker; omit it',
+            )
+
+
+@dataclasses.dataclass(frozen=True)
 class ServerOptions(Options):
     """Options of `deeplab server`, one server of a cluster."""
 

@@ -33,11 +33,11 @@ def fork() -> int | None:
     except OSError:
         return None
     if process == 0:
-        _die_with(parent)
+        die_with(parent)
     return process
 
 
-def _die_with(parent: int) -> None:
+def die_with(parent: int) -> None:
     """Makes the system kill this process when `parent` ends for any reason."""
     try:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

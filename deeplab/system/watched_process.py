@@ -1,7 +1,8 @@
 """Runs a program in a child process, so that the parent can report why it was killed or crashed.
 
 When memory runs out, the system kills a process at once, or native code in it crashes, and it cannot report why. The
-parent uses little memory, reports what has happened, and returns the child's exit status.
+parent uses little memory, reports what has happened, and returns the child's exit status. It runs the program again if
+the child asks for that.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from collections.abc import Callable, Sequence
 
 from deeplab.system import child_process, interrupts, memory
 
+AGAIN_STATUS = 75  # exit status of a child that is to run again; EX_TEMPFAIL of sysexits.h
+_RUNS = 'DEEPLAB_EARLIER_RUNS'  # environment variable of a child: how often it has run before
 _ALIASES = {'evaluate': 'eval', 'visualize': 'vis', 'visualise': 'vis', 'export': 'export_model'}
 _SENT_BY_THE_KERNEL = 0x80  # si_code of the signals of a terminal, which go to all processes in its foreground
 _CRASHES = {
@@ -53,20 +56,31 @@ def fork(name: str, advice: Callable[[], str]) -> int | None:
       advice: called after a crash; returns what to do.
 
     Returns:
-      None in the child, and if there is none; in the parent the exit status: the child's own, or 128 plus the number of
-      the signal that ended it.
+      None in the child, and if there is none; in the parent the exit status of the last child: its own, or 128 plus
+      the number of the signal that ended it. A child with the status `AGAIN_STATUS` is followed by another one.
     """
     if not (sys.platform == 'linux' and hasattr(os, 'fork') and hasattr(signal, 'sigwaitinfo')):
         return None
     watched = {*interrupts.handled(), signal.SIGCHLD}
     on_end = signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # if it is ignored, statuses are lost
     before = signal.pthread_sigmask(signal.SIG_BLOCK, watched)
-    child = child_process.fork()  # without a child, this process continues without a parent
-    if child:
-        return _exit_status(_wait(child, watched), name, advice)
+    os.environ[_RUNS] = '0'
+    while child := child_process.fork():
+        status = _exit_status(_wait(child, watched), name, advice)
+        if status != AGAIN_STATUS:
+            return status
+        os.environ[_RUNS] = str(int(os.environ[_RUNS]) + 1)
+    if child is None:  # this process continues without a parent
+        del os.environ[_RUNS]
     signal.pthread_sigmask(signal.SIG_SETMASK, before)
     signal.signal(signal.SIGCHLD, on_end)
     return None
+
+
+def earlier_runs() -> int | None:
+    """Returns how often this child has run before; None without a parent that would run it again."""
+    runs = os.environ.get(_RUNS)
+    return None if runs is None else int(runs)
 
 
 def _wait(child: int, watched: set[signal.Signals]) -> int:

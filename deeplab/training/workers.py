@@ -24,6 +24,7 @@ from deeplab.options import CloneOptions
 from deeplab.system.interrupts import Interrupts
 
 _SCOPE = 'workers'
+_DONE = 'done'  # key of the chief's message that everything has been saved
 _ABORTED = 'Collective ops is aborted'  # in messages of TensorFlow
 
 
@@ -217,6 +218,11 @@ def joined(clones: CloneOptions) -> Iterator[worker_group.WorkerGroup | None]:
     group.start(clones.num_clones)
     try:
         yield group
+        # If the chief dies while it saves the last checkpoint, the others must not have ended: it needs them again.
+        if group.task:
+            group.get(_DONE)
+        else:
+            group.put(_DONE, b'')
     except LostWorkerError:
         raise
     except BaseException as error:

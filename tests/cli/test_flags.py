@@ -214,6 +214,7 @@ REQUIRED = {
     'compare': ['--run=one', '--run=two', '--dataset_dir=records'],
     'server': ['--worker_hosts=a:1,b:1,c:1', '--ps_hosts=a:2'],
     'merge': ['--folder=eval'],
+    'launch': ['--workers=2', '--command=train'],
 }
 
 
@@ -274,6 +275,7 @@ def test_required_flags():
         'eval_coco_format': {'gt_json_file', 'gt_folder', 'pred_json_file', 'pred_folder'},
         'server': {'worker_hosts'},
         'merge': {'folder'},
+        'launch': {'workers', 'command'},
         'report': {'run'},
         'compare': {'run'},
     }
@@ -365,6 +367,8 @@ NEEDS_IN_TRAIN |= {
     **dict.fromkeys(('worker_timeout_secs', 'restarts', 'reduce_precision'), '--worker_hosts=a:1,b:1'),
 }
 OTHER_VALUES = {
+    'workers': '3',
+    'command': 'train_image_classifier',
     'ftrl_learning_rate_power': '-1',
     'atrous_rates': '6',
     'blur_probability': '0.25',

@@ -12,6 +12,8 @@ import time
 import pytest
 
 from deeplab import cli, start
+from deeplab.cli import run
+from deeplab.errors import LostWorkerError
 from deeplab.system import memory, watched_process
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -48,6 +50,31 @@ def test_output_input_and_exit_status_pass_through():
     with start_child('print(input()); sys.exit(3)') as process:
         assert process.communicate('given\n', timeout=30) == ('given\n', '')
     assert process.returncode == 3
+
+
+def test_a_child_that_asks_for_it_runs_again(tmp_path):
+    """Each in a new process, with signals as in the first one."""
+    code = f"""
+runs = watched_process.earlier_runs()
+blocked = signal.pthread_sigmask(signal.SIG_BLOCK, [])
+print(runs, 'module' in globals(), sorted(blocked), flush=True)
+module = True
+sys.exit({watched_process.AGAIN_STATUS} if runs < 2 else 3)
+"""
+    with start_child(code) as process:
+        output, errors = process.communicate(timeout=30)
+    assert output.splitlines() == [f'{runs} False []' for runs in range(3)]
+    assert (process.returncode, errors) == (3, '')
+
+
+def test_only_a_worker_with_a_parent_and_restarts_left_runs_again(monkeypatch, caplog):
+    error = LostWorkerError('Worker 1 has ended')
+    monkeypatch.setenv('DEEPLAB_EARLIER_RUNS', '1')
+    assert run._may_run_again(error, 2)
+    assert 'Worker 1 has ended. Restart 2 of 2: waiting for the others.' in caplog.text
+    assert not run._may_run_again(error, 1)
+    monkeypatch.delenv('DEEPLAB_EARLIER_RUNS')
+    assert not run._may_run_again(error, 2)
 
 
 @pytest.mark.parametrize(

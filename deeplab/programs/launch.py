@@ -1,0 +1,175 @@
+"""Synchronous workers of one training on this machine, started and watched together (`deeplab launch`).
+
+Each worker is a process `deeplab train`, with its own number and, if there are GPUs, its own GPUs. A worker that loses
+another one begins again by itself; a worker that was killed is started again here. Signals reach all workers.
+"""
+
+from __future__ import annotations
+
+if __name__ == '__main__':  # `python -m deeplab.launch`
+    from deeplab.start import run_program
+
+    run_program('launch')
+
+import functools
+import math
+import os
+import pathlib
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from typing import IO, NamedTuple
+
+from absl import logging
+
+from deeplab.options import LaunchOptions
+from deeplab.system import child_process
+from deeplab.system.interrupts import deferred
+
+DEEPLAB = (sys.executable, '-m', 'deeplab')  # the command line of a worker, without program and flags
+_POLL_SECS = 0.2
+_GRACE_SECS = 30.0  # in which the others end by themselves after one has ended
+_GPU_FILES = 'nvidia[0-9]*'  # in /dev
+_SIGNALED = 128  # exit status of a shell, and of `deeplab`, for signal 0
+_REQUESTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class LaunchResult(NamedTuple):
+    """What worker 0 printed, and the exit status: 0 if all workers ended well."""
+
+    report: str
+    status: int
+
+
+def run(options: LaunchOptions) -> LaunchResult:
+    """Runs all workers until they have ended."""
+    workers = _start(options)
+    starts_left = options.restarts
+    first_end = math.inf
+    with deferred() as interrupts:
+        passed_on: int | None = None
+        while any(worker.status is None for worker in workers):
+            time.sleep(_POLL_SECS)
+            if passed_on is None and interrupts.received is not None:
+                passed_on = interrupts.received
+                _send(workers, passed_on)
+            for worker in workers:
+                if not worker.has_ended():
+                    continue
+                if worker.was_killed and starts_left and passed_on is None:
+                    starts_left -= 1
+                    logging.warning('Worker %d was killed. It is started again.', worker.number)
+                    worker.start()
+                else:
+                    first_end = min(first_end, time.monotonic())
+            if time.monotonic() - first_end > _GRACE_SECS:
+                first_end = math.inf
+                _send(workers, signal.SIGTERM)  # they wait for one that does not come
+    for worker in workers:
+        worker.finish()
+    statuses = [worker.status or 0 for worker in workers]
+    return LaunchResult(''.join(workers[0].output).rstrip('\n'), next(filter(None, statuses), 0))
+
+
+class _Worker:
+    """One worker; `status` is its exit status, None while it runs, `output` what it has printed."""
+
+    def __init__(self, number: int, call: list[str], gpus: str | None) -> None:
+        self.number = number
+        self.status: int | None = None
+        self.output: list[str] = []
+        self._call = call
+        self._environment = os.environ if gpus is None else {**os.environ, 'CUDA_VISIBLE_DEVICES': gpus}
+        self._readers: list[threading.Thread] = []
+        self.start()
+
+    def start(self) -> None:
+        """Starts the process, in a session of its own: a terminal's Ctrl-C reaches it through this process alone."""
+        self.status = None
+        self._process = subprocess.Popen(
+            self._call,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors='replace',
+            env=self._environment,
+            start_new_session=True,
+            preexec_fn=functools.partial(child_process.die_with, os.getpid()),
+        )
+        self.output.clear()
+        for stream, lines in ((self._process.stdout, self.output), (self._process.stderr, None)):
+            reader = threading.Thread(target=self._copy, args=(stream, lines), daemon=True)
+            reader.start()
+            self._readers.append(reader)
+
+    def _copy(self, stream: IO[str], lines: list[str] | None) -> None:
+        """Writes each line of a stream to standard error, behind the worker's number; keeps it in `lines`."""
+        with stream:
+            for line in stream:
+                if lines is not None:
+                    lines.append(line)
+                sys.stderr.write(f'[{self.number}] {line}')
+                sys.stderr.flush()
+
+    def has_ended(self) -> bool:
+        """Returns whether the process has ended since the last call."""
+        if self.status is not None or self._process.poll() is None:
+            return False
+        code = self._process.returncode
+        self.status = code if code >= 0 else _SIGNALED - code
+        return True
+
+    @property
+    def was_killed(self) -> bool:
+        """Whether a signal has ended the worker that is no request to end, or a crash."""
+        return (self.status or 0) > _SIGNALED and self.status not in [_SIGNALED + number for number in _REQUESTS]
+
+    def send(self, number: int) -> None:
+        """Sends a signal, if the process still runs."""
+        if self.status is None:
+            self._process.send_signal(number)
+
+    def finish(self) -> None:
+        """Waits until everything that it wrote has been copied."""
+        for reader in self._readers:
+            reader.join()
+
+
+def _start(options: LaunchOptions) -> list[_Worker]:
+    """Starts the workers on unused ports."""
+    hosts = ','.join(_unused_addresses(options.workers))
+    call = [*DEEPLAB, *options.command, f'--worker_hosts={hosts}', f'--restarts={options.restarts}']
+    gpus = _gpus_of_workers(options.workers)
+    return [_Worker(number, [*call, f'--task={number}'], gpus[number]) for number in range(options.workers)]
+
+
+def _send(workers: list[_Worker], number: int) -> None:
+    for worker in workers:
+        worker.send(number)
+
+
+def _unused_addresses(number: int) -> list[str]:
+    """Returns addresses of this machine at which nothing listens."""
+    sockets = [socket.create_server(('localhost', 0)) for _ in range(number)]
+    addresses = [f'localhost:{each.getsockname()[1]}' for each in sockets]
+    for each in sockets:
+        each.close()
+    return addresses
+
+
+def _gpus_of_workers(workers: int) -> list[str | None]:
+    """Returns the GPUs of each worker, as CUDA_VISIBLE_DEVICES; None for each without GPUs."""
+    visible = os.environ.get('CUDA_VISIBLE_DEVICES')
+    if visible is None:
+        gpus = [str(number) for number, _ in enumerate(pathlib.Path('/dev').glob(_GPU_FILES))]
+    else:
+        gpus = [name for name in visible.split(',') if name.strip() and name.strip() != '-1']
+    if not gpus:
+        return [None] * workers
+    each = len(gpus) // workers
+    if not each:  # several workers share one
+        return [gpus[number % len(gpus)] for number in range(workers)]
+    return [','.join(gpus[number * each : (number + 1) * each]) for number in range(workers)]

@@ -1,0 +1,175 @@
+"""Workers on this machine: flags and GPUs of each, restarts, signals, exit status; a stub replaces the training."""
+
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from deeplab.cli import find_program, parse_flags
+from deeplab.errors import OptionError
+from deeplab.options import LaunchOptions
+from deeplab.programs import launch
+
+# Prints its words and GPUs; with a file OUT/TASK that has a number, it takes that number off and ends by it.
+STUB = """
+import os, pathlib, signal, sys, time
+flags = dict(word.lstrip('-').partition('=')[::2] for word in sys.argv[2:])
+file = pathlib.Path(flags['out'], flags['task'])
+print(sys.argv[1], len(flags['worker_hosts'].split(',')), flags['restarts'], os.environ.get('CUDA_VISIBLE_DEVICES'))
+print('to the log', file=sys.stderr, flush=True)
+numbers = file.read_text().split() if file.exists() else []
+if numbers:
+    file.write_text(' '.join(numbers[1:]))
+    number = int(numbers[0])
+    if number < 0:
+        os.kill(os.getpid(), -number)
+    if number < 100:
+        sys.exit(number)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    pathlib.Path(flags['out'], 'waits-' + flags['task']).touch()
+    time.sleep(number)
+print('done', flags['task'])
+"""
+
+
+@pytest.fixture
+def stub(tmp_path, monkeypatch):
+    (tmp_path / 'stub.py').write_text(STUB)
+    monkeypatch.setattr(launch, 'DEEPLAB', (sys.executable, str(tmp_path / 'stub.py')))
+    monkeypatch.setattr(launch, '_POLL_SECS', 0.02)
+    monkeypatch.setattr(launch, '_GPU_FILES', 'no such file')
+    monkeypatch.delenv('CUDA_VISIBLE_DEVICES', raising=False)
+    return tmp_path
+
+
+def run(folder, workers=2, restarts=0):
+    return launch.run(LaunchOptions(workers, ('train', f'--out={folder}'), restarts))
+
+
+def test_the_report_is_that_of_worker_0_and_all_lines_are_shown(stub, capsys):
+    result = run(stub, 3)
+    assert result == ('train 3 0 None\ndone 0', 0)
+    shown = capsys.readouterr().err
+    for number in range(3):
+        assert {f'[{number}] train 3 0 None', f'[{number}] done {number}', f'[{number}] to the log'} < {
+            *shown.splitlines()
+        }
+
+
+def test_a_worker_that_was_killed_is_started_again(stub, caplog):
+    (stub / '1').write_text(f'-{signal.SIGKILL:d} -{signal.SIGSEGV:d}')
+    assert run(stub, restarts=2).status == 0
+    assert caplog.text.count('Worker 1 was killed. It is started again.') == 2
+
+
+def test_no_more_often_than_wanted(stub):
+    (stub / '1').write_text(f'-{signal.SIGKILL:d} -{signal.SIGKILL:d}')
+    assert run(stub, restarts=1).status == 128 + signal.SIGKILL
+
+
+@pytest.mark.parametrize('status', [1, 2])
+def test_an_error_is_no_reason_to_start_again(stub, monkeypatch, status):
+    """The others end, although they would wait for the one that has failed."""
+    monkeypatch.setattr(launch, '_GRACE_SECS', 0.1)
+    (stub / '0').write_text('100')
+    (stub / '1').write_text(str(status))
+    started = time.monotonic()
+    assert run(stub, restarts=5).status == 128 + signal.SIGTERM
+    assert time.monotonic() - started < 20
+
+
+def test_a_signal_reaches_all(stub):
+    for number in '01':
+        (stub / number).write_text('100')
+
+    def stop():
+        while not all((stub / f'waits-{number}').exists() for number in '01'):
+            time.sleep(0.02)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    thread = threading.Thread(target=stop)
+    thread.start()
+    assert run(stub, restarts=5).status == 128 + signal.SIGTERM
+    thread.join()
+
+
+@pytest.mark.parametrize(
+    ('visible', 'workers', 'expected'),
+    [
+        ('0,1,2,3', 2, ['0,1', '2,3']),
+        ('4,7', 2, ['4', '7']),
+        ('0', 3, ['0', '0', '0']),
+        ('-1', 2, [None, None]),
+        ('', 2, [None, None]),
+    ],
+)
+def test_gpus_are_divided(monkeypatch, visible, workers, expected):
+    monkeypatch.setenv('CUDA_VISIBLE_DEVICES', visible)
+    assert launch._gpus_of_workers(workers) == expected
+
+
+def test_words_after_two_dashes_are_the_command():
+    program = find_program('launch')
+    values = parse_flags(program, ['--workers=2', '--', 'train', '--train_logdir=a b', '--seed=3', '-x'])
+    options = program.to_options(values)
+    assert options == LaunchOptions(2, ('train', '--train_logdir=a b', '--seed=3', '-x'))
+
+
+@pytest.mark.parametrize(
+    ('command', 'message'),
+    [
+        ((), 'after --, write train or train_image_classifier, and its flags'),
+        (('eval',), 'after --, write train or'),
+        (('train', '--task=1'), 'launch itself sets --task of each worker; omit it'),
+        (('train', '--worker_hosts=a:1,b:1'), 'sets --worker_hosts'),
+    ],
+)
+def test_commands_that_are_refused(command, message):
+    with pytest.raises(OptionError, match=message):
+        LaunchOptions(2, command)
+    LaunchOptions(2, ('train', '--task=panoptic'))
+
+
+@pytest.mark.slow
+def test_a_training_with_a_killed_worker_equals_an_undisturbed_one(tmp_path):
+    """Weights and losses, to the byte; the chief is killed after its first checkpoint of a step."""
+    from tests.helpers import training_setup
+
+    data = training_setup.write_data(tmp_path / 'records')
+
+    def start(name):
+        words = [
+            '--workers=2', '--restarts=2', '--', 'train', f'--dataset={data.name}', f'--dataset_dir={data.directory}',
+            f'--train_logdir={tmp_path / name}', '--train_crop_size=33,33', '--train_batch_size=4',
+            '--depth_multiplier=0.25', '--training_number_of_steps=90', '--log_steps=1', '--worker_timeout_secs=5',
+            '--save_interval_secs=1', '--model_variant=mobilenet_v2', '--output_stride=16',
+        ]  # fmt: skip
+        root = pathlib.Path(__file__).parents[2]
+        return subprocess.Popen(
+            [sys.executable, '-m', 'deeplab', 'launch', *words],
+            cwd=root, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+
+    with start('plain') as plain:
+        assert 'Trained to step 90' in plain.communicate(timeout=200)[0]
+    with start('killed') as killed:
+        while not list((tmp_path / 'killed').glob('model.ckpt-[1-9]*.index')):
+            assert killed.poll() is None
+            time.sleep(0.05)
+        (chief,) = subprocess.run(
+            ['pgrep', '-o', '-f', rf'train_logdir={tmp_path / "killed"} .*--task=0'], capture_output=True, text=True
+        ).stdout.split()
+        os.killpg(int(chief), signal.SIGKILL)
+        output, log = killed.communicate(timeout=200)
+    assert killed.returncode == 0, log
+    assert 'Worker 0 was killed. It is started again.' in log
+    assert 'Restart 1 of 2' in log
+    assert 'Trained to step 90' in output
+    assert training_setup.losses(tmp_path / 'killed') == training_setup.losses(tmp_path / 'plain')
+    for path in (tmp_path / 'plain').glob('model.ckpt-90.*'):
+        assert path.read_bytes() == (tmp_path / 'killed' / path.name).read_bytes()
