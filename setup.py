@@ -41,6 +41,7 @@ setuptools.setup(
         'video': ['imageio[ffmpeg]>=2.31'],
         'tensorboard': ['tensorboard>=2.19'],
         'remote': ['aiohttp>=3.9,<4', 'fsspec>=2024.2,<2028', 's3fs>=2024.2,<2028'],
+        'geo': ['rasterio>=1.4,<2'],
         'report': ['vl-convert-python>=1.7,<2'],
         'docs': ['mkdocs>=1.6,<2', 'mkdocs-material>=9.5,<10', 'mkdocstrings[python]>=1.0,<2', 'ruff>=0.6'],
         'test': [

@@ -25,12 +25,12 @@ from deeplab.datasets import (
     build_data,
     color_tables,
     descriptor,
-    folder_splits,
     folders,
     images,
     label_file,
     pairs,
     plane_files,
+    raster_tiles,
 )
 from deeplab.datasets.annotations import items as annotated_items
 from deeplab.datasets.annotations import label_classes
@@ -80,7 +80,8 @@ def run(options: BuildFolderOptions) -> dict[str, Any]:
     """
     classes = _read_classes(options)
     if options.annotations is None:
-        splits = find_items(dataclasses.replace(options, class_names=classes.names or ()), classes.table)
+        chosen = dataclasses.replace(options, class_names=classes.names or (), ignore_label=classes.ignore_label)
+        splits = find_items(chosen, classes.table)
     else:
         classes, splits = _find_annotated(options, classes)
     if options.part.chosen is not None and classes.count is None:
@@ -116,7 +117,7 @@ def find_items(
         folders.require_folder(options.mask_folder, 'BuildFolderOptions.mask_folder')
     if options.list_folder:
         folders.require_folder(options.list_folder, 'BuildFolderOptions.list_folder')
-    return folder_splits.items(options, table)
+    return raster_tiles.items(options, table)
 
 
 def _find_annotated(options: BuildFolderOptions, given: Classes) -> tuple[Classes, dict[str, list[pairs.SourceFiles]]]:

@@ -59,6 +59,8 @@ def inputs_of(items: Sequence[SourceFiles], settings: Sequence[Any]) -> str:
         label = None if item.label is None else (item.label, state(item.label))
         key = None if item.source is None else item.source.key
         values = (item.name, item.image, state_of(item.image), label, key, *(files.key for files in item.planes))
+        if (part := getattr(item.embedded, 'key', None)) is not None:
+            values = (*values, part)
         digest.update(repr(values).encode('utf-8', 'surrogateescape'))
     return digest.hexdigest()
 

@@ -14,6 +14,7 @@ from deeplab.wording import option
 
 # Files that are certainly meant as masks, although only PNG can be read: the error names them.
 MASK_FORMATS = ('png', 'jpg', 'jpeg')
+RASTER_FORMATS = ('tif', 'tiff')  # which are taken where there are no others
 _SHOWN = 10  # number of names that a message lists
 
 
@@ -72,10 +73,10 @@ def find(options: BuildFolderOptions) -> Pairs:
       DataError: A folder has no such files, two files have the same stem, or one has no partner.
     """
     if not options.wants_masks:
-        alone = by_stem(options.image_folder, IMAGE_FORMATS)
+        alone = by_stem(options.image_folder, IMAGE_FORMATS) or by_stem(options.image_folder, RASTER_FORMATS)
         require_images(alone, options.image_folder, IMAGE_FORMATS, 'BuildFolderOptions')
         return Pairs({stem: (alone[stem], None) for stem in sorted(alone)}, [], [])
-    all_images, all_masks = search(options.image_folder, options.mask_folder, options.mask_suffix)
+    all_images, all_masks = _search_any(options)
     masks = _single(all_masks)
     require_masks(masks, options.mask_folder, options.mask_suffix, 'BuildFolderOptions')
     images = _single(all_images)
@@ -85,6 +86,17 @@ def find(options: BuildFolderOptions) -> Pairs:
         _require_partners(images, masks, options)
     files = {stem: (images[stem], masks[stem]) for stem in both}
     return Pairs(files, sorted(images.keys() - masks.keys()), sorted(masks.keys() - images.keys()))
+
+
+def _search_any(options: BuildFolderOptions) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
+    """Returns images and masks as `search` does; TIFF files where there are no others."""
+    searched = options.image_folder, options.mask_folder, options.mask_suffix
+    images, masks = search(*searched)
+    if not images or not masks:
+        formats = IMAGE_FORMATS if images else RASTER_FORMATS, MASK_FORMATS if masks else RASTER_FORMATS
+        other_images, other_masks = search(*searched, *formats)
+        images, masks = images or other_images, masks or other_masks
+    return images, masks
 
 
 def matched(split: str, image_folder: str, mask_folder: str, mask_suffix: str = '') -> dict[str, tuple[str, str]]:

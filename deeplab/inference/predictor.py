@@ -287,6 +287,21 @@ class Predictor:
         except DataError as error:
             raise DataError(f'{name}: {error}') from None
 
+    @property
+    def window(self) -> tuple[int, int] | None:
+        """Height and width of the windows of large images; None for a network of whole images."""
+        return None if self._any_size is None else self._any_size.window
+
+    @property
+    def channels(self) -> int:
+        """Channels of the images that the network takes."""
+        return self._reader.channels
+
+    @property
+    def resizes(self) -> bool:
+        """Whether images are resized before the network."""
+        return self._resizer is not None
+
     def read_file(self, path: str) -> np.ndarray:
         """As `read`, for a file whose name the caller adds to the message of an error."""
         return self._reader.read(path)

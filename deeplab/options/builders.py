@@ -10,6 +10,7 @@ from deeplab.errors import OptionError
 from deeplab.options.data import IMAGE_FORMATS, LABEL_FORMATS
 from deeplab.options.fields import Options, PathText, declared
 from deeplab.options.parts import PartOptions
+from deeplab.options.rasters import RasterOptions
 from deeplab.options.rules import require_classes
 from deeplab.wording import option
 
@@ -133,15 +134,25 @@ class BuildAde20kOptions(BuilderOptions):
 class BuildFolderOptions(BuilderOptions):
     """Options of `deeplab build_folder_data`. It takes files of every known format, whatever the formats above."""
 
-    image_folder: PathText = declared('./images', 'Folder of the images (jpg, png, npy), and of folders of them.')
+    image_folder: PathText = declared(
+        './images', 'Folder of the images (jpg, png, npy, or else tif), and of folders of them.'
+    )
     mask_folder: PathText = declared(
-        './masks', 'Folder of the masks: PNG files that have the path of their image, relative to its folder.'
+        './masks',
+        'Folder of the masks: PNG (or else tif) files that have the path of their image, relative to its folder.',
     )
     mask_suffix: str = declared('', 'Suffix of the names of masks, such as _mask for 01.jpg and 01_mask.png.')
     list_folder: PathText | None = declared(
         None,
         'Folder with a file SPLIT.txt for each split: one file name per line, with or without folder and extension.',
     )
+    tile_size: tuple[int, int] | None = declared(
+        None,
+        'Height and width of the tiles that are cut from TIFF files, such as 513,513; tiles without data are left out. '
+        'Not set: whole files.',
+    )
+    tile_overlap: int = declared(0, 'Pixels that neighboring tiles of {tile_size} share.', range='[0, inf)')
+    raster: RasterOptions = RasterOptions()
     val_fraction: float | None = declared(
         None,
         'Share of the images in the split val; the others are train. Not set: the folders train, val and test of the '
@@ -216,6 +227,9 @@ class BuildFolderOptions(BuilderOptions):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._require_one_source()
+        if self.tile_size is not None:
+            fits = self.tile_overlap < min(self.tile_size)
+            self._require(fits, 'tile_overlap', f'tiles have {self.tile_size[0]} x {self.tile_size[1]} pixels')
         by_list = option('BuildFolderOptions.list_folder', self.list_folder)
         for name in ('val_fraction', 'group_pattern'):
             if self.list_folder and (value := getattr(self, name)) is not None:

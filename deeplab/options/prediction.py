@@ -18,6 +18,7 @@ from deeplab.options.inference import (
     WindowOptions,
 )
 from deeplab.options.parts import PartOptions
+from deeplab.options.rasters import RasterOptions
 from deeplab.options.tools import FetchOptions
 from deeplab.registry.records import check_allowed
 from deeplab.registry.tasks import TASKS
@@ -29,6 +30,7 @@ _PRESET = 'PredictOptions.preset'
 LEGENDS = ('present', 'all')
 SAVED = ('mask', 'color', 'overlay', 'confidence', 'probabilities')
 USUAL_SAVED = ('mask', 'overlay')
+GEOTIFF = 'geotiff'  # of whole rasters, instead of the kinds of images
 
 
 @dataclasses.dataclass(frozen=True)
@@ -102,7 +104,9 @@ class PredictOptions(Options):
             'Comma-separated kinds of files to write: mask (class ids, gray PNG), color (class ids with a palette), '
             'overlay (colors over the image, JPEG), confidence (probability of the class, gray PNG), probabilities '
             f'([height, width, classes], NPY); of networks of other tasks: {", ".join(TASKS.all_files())} (see '
-            'docs/predict.md). Not set: mask, overlay, and all kinds of these tasks.'
+            'docs/predict.md). Or geotiff: class ids of TIFF files of any size, with their projection '
+            '(docs/geo.md). '
+            'Not set: mask, overlay, and all kinds of these tasks.'
         ),
     )
     overlay_alpha: float = declared(0.5, OVERLAY_ALPHA, range='[0, 1]')
@@ -117,13 +121,15 @@ class PredictOptions(Options):
     network: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     fetch: FetchOptions = FetchOptions()
     part: PartOptions = PartOptions()
+    raster: RasterOptions = RasterOptions()
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        kinds = (*SAVED, *TASKS.all_files())
+        kinds = (*SAVED, GEOTIFF, *TASKS.all_files())
         self._require(self.save is None or bool(self.save), 'save', f'name some of {", ".join(kinds)}')
         for kind in self.save or ():
             check_allowed(kind, 'PredictOptions.save', kind, choices=kinds)
+        self._require_rasters_alone()
         for field, value in ((_CHECKPOINT_DIR, self.checkpoint_dir), (_PRESET, self.preset)):
             if value is not None and self.export_path is not None:
                 raise OptionError(f'Give either {option(field)} or {option(_EXPORT_PATH)}, not both.')
@@ -132,3 +138,21 @@ class PredictOptions(Options):
                 f'There is no network to predict with. Set {option(_CHECKPOINT_DIR)}, {option(_EXPORT_PATH)} or '
                 f'{option(_PRESET)}.'
             )
+
+    @property
+    def is_of_rasters(self) -> bool:
+        """Whether the results are GeoTIFF files."""
+        return GEOTIFF in (self.save or ())
+
+    def _require_rasters_alone(self) -> None:
+        """Raises `OptionError` if options of rasters and of other images are mixed."""
+        if self.is_of_rasters:
+            self._require(self.save == (GEOTIFF,), 'save', f'{GEOTIFF} has no other kinds beside it; run predict twice')
+            whole = self.part.part is None
+            rule = f'{option("PredictOptions.save", GEOTIFF)} is no part of a run; give each job its own rasters'
+            if not whole:
+                raise OptionError(f'{option("PartOptions.part", self.part.part)} is not allowed: {rule}.')
+        elif self.raster != RasterOptions():
+            name = 'bands' if self.raster.bands else 'value_range'
+            given = option(f'RasterOptions.{name}', getattr(self.raster, name))
+            raise OptionError(f'{given} is for TIFF files: add {option("PredictOptions.save", GEOTIFF)}, or omit it.')

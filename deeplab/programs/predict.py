@@ -10,6 +10,7 @@ if __name__ == '__main__':  # `python -m deeplab.predict`; first, so that help d
 import dataclasses
 import hashlib
 import json
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -18,10 +19,19 @@ from absl import logging
 from deeplab import names
 from deeplab.errors import DataError
 from deeplab.files import folder_lock, part_folders, written_files
-from deeplab.inference import inputs, network_source, output_folder, pipeline, task_decoding, task_files, videos
+from deeplab.inference import (
+    inputs,
+    network_source,
+    output_folder,
+    pipeline,
+    raster_prediction,
+    task_decoding,
+    task_files,
+    videos,
+)
 from deeplab.inference.inputs import Failure, InputFile
 from deeplab.inference.predictor import Predictor
-from deeplab.options import SAVED, USUAL_SAVED, PredictOptions, parts
+from deeplab.options import GEOTIFF, SAVED, USUAL_SAVED, PredictOptions, parts
 from deeplab.system import memory
 
 _MOST_SHOWN = 20  # failures in the report; the summary has all
@@ -69,6 +79,8 @@ def run(options: PredictOptions) -> PredictResult:
         raise DataError(
             f'There is no image to predict{f" ({reasons})" if reasons else ""}. Give images or their folder'
         )
+    if options.is_of_rasters:
+        return _predict_rasters(options, items, missing)
     if any(item.is_video for item in items):
         videos.require()
     # Before the network is opened, which may take long, kinds of its tasks are not known.
@@ -113,6 +125,25 @@ def _predict(
     return PredictResult(
         done.images, failures, summary, report, source=predictor.source, documents=folder.documents.state()
     )
+
+
+def _predict_rasters(options: PredictOptions, items: Sequence[InputFile], missing: Sequence[Failure]) -> PredictResult:
+    """Predicts TIFF files block by block."""
+    raster_prediction.check(options, items)
+    locked = folder_lock.held(options.output_dir, 'predict', 'PredictOptions.output_dir')
+    with locked, _predictor(options) as predictor:
+        logging.info("Predicting %s with '%s'.", names.counted(len(items), 'raster'), predictor.source)
+        done = raster_prediction.run(predictor, items, options)
+        failures = (*missing, *done.failures)
+        content = {'format': output_folder.FORMAT, 'network': predictor.source, 'classes': list(predictor.class_names)}
+        content |= {'seconds': round(done.seconds, 3), 'images': done.entries}
+        content['failed'] = [failure._asdict() for failure in failures]
+        summary = output_folder.write_summary(options.output_dir, content)
+        written_files.WrittenFiles(options.output_dir, 'predict').add(summary)
+        report = [f'{names.counted(len(done.entries), "raster")} in {names.duration(done.seconds)}; list: {summary}']
+        report += [os.path.join(options.output_dir, entry['files'][GEOTIFF]) for entry in done.entries]
+        report += _failure_lines(failures, summary)
+        return PredictResult(len(done.entries), failures, summary, '\n'.join(report), source=predictor.source)
 
 
 def merge(folder: str, of_parts: Sequence[part_folders.PartFolder]) -> PredictResult:
@@ -168,9 +199,15 @@ def _report(
         f'{", ".join(folder.kinds)}: {output_dir}; {"shares of the classes" if has_classes else "list"}: {summary}',
         *(f'{kind} of all images: {path}' for kind, path in folder.documents.paths.items()),
     ]
-    if failures:
-        lines.append(f'{names.counted(len(failures), "input")} could not be predicted:')
-        lines += [f'  {names.shown(failure.path)}: {failure.reason}' for failure in failures[:_MOST_SHOWN]]
-        if len(failures) > _MOST_SHOWN:
-            lines.append(f'  and {len(failures) - _MOST_SHOWN} more, see {summary}')
-    return '\n'.join(lines)
+    return '\n'.join([*lines, *_failure_lines(failures, summary)])
+
+
+def _failure_lines(failures: Sequence[Failure], summary: str) -> list[str]:
+    """Returns the lines of the report about files that could not be predicted; `summary` is the file with all."""
+    if not failures:
+        return []
+    lines = [f'{names.counted(len(failures), "input")} could not be predicted:']
+    lines += [f'  {names.shown(failure.path)}: {failure.reason}' for failure in failures[:_MOST_SHOWN]]
+    if len(failures) > _MOST_SHOWN:
+        lines.append(f'  and {len(failures) - _MOST_SHOWN} more, see {summary}')
+    return lines

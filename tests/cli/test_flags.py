@@ -347,7 +347,12 @@ NEEDS = {
 }
 NEEDS_IN_DOCTOR = {'ignore_other_ids': '--fix=copy --num_classes=3'}
 NEEDS_OF_INSTANCES = {
-    'build_folder_data': {'instances': '--annotations=a', 'depth_scale': '--depth_folder=depth'},
+    'build_folder_data': {
+        'instances': '--annotations=a',
+        'depth_scale': '--depth_folder=depth',
+        'tile_overlap': '--tile_size=64,64',
+    },
+    'predict': dict.fromkeys(('bands', 'value_range'), '--save=geotiff'),
     'build_ade20k_data': {'instances': '--full_release_root=release'},
 }
 WITH_THOSE_OF_TRAIN = ('preview', 'benchmark')
@@ -383,6 +388,7 @@ OTHER_VALUES = {
     'master': 'grpc://there:1',
     'metrics': 'image_iou',
     'min_scale_factor': '0.25',
+    'value_range': '0,100',
     'onnx_opset': '17',
     'output_stride': '32',
     'overlay_alpha': '0.25',

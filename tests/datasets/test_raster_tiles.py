@@ -1,0 +1,147 @@
+"""Records from TIFF and GeoTIFF files. Covers datasets/rasters.py and options/rasters.py."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+rasterio = pytest.importorskip('rasterio', reason='the package rasterio is not installed')
+
+from deeplab.datasets import build_folder_data, descriptor, images, pairs, raster_tiles, rasters  # noqa: E402
+from deeplab.errors import DataError, OptionError  # noqa: E402
+from deeplab.options import BuildFolderOptions, RasterOptions  # noqa: E402
+from tests.helpers import drawn_rasters  # noqa: E402
+
+
+def options_of(folder, **changes):
+    usual = {
+        'image_folder': str(folder / 'images'),
+        'mask_folder': str(folder / 'masks'),
+        'output_dir': str(folder / 'records'),
+        'tile_size': (64, 64),
+    }
+    return BuildFolderOptions(**(usual | changes))
+
+
+def refusal(options) -> str:
+    with pytest.raises((DataError, OptionError)) as caught:
+        build_folder_data.run(options)
+    assert '\n' not in str(caught.value)
+    return str(caught.value)
+
+
+def test_tiles_cover_every_pixel_and_overlap():
+    covered = np.zeros((150, 100), int)
+    for place in rasters.places(covered.shape, (64, 64), 16):
+        assert (place.height, place.width) == (64, 64)
+        covered[place.top : place.top + 64, place.left : place.left + 64] += 1
+    assert covered.min() == 1 and covered.max() > 1
+    assert rasters.places((30, 40), (64, 64)) == [rasters.Place(0, 0, 30, 40)]
+
+
+def test_tiles_of_a_raster_hold_its_pixels_and_ids_and_ignore_what_has_no_data(tmp_path):
+    image, mask = drawn_rasters.pair(tmp_path, 'area', 256, 256)
+    with rasterio.open(image) as raster:
+        values = raster.read()
+    with rasterio.open(mask) as raster:
+        classes = raster.read(1)
+    splits = raster_tiles.items(options_of(tmp_path, tile_overlap=16, raster=RasterOptions((4, 1))), None)
+    assert {*splits} == {'train', 'val'}
+    lowest = max(tile.embedded.place.top + 64 for tile in splits['train'])
+    assert lowest <= min(tile.embedded.place.top for tile in splits['val'])
+    for tile in [*splits['train'], *splits['val']]:
+        place = tile.embedded.place
+        rows, columns = slice(place.top, place.top + 64), slice(place.left, place.left + 64)
+        np.testing.assert_array_equal(
+            images.read_array(tile.image_contents()), np.moveaxis(values[[3, 0], rows, columns], 0, -1)
+        )
+        expected = np.where(values[0, rows, columns] == 0, 255, classes[rows, columns])
+        np.testing.assert_array_equal(images.read_ids(tile.source.masks(tile.label).classes), expected)
+        assert (expected != 255).any()
+    assert not [tile for tile in splits['train'] if tile.embedded.place[:2] == (0, 0)]  # without data
+
+
+def test_builder_writes_the_bands_and_keeps_rasters_in_one_split(tmp_path):
+    for number in range(3):
+        drawn_rasters.pair(tmp_path, f'area{number}', 130, 130, number)
+    options = options_of(tmp_path, val_fraction=0.3)
+    written = build_folder_data.run(options)
+    assert {name: split['images'] for name, split in written['splits'].items()} == {'train': 18, 'val': 9}
+    described = descriptor.load(str(tmp_path / 'records' / 'dataset.yaml'))
+    assert (described.image_channels, described.image_bits, described.num_classes) == (4, 16, 3)
+
+
+def test_shards_are_made_again_after_the_bands_change(tmp_path):
+    drawn_rasters.pair(tmp_path, 'area', 130, 130)
+    build_folder_data.run(options_of(tmp_path, val_fraction=0.0))
+    build_folder_data.run(options_of(tmp_path, val_fraction=0.0, raster=RasterOptions((1, 2))))
+    assert descriptor.load(str(tmp_path / 'records' / 'dataset.yaml')).image_channels == 2
+
+
+def test_whole_tiffs_without_projection_become_records(tmp_path):
+    values = np.arange(5 * 20 * 30, dtype=np.uint8).reshape(5, 20, 30)
+    for name in ('a', 'b'):
+        drawn_rasters.write(tmp_path / 'images' / f'{name}.tif', values, crs=None, transform=None)
+        drawn_rasters.write(tmp_path / 'masks' / f'{name}.tif', values[:1] % 3, crs=None, transform=None)
+    items = raster_tiles.items(options_of(tmp_path, tile_size=None, val_fraction=0.0), None)['train']
+    np.testing.assert_array_equal(images.read_array(items[0].image_contents()), np.moveaxis(values, 0, -1))
+    assert pairs.read(items[0], None).counts[:3].sum() == 600
+
+
+def test_floats_are_scaled_to_their_range(tmp_path):
+    values = np.array([[[-1.0, 0.0, 0.5], [1.0, 2.0, np.nan]]], np.float32)
+    path = str(drawn_rasters.write(tmp_path / 'height.tif', values))
+    pixels, is_valid = rasters.read(path, rasters.Place(0, 0, 2, 3), RasterOptions(value_range=(0, 1)))
+    np.testing.assert_array_equal(pixels[..., 0], [[0, 0, 32768], [65535, 65535, 0]])
+    np.testing.assert_array_equal(is_valid, [[True, True, True], [True, True, False]])
+    with pytest.raises(DataError, match='float32.*value_range'):
+        rasters.read_header(path)
+
+
+@pytest.mark.parametrize(
+    ('changes', 'parts'),
+    [
+        ({'crs': 'EPSG:32634'}, ['EPSG:32634', 'EPSG:32633', 'Warp']),
+        ({'transform': rasterio.Affine(1, 0, 7, 0, -1, 0)}, ['transform', 'Warp']),
+    ],
+)
+def test_mask_on_another_grid_is_refused(tmp_path, changes, parts):
+    drawn_rasters.pair(tmp_path, 'area', 130, 130)
+    drawn_rasters.write(tmp_path / 'masks' / 'area.tif', drawn_rasters.ids(130, 130)[np.newaxis], **changes)
+    message = refusal(options_of(tmp_path))
+    assert all(part in message for part in ['area.tif', *parts])
+
+
+def test_bad_rasters_are_refused_in_one_line(tmp_path):
+    image, mask = drawn_rasters.pair(tmp_path, 'area', 130, 130)
+    options = options_of(tmp_path)
+    assert 'has 4 bands, and no band 5, 9' in refusal(dataclasses.replace(options, raster=RasterOptions((1, 5, 9))))
+    drawn_rasters.write(mask, drawn_rasters.ids(130, 120)[np.newaxis])
+    assert '130 x 120 pixels (height x width), its image 130 x 130' in refusal(options)
+    drawn_rasters.write(mask, np.full((1, 130, 130), 700, np.int16))
+    assert 'the value 700' in refusal(options)
+    mask.write_bytes(mask.read_bytes()[:100])
+    assert 'cannot be read as a TIFF' in refusal(options)
+    image.write_bytes(b'text')
+    assert 'cannot be read as a TIFF' in refusal(options)
+
+
+def test_several_pages_are_refused(tmp_path):
+    from PIL import Image
+
+    _, _ = drawn_rasters.pair(tmp_path, 'area', 130, 130)
+    page = Image.fromarray(np.zeros((130, 130), np.uint8))
+    page.save(tmp_path / 'images' / 'area.tif', save_all=True, append_images=[page])
+    assert 'has 2 pages' in refusal(options_of(tmp_path))
+
+
+def test_different_projections_are_named_in_a_warning(tmp_path, caplog):
+    drawn_rasters.pair(tmp_path, 'one', 130, 130)
+    image, mask = drawn_rasters.pair(tmp_path, 'two', 130, 130)
+    classes = drawn_rasters.ids(130, 130)
+    drawn_rasters.write(image, drawn_rasters.bands(classes), crs='EPSG:32634')
+    drawn_rasters.write(mask, classes[np.newaxis], crs='EPSG:32634')
+    raster_tiles.items(options_of(tmp_path, val_fraction=0.0), None)
+    assert '2 projections' in caplog.text and 'EPSG:32634' in caplog.text

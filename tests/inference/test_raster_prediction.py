@@ -1,0 +1,146 @@
+"""Rasters predicted in blocks: equal to the whole, continued after an interruption, with the same projection."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+
+rasterio = pytest.importorskip('rasterio', reason='the package rasterio is not installed')
+
+from deeplab.datasets import rasters  # noqa: E402
+from deeplab.errors import OptionError  # noqa: E402
+from deeplab.inference import raster_prediction  # noqa: E402
+from deeplab.inference.predictor import Predictor  # noqa: E402
+from deeplab.options import PredictOptions, PredictorOptions, RasterOptions, ResizeOptions, WindowOptions  # noqa: E402
+from deeplab.programs import predict  # noqa: E402
+from tests.helpers import drawn_rasters, predictor_setup  # noqa: E402
+
+SIZE = (150, 200)
+
+
+@pytest.fixture(scope='module')
+def training(tmp_path_factory, tiny_network):
+    return predictor_setup.write_training(tmp_path_factory.mktemp('training'))
+
+
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch):
+    monkeypatch.setattr(raster_prediction, 'BLOCK', 64)
+
+
+@pytest.fixture
+def area(tmp_path):
+    values = np.moveaxis(predictor_setup.pixels(*SIZE), -1, 0).copy()
+    values[:, :40, :70] = 0
+    return drawn_rasters.write(tmp_path / 'rasters' / 'area.tif', values, nodata=0)
+
+
+def options(training, source, folder, **changes):
+    predictor = PredictorOptions(windows=WindowOptions(window=(97, 97), window_stride=(32, 32)))
+    usual = {'inputs': (str(source),), 'checkpoint_dir': str(training), 'save': ('geotiff',), 'predictor': predictor}
+    return PredictOptions(output_dir=str(folder), **(usual | changes))
+
+
+def read(folder, name='area'):
+    with rasterio.open(folder / 'geotiff' / f'{name}.tif') as raster:
+        return raster.read(1), raster.profile, raster.colormap(1)
+
+
+def test_blocks_are_as_the_whole_with_the_projection_of_the_raster(training, area, tmp_path):
+    result = predict.run(options(training, area, tmp_path / 'out'))
+    labels, profile, colors = read(tmp_path / 'out')
+    with rasterio.open(area) as raster:
+        values = np.moveaxis(raster.read(), 0, -1)
+        assert (profile['crs'], profile['transform']) == (raster.crs, raster.transform)
+        is_valid = raster.dataset_mask() > 0
+    with Predictor.from_checkpoint(training) as predictor:
+        expected = predictor(np.ascontiguousarray(values)).labels
+    assert len(np.unique(expected)) > 1
+    np.testing.assert_array_equal(labels, np.where(is_valid, expected, 255))
+    assert (labels[:40, :70] == 255).all() and profile['nodata'] == 255
+    assert [colors[number][:3] for number in range(4)] == [tuple(color) for color in predictor_setup.COLORS]
+    (entry,) = json.loads((tmp_path / 'out' / 'predictions.json').read_text())['images']
+    assert entry['projection'] == 'EPSG:32633' and sum(entry['shares'].values()) == pytest.approx(1)
+    assert (result.status, result.images) == (0, 1) and 'area.tif' in result.report
+    assert [path.name for path in (tmp_path / 'out' / 'geotiff').iterdir()] == ['area.tif']
+
+
+def test_an_interrupted_run_continues_and_a_complete_one_is_kept(training, area, tmp_path, monkeypatch, caplog):
+    caplog.set_level('INFO')
+    whole = options(training, area, tmp_path / 'whole')
+    predict.run(whole)
+    calls = []
+
+    def interrupted(self, images, with_confidence=False):
+        calls.append(len(images))
+        if len(calls) == 5:
+            raise KeyboardInterrupt
+        return original(self, images, with_confidence)
+
+    original = Predictor.predict
+    monkeypatch.setattr(Predictor, 'predict', interrupted)
+    parts = options(training, area, tmp_path / 'parts')
+    with pytest.raises(KeyboardInterrupt):
+        predict.run(parts)
+    assert not (tmp_path / 'parts' / 'geotiff' / 'area.tif').exists()
+    calls.extend([0] * 10)
+    before = len(calls)
+    predict.run(parts)
+    assert len(calls) - before == 12 - 4 and '4 of 12 blocks exist' in caplog.text
+    np.testing.assert_array_equal(read(tmp_path / 'parts')[0], read(tmp_path / 'whole')[0])
+    before = len(calls)
+    assert predict.run(parts).images == 1
+    assert len(calls) == before and 'is complete' in caplog.text
+    predict.run(dataclasses.replace(parts, predictor=dataclasses.replace(parts.predictor, classes=('sky',))))
+    assert len(calls) == before + 12  # other settings
+    assert set(np.unique(read(tmp_path / 'parts')[0])) == {0, 255}
+
+
+def test_band_order_and_values(training, tmp_path):
+    pixels = predictor_setup.pixels(*SIZE)
+    shuffled = np.moveaxis(pixels[..., [2, 0, 0, 1]], -1, 0).astype(np.float32) / 255
+    drawn_rasters.write(tmp_path / 'float.tif', shuffled, nodata=None)
+    raster = RasterOptions(bands=(2, 4, 1), value_range=(0.0, 1.0))
+    predict.run(options(training, tmp_path / 'float.tif', tmp_path / 'out', raster=raster))
+    with Predictor.from_checkpoint(training) as predictor:
+        expected = predictor(pixels).labels
+    assert (read(tmp_path / 'out', 'float')[0] == expected).all()
+
+
+def test_rasters_that_cannot_be_predicted(training, area, tmp_path):
+    drawn_rasters.write(tmp_path / 'rasters' / 'five.tif', np.ones((5, 30, 30), np.uint8))
+    drawn_rasters.write(tmp_path / 'rasters' / 'float.tif', np.ones((3, 30, 30), np.float32))
+    (tmp_path / 'rasters' / 'text.tif').write_text('text')
+    result = predict.run(options(training, tmp_path / 'rasters', tmp_path / 'out'))
+    reasons = {failure.path.rpartition('/')[2]: failure.reason for failure in result.failures}
+    assert (result.images, result.status) == (1, 1)
+    assert 'it has 5 bands, the network takes 3 channels' in reasons['five.tif']
+    assert 'float32' in reasons['float.tif'] and 'cannot be read as a TIFF' in reasons['text.tif']
+    bands = predict.run(options(training, area, tmp_path / 'bands', raster=RasterOptions((1, 2, 7))))
+    assert bands.failures[0].reason == 'it has 3 bands, and no band 7'
+
+
+def test_no_projection_and_several_pages_are_named(training, tmp_path, caplog):
+    from PIL import Image
+
+    page = Image.fromarray(predictor_setup.pixels(40, 50))
+    page.save(tmp_path / 'pages.tif', save_all=True, append_images=[page])
+    predict.run(options(training, tmp_path / 'pages.tif', tmp_path / 'out'))
+    assert 'has 2 pages; the first one is predicted' in caplog.text and 'has no projection' in caplog.text
+    with rasters.opened(str(tmp_path / 'out' / 'geotiff' / 'pages.tif')) as raster:
+        assert raster.crs is None and raster.shape == (40, 50)
+
+
+def test_what_rasters_are_refused_with(training, area, tmp_path):
+    usual = options(training, area, tmp_path / 'out')
+    resized = dataclasses.replace(usual.predictor, resize=ResizeOptions(min_value=33, max_value=65))
+    with pytest.raises(OptionError, match='resizes its images'):
+        predict.run(dataclasses.replace(usual, predictor=resized))
+    with pytest.raises(OptionError, match='no other kinds beside'):
+        dataclasses.replace(usual, save=('geotiff', 'mask'))
+    with pytest.raises(OptionError, match='is for TIFF files'):
+        dataclasses.replace(usual, save=None, raster=RasterOptions((1, 2)))
+    drawn_rasters.write(tmp_path / 'out' / 'geotiff' / 'area.tif', np.ones((1, 9, 9), np.uint8))
+    with pytest.raises(OptionError, match='would be replaced'):
+        predict.run(usual)
