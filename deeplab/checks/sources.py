@@ -20,6 +20,8 @@ from deeplab.datasets import (
     mask_sources,
     pairs,
     planes,
+    raster_tiles,
+    rasters,
     segmentation_dataset,
     split_lists,
     tfrecord,
@@ -31,7 +33,7 @@ from deeplab.datasets.record_index import RecordIndex, Records
 from deeplab.errors import DataError, OptionError
 from deeplab.files import storage
 from deeplab.names import agreeing, counted
-from deeplab.options import IMAGE_FORMATS, DoctorOptions
+from deeplab.options import IMAGE_FORMATS, BuildFolderOptions, DoctorOptions
 from deeplab.wording import option
 
 _IMAGE_FOLDERS = ('images', 'image', 'imgs', 'img', 'jpegimages')
@@ -209,6 +211,9 @@ class _FolderPair:
         file_pairs.require_masks(self.masks, self.mask_folder, mask_suffix, 'DoctorOptions')
         self.partners = partners(sorted(self.images), self.masks)
         self._mask_of = {stem: self.masks[partner][0] for stem, partner in self.partners.items()}
+        # The builder takes TIFF files where there are no others.
+        has_rasters = all(rasters.is_raster(paths[0]) for paths in self.images.values())
+        self._takes_rasters = has_rasters and rasters.is_installed()
         self._instances = file_pairs.grouped(instance_folder, ('png',)) if instance_folder else {}
 
     def split(
@@ -219,8 +224,16 @@ class _FolderPair:
         for stem in sorted(self.images) if stems is None else stems:
             instances = self._instances.get(stem)
             source = None if instances is None else mask_sources.FileBeside(instances[0])
-            items.append(pairs.SourceFiles(self.images[stem][0], self._mask_of.get(stem), stem, source))
+            items.append(self._item(pairs.SourceFiles(self.images[stem][0], self._mask_of.get(stem), stem, source)))
         return FileSplit(name, items, missing, self)
+
+    def _item(self, item: pairs.SourceFiles) -> pairs.SourceFiles:
+        """Returns an item, with the reader of its TIFF files if the builder takes them, too."""
+        if not self._takes_rasters or item.source is not None:
+            return item
+        with contextlib.suppress(DataError):  # reading the file tells
+            (item,) = raster_tiles.cut(item, BuildFolderOptions(), {})
+        return item
 
     def unusual(self, stem: str) -> tuple[str, tuple[str, ...]]:
         """Returns the mask of an image if it has another name, and further images of the name, as in a `Sample`."""
@@ -378,7 +391,7 @@ class FileSplit:
         item = self.items[number]
         name = names.shown(item.name + os.path.splitext(item.image)[1])
         try:
-            image = pathlib.Path(item.image).read_bytes()
+            image = item.image_contents() if item.embedded else pathlib.Path(item.image).read_bytes()
             mask = None if item.label is None else pathlib.Path(item.label).read_bytes()
         except OSError as error:
             raise DataError(f'{name}: {error.strerror}') from None

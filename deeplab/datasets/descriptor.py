@@ -31,7 +31,7 @@ _RECORD_FIELDS = ('summary', 'parameters', 'source', 'labels_offset')
 # Further keys of files, for a data set that is read from images and masks (`segmentation_dataset.FolderSource`).
 FOLDER_KEYS = (
     'images', 'masks', 'mask_suffix', 'instances', 'lists', 'val_fraction', 'group_pattern', 'seed', 'allow_unmatched',
-    'colors',
+    'colors', 'tile_size', 'tile_overlap', 'bands', 'value_range',
 )  # fmt: skip
 
 

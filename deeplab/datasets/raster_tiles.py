@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import io
 import math
 from collections.abc import Mapping, Sequence
@@ -74,7 +75,11 @@ class TileMask:
         return Masks(images.encode_png(np.where(is_valid, ids, self.ignore_label).astype(np.uint8)))
 
 
-def items(options: BuildFolderOptions, table: color_tables.ColorTable | None) -> dict[str, list[pairs.SourceFiles]]:
+def items(
+    options: BuildFolderOptions,
+    table: color_tables.ColorTable | None,
+    tell: folder_splits.Listener = folder_splits.log,
+) -> dict[str, list[pairs.SourceFiles]]:
     """Finds images and masks, distributes them over splits, and cuts rasters into tiles.
 
     All tiles of a raster are in one split. Of a single raster, the lowest rows of tiles are the split val, and tiles
@@ -83,6 +88,7 @@ def items(options: BuildFolderOptions, table: color_tables.ColorTable | None) ->
     Args:
       options: the folders, the splits and the tiles.
       table: colors of the masks; None for masks of ids alone.
+      tell: see `folder_splits.items`.
 
     Raises:
       DataError: see `folder_splits.items`; or a raster cannot be used.
@@ -90,20 +96,20 @@ def items(options: BuildFolderOptions, table: color_tables.ColorTable | None) ->
     has_given_splits = options.list_folder is not None or options.group_pattern is not None
     is_single = options.tile_size is not None and not has_given_splits and len(file_pairs.find(options).files) == 1
     whole = dataclasses.replace(options, val_fraction=0.0) if is_single else options
-    splits = folder_splits.items(whole, table)
+    splits = folder_splits.items(whole, table, tell)
     headers: dict[str, rasters.Header] = {}
-    cut = {name: [part for item in split for part in _cut(item, options, headers)] for name, split in splits.items()}
+    tiles = {name: [part for item in split for part in cut(item, options, headers)] for name, split in splits.items()}
     _warn_of_projections(headers)
     if is_single and options.val_fraction != 0:
         fraction = folder_splits.DEFAULT_VAL_FRACTION if options.val_fraction is None else options.val_fraction
-        (alone,) = cut.values()
-        cut = _by_rows(alone, fraction)
-    if lost := [name for name, tiles in cut.items() if not tiles]:
+        (alone,) = tiles.values()
+        tiles = _by_rows(alone, fraction)
+    if lost := [name for name, own in tiles.items() if not own]:
         raise DataError(f"Split '{lost[0]}' has no tile with data.")
-    return cut
+    return tiles
 
 
-def _cut(
+def cut(
     item: pairs.SourceFiles, options: BuildFolderOptions, headers: dict[str, rasters.Header]
 ) -> list[pairs.SourceFiles]:
     """Returns the tiles of an item with data; the item itself if neither image nor mask is a TIFF.
@@ -112,6 +118,9 @@ def _cut(
       item: an image with its mask.
       options: the tiles.
       headers: gets the header of the image.
+
+    Raises:
+      DataError: A raster cannot be used; the message names it.
     """
     is_raster, has_raster_mask = rasters.is_raster(item.image), item.label is not None and rasters.is_raster(item.label)
     if options.tile_size is not None and not is_raster:
@@ -119,7 +128,7 @@ def _cut(
         raise DataError(f"{given} is for TIFF files, and '{item.image}' is none. Convert it, or omit the tiles.")
     if not (is_raster or has_raster_mask):
         return [item]
-    if item.source is not None or item.planes:
+    if isinstance(item.source, mask_sources.FileBeside) or item.planes or options.colors:
         raise DataError(
             f"'{item.image}' or its mask is a TIFF, whose mask must hold class ids in one band: colors, instances and "
             'other planes are for PNG files.'
@@ -173,10 +182,15 @@ def _warn_of_projections(headers: Mapping[str, rasters.Header]) -> None:
         examples.setdefault(header.projection, path)
     if len(examples) > 1:
         shown = [f"{projection or 'none'} ('{path}')" for projection, path in list(examples.items())[:_SHOWN]]
-        logging.warning(
-            'The rasters have %d projections: %s. Pixels may differ in size; tiles are cut as the pixels are stored.',
-            len(examples),
-            ', '.join(shown),
+        _warn_once(
+            f'The rasters have {len(examples)} projections: {", ".join(shown)}. Pixels may differ in size; tiles are '
+            'cut as the pixels are stored.'
         )
     elif '' in examples:
-        logging.warning("'%s' has no projection, which its tiles do not need.", examples[''])
+        _warn_once(f"'{examples['']}' has no projection, which its records do not need.")
+
+
+@functools.cache
+def _warn_once(text: str) -> None:
+    """Logs a warning, although programs open a data set several times."""
+    logging.warning('%s', text)

@@ -63,6 +63,11 @@ def is_raster(path: str | os.PathLike[str]) -> bool:
     return os.fspath(path).lower().endswith(SUFFIXES)
 
 
+def is_installed() -> bool:
+    """Returns whether rasterio is installed."""
+    return not packages.missing(('rasterio',))
+
+
 def require() -> None:
     """Raises `OptionError` if rasterio is missing."""
     packages.require(('rasterio',), 'A TIFF with bands', "'deeplab-toolkit[geo]'")

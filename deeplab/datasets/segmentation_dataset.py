@@ -21,6 +21,7 @@ from deeplab.datasets import (
     index_file,
     pair_records,
     pairs,
+    raster_tiles,
     shard_names,
 )
 from deeplab.datasets import descriptor as descriptor_lib
@@ -29,17 +30,23 @@ from deeplab.datasets.shard_names import UNFINISHED
 from deeplab.errors import DataError, OptionError
 from deeplab.files import documents, storage
 from deeplab.names import listed
-from deeplab.options import BuildFolderOptions, DatasetOptions
+from deeplab.options import BuildFolderOptions, DatasetOptions, RasterOptions
 from deeplab.wording import option
 
 # Keys of a description with other names than their fields in the options of build_folder_data, and these fields.
 _FIELDS = {'images': 'image_folder', 'masks': 'mask_folder', 'instances': 'instance_folder', 'lists': 'list_folder'}
+_OF_RASTERS = ('bands', 'value_range')
 _KEYS = {f'BuildFolderOptions.{_FIELDS.get(key, key)}': key for key in descriptor_lib.FOLDER_KEYS}  # for messages
+_KEYS |= {f'RasterOptions.{key}': key for key in _OF_RASTERS}
 _PATHS = ('images', 'masks', 'instances', 'lists', 'colors')
 _KINDS: dict[str, tuple[tuple[type, ...], str]] = {
     'val_fraction': ((int, float), 'a number'),
     'seed': ((int,), 'a whole number'),
     'allow_unmatched': ((bool,), 'true or false'),
+    'tile_size': ((list,), 'a list of height and width'),
+    'tile_overlap': ((int,), 'a whole number'),
+    'bands': ((list,), 'a list of whole numbers'),
+    'value_range': ((list,), 'a list of two numbers'),
 }
 
 Signature = tuple[tuple[str, int, int], ...]
@@ -336,7 +343,8 @@ def described_folders(path: str) -> FolderSource | None:
     values = {_FIELDS.get(key, key): _option_value(path, key, value) for key, value in given.items()}
     try:
         with wording.file_keys(_KEYS):
-            return FolderSource(path, BuildFolderOptions(**values))
+            raster = RasterOptions(**{key: values.pop(key) for key in _OF_RASTERS if key in values})
+            return FolderSource(path, BuildFolderOptions(**values, raster=raster))
     except OptionError as error:
         raise OptionError(f'{path}: {error}') from None
 
@@ -364,7 +372,8 @@ def folder_items(
     table = color_tables.chosen(options.colors, dataset, dataset.ignore_label)
     try:
         with wording.file_keys(_KEYS):
-            return folder_splits.items(options, table, tell or functools.partial(_log_once, source.description))
+            tell = tell or functools.partial(_log_once, source.description)
+            return raster_tiles.items(dataclasses.replace(options, ignore_label=dataset.ignore_label), table, tell)
     except DataError as error:
         raise DataError(f'{source.description}: {error}') from None
 
@@ -380,6 +389,10 @@ def _option_value(path: str, key: str, value: Any) -> Any:
     kinds, text = _KINDS.get(key, ((str,), 'a text'))
     if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
         raise OptionError(f"{path}: '{key}' is {value!r}, but must be {text}.")
+    if isinstance(value, list):
+        if not all(isinstance(each, (int, float)) and not isinstance(each, bool) for each in value):
+            raise OptionError(f"{path}: '{key}' is {value!r}, but must be {text}.")
+        return tuple(value)
     return os.path.join(os.path.dirname(path), os.path.expanduser(str(value))) if key in _PATHS else value
 
 

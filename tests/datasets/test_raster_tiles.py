@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 
 import numpy as np
 import pytest
 
 rasterio = pytest.importorskip('rasterio', reason='the package rasterio is not installed')
 
-from deeplab.datasets import build_folder_data, descriptor, images, pairs, raster_tiles, rasters  # noqa: E402
+from deeplab.datasets import (  # noqa: E402
+    build_folder_data,
+    descriptor,
+    images,
+    pair_records,
+    pairs,
+    raster_tiles,
+    rasters,
+    record_index,
+    segmentation_dataset,
+)
 from deeplab.errors import DataError, OptionError  # noqa: E402
-from deeplab.options import BuildFolderOptions, RasterOptions  # noqa: E402
+from deeplab.options import BuildFolderOptions, DoctorOptions, RasterOptions  # noqa: E402
+from deeplab.programs import doctor  # noqa: E402
 from tests.helpers import drawn_rasters  # noqa: E402
 
 
@@ -145,3 +157,30 @@ def test_different_projections_are_named_in_a_warning(tmp_path, caplog):
     drawn_rasters.write(mask, classes[np.newaxis], crs='EPSG:32634')
     raster_tiles.items(options_of(tmp_path, val_fraction=0.0), None)
     assert '2 projections' in caplog.text and 'EPSG:32634' in caplog.text
+
+
+def test_tiles_that_are_cut_when_they_are_read_are_the_records(tmp_path):
+    drawn_rasters.pair(tmp_path, 'area', 200, 150)
+    build_folder_data.run(options_of(tmp_path, tile_overlap=8, raster=RasterOptions((4, 1, 2))))
+    content = {'num_classes': 3, 'image_channels': 3, 'image_bits': 16, 'images': 'images', 'masks': 'masks'}
+    content |= {'tile_size': [64, 64], 'tile_overlap': 8, 'bands': [4, 1, 2]}
+    (tmp_path / 'dataset.json').write_text(json.dumps(content))
+    source = segmentation_dataset.described_folders(str(tmp_path / 'dataset.json'))
+    items = segmentation_dataset.folder_items(source, descriptor.load(source.description))
+    for split in ('train', 'val'):
+        built = record_index.RecordIndex(segmentation_dataset.find_shards(split, str(tmp_path / 'records')))
+        cut = pair_records.PairRecords(items[split])
+        assert [cut.read(number) for number in range(len(cut))] == [built.read(i) for i in range(len(built))]
+    (tmp_path / 'dataset.json').write_text(json.dumps({**content, 'bands': ['red']}))
+    with pytest.raises(OptionError, match="'bands' is .*'red'.*a list of whole numbers"):
+        segmentation_dataset.described_folders(str(tmp_path / 'dataset.json'))
+
+
+def test_doctor_reads_folders_of_tiffs(tmp_path):
+    values = np.random.default_rng(0).integers(0, 255, (3, 40, 50)).astype(np.uint8)
+    for number in range(2):
+        drawn_rasters.write(tmp_path / 'images' / f'{number}.tif', values + number)
+        drawn_rasters.write(tmp_path / 'masks' / f'{number}.tif', drawn_rasters.ids(40, 50, number)[np.newaxis])
+    result = doctor.run(DoctorOptions(str(tmp_path), num_classes=3, output=str(tmp_path / 'findings.json')))
+    (split,) = json.loads((tmp_path / 'findings.json').read_text())['splits'].values()
+    assert split['images'] == 2 and 'unsupported format' not in result.report
