@@ -130,7 +130,7 @@ def move_files(
     """
     owners: dict[str, PartFolder] = {}
     for part in parts:
-        for name in written_files.WrittenFiles(part.path, part.program).names():
+        for name in sorted(written_files.WrittenFiles(part.path, part.program).names()):
             if name not in left_out and (other := owners.setdefault(name, part)) is not part:
                 raise DataError(f"'{name}' is in parts {other.part} and {part.part}. Run one of them again.")
     there = {name: os.path.lexists(os.path.join(part.path, name)) for name, part in owners.items()}

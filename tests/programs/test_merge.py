@@ -325,14 +325,16 @@ def test_a_merge_that_was_interrupted_continues(photos, monkeypatch):
     replace, moved = os.replace, []
 
     def interrupted(source, target):
-        if 'mask' in str(source) and len(moved) == 2:
-            raise KeyboardInterrupt
-        moved.append(target)
+        if '/mask/' in str(source):
+            if len(moved) == 2:
+                raise KeyboardInterrupt
+            moved.append(target)
         replace(source, target)
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr('deeplab.files.part_folders.os.replace', interrupted)
         merge.run(MergeOptions(line[1]))
+    assert len(moved) == 2
     merge.run(MergeOptions(line[1]))
     predict.run(PredictOptions(line[0], str(photos / 'whole'), line[2]))
     same_files(photos / 'parts', photos / 'whole', 'predictions.json')
