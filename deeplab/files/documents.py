@@ -136,7 +136,10 @@ def _parsed_yaml(text: str) -> Any:
         _require_shallow(yaml.parse(text, loader))
         content = yaml.load(text, loader)
     except yaml.YAMLError as error:
-        raise DocumentError(f'is not YAML: {" ".join(str(error).split())}') from None
+        message = ' '.join(str(error).split())
+        # The loader in C of PyYAML 6.0.4 and later has a limit of its own, and reads ahead of the events.
+        problem = f'usable: {_TOO_DEEP}' if 'maximum nesting depth' in message else f'YAML: {message}'
+        raise DocumentError(f'is not {problem}') from None
     except RecursionError:
         raise DocumentError(f'is not usable: {_TOO_DEEP}') from None
     except ValueError as error:  # a date that does not exist, an integer of thousands of digits
