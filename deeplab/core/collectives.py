@@ -14,9 +14,11 @@ from tensorflow.python.ops import collective_ops  # no public name has it for gr
 
 # The task that knows which participants there are, for servers and sessions of workers.
 LEADER = '/job:worker/replica:0/task:0'
-# Keys of the groups; those of one session must differ.
-WORKERS, CLONES = 1, 2
-# Instance keys of one group must not be keys of another one, nor a gradient's key a sum's.
+# Keys of the groups, which differ among all workers; all sums of a participant must be on one device. The clones of
+# worker n are group GRADIENTS + n.
+WORKERS, CLONES, GRADIENTS = 1, 2, 3
+# Instance keys of groups in one graph must differ, and a gradient's key from a sum's. All workers must have the same
+# keys: TensorFlow derives from them which steps of their sessions belong together.
 _KEYS_OF_A_GROUP = 1_000_000
 _FIRST_OF_GRADIENTS = _KEYS_OF_A_GROUP // 2
 
@@ -38,7 +40,7 @@ class Participant:
         """
         if self.size == 1:
             return values
-        key = self._group * _KEYS_OF_A_GROUP + self._sums
+        key = min(self._group, GRADIENTS) * _KEYS_OF_A_GROUP + self._sums
         self._sums += 1
 
         def summed(inputs: tf.Tensor) -> tuple[tf.Tensor, object]:
@@ -48,8 +50,10 @@ class Participant:
         return result
 
     def _reduce(self, values: tf.Tensor, key: int) -> tf.Tensor:
+        # NCCL between GPUs, which TensorFlow uses only if told, and a ring otherwise. Its NCCL refuses bfloat16.
+        hint = 'ring' if values.dtype == tf.bfloat16 else 'nccl'
         # No timeout: it would limit the length of a step, a compilation or a checkpoint of another participant.
-        return collective_ops.all_reduce(values, self.size, self._group, key, 'Add', 'Id', communication_hint='auto')
+        return collective_ops.all_reduce(values, self.size, self._group, key, 'Add', 'Id', communication_hint=hint)
 
     def sum_all(self, tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
         """Returns the sums of tensors of static shapes over the group, by one reduction for each type.

@@ -1,6 +1,7 @@
 """Clones: copies of one network that share its variables and split a batch, and their placement on devices.
 
-Each clone computes on its own device; the variables are on the CPU, with the same names for any number of clones.
+Each clone computes on its own device; the variables are on the CPU, with the same names for any number of clones. Only
+a synchronous worker with one GPU has them there, so that a step copies no weights and no gradients to the CPU.
 The loss of each clone is divided by their number and the gradients are summed, so that n clones of batch size b compute
 the step of one clone of batch size n * b. Regularization is added once, and only the first clone updates the statistics
 of batch norms.
@@ -18,7 +19,7 @@ import tf_slim as slim
 from absl import logging
 
 from deeplab import names
-from deeplab.core import summation
+from deeplab.core import collectives, summation
 from deeplab.wording import option
 
 # A gradient and the variable that it belongs to.
@@ -39,6 +40,8 @@ class DeploymentConfig:
       num_ps_tasks: parameter servers over which the variables are distributed; 0: they are on the worker's CPU.
       first_clone: number of the first clone among the clones of all synchronous workers.
       all_clones: clones of all synchronous workers; None for `num_clones`.
+      sums_on_devices: whether the clones add their gradients on their devices, by one reduction; else on the CPU.
+        It needs a device for each clone.
     """
 
     num_clones: int = 1
@@ -47,6 +50,7 @@ class DeploymentConfig:
     num_ps_tasks: int = 0
     first_clone: int = 0
     all_clones: int | None = None
+    sums_on_devices: bool = False
 
     @property
     def clones_of_step(self) -> int:
@@ -63,13 +67,19 @@ class DeploymentConfig:
         """The worker's CPU, for input, updates and checkpoints."""
         return self.worker + _CPU
 
+    @property
+    def update_device(self) -> str:
+        """The device of variables that are not on a parameter server, and of their updates."""
+        is_worker_of_one_device = self.sums_on_devices and self.num_clones == 1 < self.clones_of_step
+        return self.clone_device(0) if is_worker_of_one_device else self.host_device
+
     def clone_device(self, index: int) -> str:
         """Returns the device on which clone `index` computes."""
         return f'{self.worker}/device:{"GPU" if self.use_gpus else "CPU"}:{index}'
 
     def variable_device(self, number: int) -> str:
         """Returns the device of the variable that is created after `number` others."""
-        return f'/job:ps/task:{number % self.num_ps_tasks}{_CPU}' if self.num_ps_tasks else self.host_device
+        return f'/job:ps/task:{number % self.num_ps_tasks}{_CPU}' if self.num_ps_tasks else self.update_device
 
     @contextlib.contextmanager
     def host_scope(self) -> Iterator[None]:
@@ -80,6 +90,16 @@ class DeploymentConfig:
                     yield
             else:
                 yield
+
+    @contextlib.contextmanager
+    def update_scope(self) -> Iterator[None]:
+        """Places what is built inside where the variables are, or on the worker's CPU with parameter servers."""
+        with self.host_scope():
+            if self.update_device == self.host_device:
+                yield
+            else:
+                with tf.device(self.update_device):
+                    yield
 
     def placement(self, device: str | None) -> Callable[[tf.Operation], str]:
         """Returns a device function: `device` (None for the operation's own) for everything except variables."""
@@ -103,16 +123,31 @@ class DeploymentConfig:
 
     @property
     def sum_device(self) -> str:
-        """The device on which the gradients of all workers are added: a single clone's own, else the CPU."""
-        return self.clone_device(0) if self.num_clones == 1 else self.host_device
+        """The device on which the gradients of all workers are added: where the sum over this worker's clones is."""
+        return self.clone_device(0) if self.num_clones == 1 or self.sums_on_devices else self.host_device
+
+    @property
+    def gradient_group(self) -> int | None:
+        """Key of the group in which the clones of this worker add their gradients; None for the CPU."""
+        worker = self.first_clone // self.num_clones
+        return collectives.GRADIENTS + worker if self.sums_on_devices else None
 
 
 class Clone(NamedTuple):
-    """One copy of the network: what was built, its name scope (empty for a single clone), where it computes."""
+    """One copy of the network.
+
+    Attributes:
+      outputs: what was built.
+      scope: its name scope; empty for a single clone.
+      device: where it computes.
+      gradient_group: key of the group in which it adds its gradients to the other clones' (`collectives`); None for a
+        sum on the CPU.
+    """
 
     outputs: Any
     scope: str
     device: str
+    gradient_group: int | None = None
 
 
 def deployment_config(
@@ -122,12 +157,15 @@ def deployment_config(
 
     `gpus` is the number of GPUs of that machine, None if this process computes; the others: see `DeploymentConfig`.
     """
+    is_here = gpus is None
     if gpus is None:
         gpus = 0 if clone_on_cpu else len(tf.config.list_physical_devices('GPU'))
     if 0 < gpus < num_clones:
         clones = option('CloneOptions.num_clones', num_clones)
         logging.warning('%s, but this machine has %s: some clones will share one.', clones, names.counted(gpus, 'GPU'))
-    return DeploymentConfig(num_clones, gpus > 0 and not clone_on_cpu, worker, num_ps_tasks)
+    has_gpus = gpus > 0 and not clone_on_cpu
+    own_gpus = is_here and has_gpus and gpus >= num_clones
+    return DeploymentConfig(num_clones, has_gpus, worker, num_ps_tasks, sums_on_devices=own_gpus)
 
 
 class Batches:
@@ -225,7 +263,7 @@ def create_clones(config: DeploymentConfig, build: Callable[[], Any]) -> list[Cl
             tf.compat.v1.device(config.placement(device)),
             tf.name_scope(f'{scope}/') if scope else contextlib.nullcontext(),
         ):
-            clones.append(Clone(build(), scope, device))
+            clones.append(Clone(build(), scope, device, config.gradient_group))
     return clones
 
 
@@ -261,15 +299,45 @@ def optimize_clones(
                 target += tf.reduce_sum(tf.stack(regularization_losses))
             seed = None if loss_scale is None else [loss_scale]
             gradients.append(
-                tf.gradients(target, list(variables), seed, aggregation_method=summation.GRADIENT_AGGREGATION)
+                tf.compat.v1.gradients(
+                    target,
+                    list(variables),
+                    seed,
+                    # Otherwise the parts of a gradient are added where its variable is: on the CPU.
+                    colocate_gradients_with_ops=clone.gradient_group is None,
+                    aggregation_method=summation.GRADIENT_AGGREGATION,
+                )
             )
     with tf.device(_CPU):
         total_loss = tf.reduce_sum(tf.stack([*clone_losses, *regularization_losses]), name='total_loss')
-        summed = []
-        for variable, *parts in zip(variables, *gradients, strict=True):
-            terms = [tf.convert_to_tensor(part) for part in parts if part is not None]
-            if terms:
-                summed.append((summation.in_order(terms), variable))
-        if loss_scale is not None:
+    summed = _sums_over_clones(clones, gradients, variables)
+    if loss_scale is not None:
+        with tf.device(_CPU if clones[0].gradient_group is None else clones[0].device):
             summed = [(gradient / loss_scale, variable) for gradient, variable in summed]
-        return total_loss, summed
+    return total_loss, summed
+
+
+def _sums_over_clones(
+    clones: Sequence[Clone], gradients: Sequence[Sequence[tf.Tensor | None]], variables: Sequence[tf.Variable]
+) -> list[Gradient]:
+    """Returns the sum of the clones' gradients for each variable that has one, on the CPU or the first device."""
+    summed = []
+    if clones[0].gradient_group is None or len(clones) == 1:
+        with tf.device(_CPU):
+            for variable, *parts in zip(variables, *gradients, strict=True):
+                terms = [tf.convert_to_tensor(part) for part in parts if part is not None]
+                if terms:
+                    summed.append((summation.in_order(terms), variable))
+        return summed
+    used = [number for number, parts in enumerate(zip(*gradients, strict=True)) if any(p is not None for p in parts)]
+    sums = []
+    for clone, own in zip(clones, gradients, strict=True):
+        assert clone.gradient_group is not None
+        with tf.device(clone.device), tf.name_scope('gradient_sums'):
+            terms = [tf.zeros(variables[n].shape) if own[n] is None else tf.convert_to_tensor(own[n]) for n in used]
+            for number, term in zip(used, terms, strict=True):
+                term.set_shape(variables[number].shape)
+            sums.append(collectives.Participant(clone.gradient_group, len(clones)).sum_all(terms))
+    # A session runs only what a result depends on, but the reduction needs all clones.
+    with tf.device(clones[0].device), tf.control_dependencies([tf.group(*sums[1:])]):
+        return [(tf.identity(total), variables[number]) for number, total in zip(used, sums[0], strict=True)]

@@ -69,7 +69,9 @@ def merged(
 
     is_due = tf.compat.v1.placeholder_with_default(False, [], 'summaries_are_due')
     variables = {variable.op.name: variable.graph.as_graph_element(variable) for variable in slim.get_model_variables()}
-    return MergedSummaries(conditional.choose(is_due, serialized, lambda: tf.constant(b'')), is_due, variables)
+    with tf.device(clone.device):  # otherwise images and logits of a GPU are copied in every step
+        values = conditional.choose(is_due, serialized, lambda: tf.constant(b''))
+    return MergedSummaries(values, is_due, variables)
 
 
 def _predictions(outputs: network_clone.CloneOutputs, images: int | None = None) -> tf.Tensor:

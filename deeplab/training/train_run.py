@@ -338,7 +338,7 @@ def _build(
         functools.partial(_statistics_group, options.clones),
     )
     clones = model_deploy.create_clones(config, clone)
-    with config.host_scope():
+    with config.update_scope():
         sums = None
         if options.clones.worker_hosts:
             sums = workers.WorkerSums(config, global_step, options.clones.reduce_precision)

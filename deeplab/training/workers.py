@@ -101,7 +101,7 @@ class WorkerSums:
 
     def equal_values(self, variables: Sequence[tf.Variable]) -> tf.Operation:
         """Returns the operation that gives `variables` of every worker the values of worker 0, to the bit."""
-        with tf.name_scope(_SCOPE):
+        with tf.device(self._device), tf.name_scope(_SCOPE):
             # As integers: adding 0.0 would change -0.0.
             bits = [_as_integers(variable.read_value()) for variable in variables]
             own = bits if self._is_first else [tf.zeros_like(value) for value in bits]

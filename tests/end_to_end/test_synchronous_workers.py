@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from deeplab import train
+from deeplab.deployment import model_deploy
 from deeplab.errors import MachineError, NonFiniteError, OptionError
 from deeplab.evaluation import split_parts
 from deeplab.options import CloneOptions, LearningRateOptions, OptimizerOptions, ValidationOptions
@@ -122,6 +123,27 @@ def test_four_workers_of_two_clones_train_as_eight_clones(data, tmp_path):
     clones = training_setup.trained(data, tmp_path / 'clones', STEPS, clones=eight, batch_size=8)
     workers = train_together(4, data, tmp_path / 'workers', training_setup.two_clones(), batch_size=8)
     assert_equal_training(workers, clones, rtol=1e-5, atol=1e-6)
+
+
+class _CpuDevices(model_deploy.DeploymentConfig):
+    """CPU devices in the place of GPUs."""
+
+    @property
+    def cpu_devices(self):
+        return self.num_clones
+
+    def clone_device(self, index):
+        return f'/device:CPU:{index}'
+
+
+def test_sums_on_devices(data, tmp_path, monkeypatch):
+    """Each worker adds the gradients of its clones in a group of its own, then the workers add theirs."""
+    clones = training_setup.two_clones()
+    one = train_together(2, data, tmp_path / 'one', clones)
+    monkeypatch.setattr(
+        model_deploy, 'deployment_config', lambda *_: _CpuDevices(2, use_gpus=True, sums_on_devices=True)
+    )
+    assert_equal_training(train_together(2, data, tmp_path / 'two', clones), one, rtol=1e-6, atol=1e-7)
 
 
 def test_two_trainings_are_equal_to_the_byte(data, tmp_path):

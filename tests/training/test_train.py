@@ -231,7 +231,11 @@ def test_batches_that_wait_on_the_devices_are_those_of_the_queue(data, tmp_path,
     shutil.copytree(tmp_path / 'queue', tmp_path / 'devices')
     for path in (tmp_path / 'devices').glob('model.ckpt-2.*'):
         path.unlink()
-    monkeypatch.setattr(model_deploy, 'deployment_config', lambda *_: _TwoDevices(2, use_gpus=True))
+    # Gradients are added there, too. The sum of two numbers does not depend on their order; the order of a clone's own
+    # terms, of weight decay and loss, is the same.
+    monkeypatch.setattr(
+        model_deploy, 'deployment_config', lambda *_: _TwoDevices(2, use_gpus=True, sums_on_devices=True)
+    )
     resumed = train.run(training_setup.options(data, tmp_path / 'devices', 2, **clones))
     assert_same_bytes(straight.checkpoint, resumed.checkpoint)
 
