@@ -30,6 +30,7 @@ FAILURES_PER_RUN = 10
 KINDS = ('kill', 'freeze', 'cut')
 SECONDS = (1.0, 14.0)  # how long a failure lasts, shorter or longer than the time after which a worker is lost
 PAUSE = (4.0, 30.0)  # between the end of a failure and the next one
+PATIENCE = 30.0  # with the other workers when worker 0 has ended
 LONGEST_RUN = 1800.0
 
 
@@ -84,6 +85,7 @@ class Workers:
         self._calls = [self._call(task, ports, arguments) for task in range(number)]
         self._processes = [self._start(task) for task in range(number)]
         self.starts = number
+        self._last_moment: float | None = None
 
     def _call(self, task: int, ports: list[int], arguments: argparse.Namespace) -> list[str]:
         seen = [ports[far] if far == task else self._proxies[task, far].port for far in range(self.number)]
@@ -101,13 +103,19 @@ class Workers:
             return subprocess.Popen(self._calls[task], stderr=log, stdout=log, start_new_session=True)
 
     def are_done(self) -> bool:
-        """Starts workers again that have ended with an error; whether all have ended well."""
+        """Starts workers again that have ended with an error, while worker 0 trains; whether all have ended.
+
+        A worker that is killed when the training is complete and starts again would wait for worker 0 in vain.
+        """
         statuses = [process.poll() for process in self._processes]
+        if statuses[0] == 0:
+            self._last_moment = self._last_moment or time.monotonic() + PATIENCE
+            return None not in statuses or time.monotonic() > self._last_moment
         for task, status in enumerate(statuses):
             if status not in (None, 0):
                 self._processes[task] = self._start(task)
                 self.starts += 1
-        return all(status == 0 for status in statuses)
+        return False
 
     def fail(self, kind: str, draw: random.Random) -> dict:
         """Lets a random worker or connection fail for a random time; returns what was done."""
