@@ -9,6 +9,8 @@ Further planes that a task needs move as further planes of the label: the first 
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -16,7 +18,7 @@ import tensorflow as tf
 
 from deeplab import common
 from deeplab.core import preprocess_utils
-from deeplab.datasets.planes import DEPTHS, Plane
+from deeplab.datasets.planes import DEPTHS, IDS, Plane
 from deeplab.errors import OptionError
 from deeplab.options import AugmentOptions, ResizeOptions
 from deeplab.registry import (
@@ -24,6 +26,7 @@ from deeplab.registry import (
     AFTER_PADDING,
     BEFORE_CROP,
     CROP,
+    MIX,
     Augmentation,
     AugmentContext,
     Preprocessing,
@@ -45,6 +48,7 @@ from deeplab.registry.augmentations import (
 
 Sample = dict[str, tf.Tensor]
 Step = Callable[[Sample], Sample]
+Draw = Callable[[tf.Tensor], Sample]  # a random sample for a seed
 
 
 def fill_of(planes: Iterable[Plane], ignore_label: int) -> tuple[int, ...]:
@@ -107,11 +111,21 @@ def train_steps(
 
     Source: arXiv:1706.05587, section 4 (data augmentation).
     """
+    lists = [plane.key for plane in planes if plane.is_list]
     planes = [plane for plane in planes if not plane.is_list]
-    context = AugmentContext(crop_size, mean_pixel, ignore_label, class_pixels, fill_of(planes, ignore_label))
+    kinds = [plane.kind for plane in planes for _ in range(plane.channels)]
+    ids = tuple(number for number, kind in enumerate(kinds, start=1) if kind == IDS)  # 0 has the class ids
+    context = AugmentContext(crop_size, mean_pixel, ignore_label, class_pixels, fill_of(planes, ignore_label), ids)
 
     def of_stage(stage: str) -> dict[str, Step]:
-        return {record.name: change(record, augment, context) for record in augment.active if record.stage == stage}
+        records = [record for record in augment.active if record.stage == stage]
+        if stage == MIX and records and lists:
+            raise OptionError(
+                f"The augmentation '{records[0].name}' mixes samples, which it cannot do with lists of this task "
+                f'({", ".join(lists)}). Switch it off.'
+            )
+        kind = Mixing if stage == MIX else change
+        return {record.name: kind(record, augment, context) for record in records}
 
     return {
         **({JOIN_PLANES: join_planes(planes, ignore_label)} if planes else {}),
@@ -119,6 +133,7 @@ def train_steps(
         **of_stage(BEFORE_CROP),
         SCALE_AND_CROP: scale_and_crop(augment, context),
         NUMBERS: to_numbers,
+        **of_stage(MIX),
         **of_stage(AFTER_CROP),
         PAD: pad_to(crop_size, mean_pixel, context.label_fill),
         **of_stage(AFTER_PADDING),
@@ -157,7 +172,7 @@ def train_steps_per_image(
                 )
             if reason := record.not_per_image(crop_size):
                 raise OptionError(f"The augmentation '{record.name}' is not for this task: {reason}. Switch it off.")
-            steps[record.name] = change(record, augment, context)
+            steps[record.name] = (Mixing if record.stage == MIX else change)(record, augment, context)
     return steps
 
 
@@ -207,11 +222,27 @@ def eval_steps(
     ]
 
 
-def apply_steps(sample: Sample, steps: Iterable[Step]) -> Sample:
-    """Runs a sample through steps, one after the other."""
+def apply_steps(sample: Sample, steps: Iterable[Step], draw: Draw | None = None) -> Sample:
+    """Runs a sample through steps, one after the other.
+
+    Args:
+      sample: the sample.
+      steps: the steps.
+      draw: returns a random sample for a seed; only for `Mixing`, whose other samples run through the steps before it.
+    """
+    before: list[Step] = []
     for step in steps:
-        sample = step(sample)
+        if isinstance(step, Mixing):
+            assert draw is not None
+            sample = step(sample, functools.partial(_drawn, draw, tuple(before)))
+        else:
+            sample = step(sample)
+            before.append(step)
     return sample
+
+
+def _drawn(draw: Draw, steps: Sequence[Step], seed: tf.Tensor) -> Sample:
+    return apply_steps(draw(seed), steps)
 
 
 def to_numbers(sample: Sample) -> Sample:
@@ -311,6 +342,81 @@ def change(record: Augmentation, augment: AugmentOptions, context: AugmentContex
         return _with_both(sample, *record.function(image, label, seed, context, **values))
 
     return step
+
+
+@dataclasses.dataclass(frozen=True)
+class Mixing:
+    """A step that mixes a sample with others, as an augmentation of the stage `MIX` does.
+
+    Mixing within a batch would tie a sample to the others in its batch: to the batch size, the clones and the workers.
+    So a sample draws the others from its own seed, as all that is random: each is a record of the split, read again,
+    with a seed of its own. The order of the data is as it is without, and a resumed training repeats the mixtures. The
+    price is that a mixed sample takes the time of several.
+
+    Attributes:
+      record: the augmentation.
+      augment: the values of its parameters.
+      context: what it is told.
+    """
+
+    record: Augmentation
+    augment: AugmentOptions
+    context: AugmentContext
+
+    def __call__(self, sample: Sample, draw: Draw | None = None) -> Sample:
+        """Mixes a fraction of the samples; `draw` returns other samples after the steps before this one."""
+        assert draw is not None
+        record, values = self.record, self.augment.settings_of(self.record)
+        if points_of(sample) or not record.takes_planes:
+            raise OptionError(_unmovable(record, 'another stage' if record.takes_planes else 'takes_planes'))
+        seeds = tf.random.experimental.stateless_split(_seed_of(sample, record.seed_purpose), 3 + record.others)
+        of_chance, of_change, of_class, *of_others = tf.unstack(seeds)
+        mixed_keys = [key for key in (common.IMAGE, common.LABEL, common.CLASS_LABEL) if key in sample]
+
+        def mixed() -> list[tf.Tensor]:
+            samples = [sample, *map(draw, of_others)]
+            labels = self._labels(samples)
+            image, label = record.function(
+                [each[common.IMAGE] for each in samples], labels, of_change, self.context, **values
+            )
+            parts = {common.IMAGE: image, common.LABEL: label}
+            if common.CLASS_LABEL in sample:
+                parts[common.CLASS_LABEL] = _class_of_a_pixel(label, samples, of_class)
+            return [parts[key] for key in mixed_keys]
+
+        is_mixed = tf.random.stateless_uniform([], of_chance) < values[record.parameters[0].name]
+        parts = tf.cond(is_mixed, mixed, lambda: [tf.identity(sample[key]) for key in mixed_keys])
+        return {**sample, **dict(zip(mixed_keys, parts, strict=True))}
+
+    def _labels(self, samples: Sequence[Sample]) -> list[tf.Tensor] | None:
+        """Returns the labels, with different ids of instances, or what stands for them (see `Augmentation.stage`)."""
+        if common.CLASS_LABEL in samples[0]:
+            sizes = [preprocess_utils.size_of(each[common.IMAGE]) for each in samples]
+            return [tf.fill([*size, 1], number) for number, size in enumerate(sizes)]
+        if common.LABEL not in samples[0]:
+            return None
+        labels = [each[common.LABEL] for each in samples]
+        if self.context.id_planes:
+            is_id = tf.constant([number in self.context.id_planes for number in range(labels[0].shape[-1])])
+            for number, label in enumerate(labels[1:], start=1):
+                largest = tf.reduce_max(tf.where(is_id, labels[number - 1], 0))
+                labels[number] = tf.where(is_id & (label > 0), label + largest, label)
+        return labels
+
+
+def _class_of_a_pixel(sources: tf.Tensor, samples: Sequence[Sample], seed: tf.Tensor) -> tf.Tensor:
+    """Returns the classes of the sample that a random pixel comes from.
+
+    In the mean, the classes of each sample count as much as its share of the area, as in arXiv:1905.04899, section 3.1.
+
+    Args:
+      sources: [h, w, 1] int32, places of the samples.
+      samples: samples with classes for the whole image.
+      seed: two integers.
+    """
+    flat = tf.reshape(sources, [-1])
+    source = flat[tf.random.stateless_uniform([], seed, 0, tf.size(flat), tf.int32)]
+    return tf.switch_case(source, [lambda each=each: tf.identity(each[common.CLASS_LABEL]) for each in samples])
 
 
 def _unmovable(record: Augmentation, needed: str) -> str:

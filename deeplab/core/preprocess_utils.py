@@ -203,6 +203,19 @@ def pad_both(
     return image, label
 
 
+def fit(
+    image: tf.Tensor,
+    label: tf.Tensor | None,
+    size: Sequence[Side],
+    mean_pixel: Sequence[float],
+    label_fill: Sequence[int],
+) -> tuple[tf.Tensor, tf.Tensor | None]:
+    """Brings an image and its label to `size` (rows and columns): cropped and padded at the bottom and right."""
+    window = [tf.minimum(side, most) for side, most in zip(size_of(image), size, strict=True)]
+    label = None if label is None else crop(label, 0, 0, *window)
+    return pad_both(crop(image, 0, 0, *window), label, *size, mean_pixel, label_fill)
+
+
 def crop(values: tf.Tensor, offset_height: Side, offset_width: Side, height: Side, width: Side) -> tf.Tensor:
     """Cuts [height, width, channels] out of `values` ([h, w, channels]), from a row and a column on."""
     window = tf.slice(values, tf.stack([offset_height, offset_width, 0]), tf.stack([height, width, -1]))

@@ -13,6 +13,7 @@ from deeplab.registry.augmentations import (
     AUGMENTATIONS,
     BEFORE_CROP,
     CROP,
+    MIX,
     Augmentation,
     AugmentContext,
 )

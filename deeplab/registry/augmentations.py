@@ -11,9 +11,10 @@ from deeplab.registry.records import Record, Registry
 
 BEFORE_CROP = 'before_crop'
 CROP = 'crop'
+MIX = 'mix'
 AFTER_CROP = 'after_crop'
 AFTER_PADDING = 'after_padding'
-STAGES = (BEFORE_CROP, CROP, AFTER_CROP, AFTER_PADDING)
+STAGES = (BEFORE_CROP, CROP, MIX, AFTER_CROP, AFTER_PADDING)
 # The steps of preprocessing that are no augmentations of the registry.
 RESIZE, SCALE_AND_CROP, NUMBERS, PAD = 'resize_to_range', 'scale_and_crop', 'to_numbers', 'pad'
 JOIN_PLANES, SPLIT_PLANES, TARGETS, PREPROCESS = 'join_planes', 'split_planes', 'targets', 'preprocess'
@@ -32,6 +33,7 @@ class AugmentContext(NamedTuple):
       ignore_label: label of pixels that are excluded from the loss.
       class_pixels: pixels of each class in the split; None if unknown.
       fill: what each plane of the label has beyond the image; empty for a label of class ids alone.
+      id_planes: which planes of the label are ids of instances.
       scaled_size: rows and columns of the image after random scaling, integers or int32 scalars; for `CROP` only.
       crop_seed: seed of the plain random crop; for `CROP` only.
       points: the points of the sample before scaling, by key; for `corner` of `CROP` only.
@@ -42,6 +44,7 @@ class AugmentContext(NamedTuple):
     ignore_label: int
     class_pixels: Sequence[int] | None = None
     fill: tuple[int, ...] = ()
+    id_planes: tuple[int, ...] = ()
     scaled_size: tuple[Any, Any] | None = None
     crop_seed: Any = None
     points: Mapping[str, Any] = {}
@@ -73,6 +76,7 @@ class Augmentation(Record):
         then what else the tasks of the network need. `context.label_fill` has a value for each.
       move_points: moves points as `function` moves pixels: takes points [n, 2] float32 (rows and columns), the size of
         the image, seed, context and parameters, and returns points. None if it cannot.
+      others: of `MIX`: the number of other samples that `function` takes.
       corner: of `CROP`: returns row and column of the window in the image of `context.scaled_size`; takes label, seed,
         context and parameters. None if `function` does not tell.
       not_per_image: returns why it cannot change the images of a task with a result for the whole image; takes their
@@ -87,6 +91,11 @@ class Augmentation(Record):
     - BEFORE_CROP: the image as it is decoded and resized, of its own type; may return float32.
     - CROP: instead of the random scale and crop, at most one: returns a window of at most `crop_size` out of the image
       of `context.scaled_size`. Off with the defaults of its parameters.
+    - MIX: images are float32, labels int32, both at most as large as the crop. `function` takes a list of images and a
+      list of labels (or None) instead of one of each: the sample's own first, then `others` random ones of the split
+      after the stages before. Ids of instances differ between them. It runs for a fraction of the samples, its first
+      parameter, and returns an image of at most the size of the crop. For a task with a result for the whole image,
+      labels are the places of the images in the list.
     - AFTER_CROP: the image is float32, the label int32; both may be smaller than the crop.
     - AFTER_PADDING: as before, padded to the crop size.
     """
@@ -101,6 +110,7 @@ class Augmentation(Record):
     preview: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     takes_planes: bool = False
     move_points: Callable[..., Any] | None = None
+    others: int = 0
     corner: Callable[..., Any] | None = None
     not_per_image: Callable[[Sequence[int]], str] = lambda size: ''
     strongest: Mapping[str, Any] = dataclasses.field(default_factory=dict)
@@ -111,6 +121,8 @@ class Augmentation(Record):
             raise ValueError(f"The augmentation '{self.name}' has the stage '{self.stage}'; allowed: {STAGES}.")
         if self.name in FIXED_STEPS:
             raise ValueError(f"'{self.name}' is a step of every training; give the augmentation another name.")
+        if (self.stage == MIX) != (self.others > 0):
+            raise ValueError(f"The augmentation '{self.name}' needs both or neither: the stage '{MIX}', and `others`.")
         if self.is_on is None and not self.parameters:
             raise ValueError(f"The augmentation '{self.name}' needs a parameter that switches it on, or is_on.")
         if self.strongest and not (self.takes_planes and self.move_points):

@@ -199,10 +199,11 @@ def get(
     if is_taken is not None:
         data = data.filter(_as_written(is_taken))
     read = _reading(reader, chosen, seed if is_training else None)
+    draw = functools.partial(_drawn, reader, chosen, with_label)
 
     def sample_of(*parts: tf.Tensor) -> input_preprocess.Sample:
         sample = _decoded(reader, parts, seed if is_training else None, with_label)
-        sample = input_preprocess.apply_steps(sample, steps)
+        sample = input_preprocess.apply_steps(sample, steps, draw)
         return _for_training(sample) if is_training else sample
 
     data = _in_parallel(data, read, sample_of, num_parallel, reader.index.parallel_reads)
@@ -318,6 +319,19 @@ def _decoded(
     if seed is None:
         return {**sample, common.VALID: valid_or_draw}
     return {**sample, common.SEED: tf.stack([tf.constant(seed, tf.int64), valid_or_draw])}  # [2]
+
+
+def _drawn(reader: RecordReader, records: np.ndarray, with_label: bool, seed: tf.Tensor) -> input_preprocess.Sample:
+    """Returns the decoded sample of a random one of `records`, with `seed`, two integers, for its random steps."""
+
+    def read(place: np.ndarray) -> tuple[np.int64, bytes]:
+        return np.int64(records[place]), reader.read(records[place])
+
+    place = tf.random.stateless_uniform([], seed, 0, len(records), tf.int64)
+    record, serialized = tf.numpy_function(read, [place], [tf.int64, tf.string])
+    for tensor in (record, serialized):
+        tensor.set_shape([])
+    return {**reader.decode(serialized, with_label), common.RECORD: record, common.SEED: seed}
 
 
 @contextlib.contextmanager

@@ -115,6 +115,22 @@ def test_records_of_a_storage_are_read_ahead_and_give_the_same(reader, monkeypat
         assert all(given[key].tobytes() == wanted[key].tobytes() for key in (common.IMAGE, common.RECORD))
 
 
+def test_mixtures_follow_from_the_position_for_any_batch_size(reader):
+    changes = AugmentOptions(settings={'mosaic_probability': 0.4, 'cutmix_probability': 0.6})
+    steps = list(input_preprocess.train_steps((6, 6), ResizeOptions(), changes, MEAN, 255).values())
+    arguments = {'steps': steps, 'is_training': True, 'seed': 5, 'records': [1, 2, 4, 5, 6]}
+    straight = batches_of(reader, 4, batch_size=3, num_parallel=1, **arguments)
+    resumed = batches_of(reader, 3, batch_size=2, num_parallel=3, first_position=6, **arguments)
+    for key in (common.IMAGE, common.LABEL, common.RECORD):
+        expected = np.concatenate([batch[key] for batch in straight])[6:]
+        assert expected.tobytes() == np.concatenate([batch[key] for batch in resumed]).tobytes()
+    labels = np.concatenate([batch[common.LABEL] for batch in straight])
+    own = np.concatenate([batch[common.RECORD] for batch in straight])
+    assert own.tolist() == [[1, 2, 4, 5, 6][input_generator.record_at(p, 5, 5)[1]] for p in range(12)]
+    assert set(np.unique(labels)) <= {1, 2, 4, 5, 6, 255}  # nothing is mixed in from records that were not chosen
+    assert any(set(np.unique(label)) - {record, 255} for label, record in zip(labels, own, strict=True))
+
+
 def test_another_seed_gives_other_samples(reader):
     images = [training_batches(reader, 1, seed=seed)[0][common.IMAGE].tobytes() for seed in (5, 6)]
     assert images[0] != images[1]
