@@ -30,8 +30,19 @@ CASES = {
     'blur of half the images': ['--blur_sigma=1.5'],
     'cutout': ['--cutout_size=32', '--cutout_count=3'],
     'rare classes in half the crops': ['--rare_class_sampling=0.5'],
+    'vertical flips': ['--vertical_flip_probability=0.5'],
+    'quarter turns': ['--quarter_turn_probability=0.75'],
+    'affine maps': ['--affine_shear=10', '--affine_stretch=0.2', '--affine_shift=0.1'],
+    'elastic distortion': ['--elastic_pixels=4'],
+    'gamma': ['--jitter_gamma=0.5'],
+    'noise': ['--noise_sigma=15'],
+    'JPEG': ['--jpeg_loss=70'],
+    'mosaics of half the crops': ['--mosaic_probability=0.5'],
+    'CutMix of half the crops': ['--cutmix_probability=0.5'],
+    'copy-paste on half the crops': ['--copy_paste_probability=0.5'],
 }
 CASES['all'] = [flag for flags in CASES.values() for flag in flags]
+CASES['random set of five'] = ['--random_augmentations=colors,gamma,gaussian_noise,jpeg,affine']
 
 
 def build(records: pathlib.Path, logdir: str, flags: list[str]) -> tuple[tf.Operation, tf.Operation]:

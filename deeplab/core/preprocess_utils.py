@@ -211,9 +211,10 @@ def fit(
     label_fill: Sequence[int],
 ) -> tuple[tf.Tensor, tf.Tensor | None]:
     """Brings an image and its label to `size` (rows and columns): cropped and padded at the bottom and right."""
+    height, width = size
     window = [tf.minimum(side, most) for side, most in zip(size_of(image), size, strict=True)]
     label = None if label is None else crop(label, 0, 0, *window)
-    return pad_both(crop(image, 0, 0, *window), label, *size, mean_pixel, label_fill)
+    return pad_both(crop(image, 0, 0, *window), label, height, width, mean_pixel, label_fill)
 
 
 def crop(values: tf.Tensor, offset_height: Side, offset_width: Side, height: Side, width: Side) -> tf.Tensor:

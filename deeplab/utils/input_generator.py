@@ -199,11 +199,10 @@ def get(
     if is_taken is not None:
         data = data.filter(_as_written(is_taken))
     read = _reading(reader, chosen, seed if is_training else None)
-    draw = functools.partial(_drawn, reader, chosen, with_label)
 
     def sample_of(*parts: tf.Tensor) -> input_preprocess.Sample:
         sample = _decoded(reader, parts, seed if is_training else None, with_label)
-        sample = input_preprocess.apply_steps(sample, steps, draw)
+        sample = input_preprocess.apply_steps(sample, steps, functools.partial(_drawn, reader, chosen, with_label))
         return _for_training(sample) if is_training else sample
 
     data = _in_parallel(data, read, sample_of, num_parallel, reader.index.parallel_reads)

@@ -38,6 +38,7 @@ def paste_objects(
         )
     size = preprocess_utils.size_of(images[0])
     image, label = preprocess_utils.fit(images[1], labels[1], size, context.mean_pixel, context.label_fill)
+    assert label is not None
     ids = label[..., context.id_planes[0] if context.id_planes else 0]  # [h, w]
     is_object = ids > 0 if context.id_planes else ids != context.ignore_label
     is_chosen = tf.random.stateless_uniform([tf.reduce_max(ids) + 1], seed) < _SHARE
