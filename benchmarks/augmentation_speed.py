@@ -1,6 +1,6 @@
 """Cost of each augmentation: processor time of the input pipeline for one image, off against on.
 
-    python benchmarks/augmentation_speed.py --records=TFRECORDS [--rounds=8] [--name=augmentation_speed]
+    python -m benchmarks.augmentation_speed --records=TFRECORDS [--rounds=8] [--name=augmentation_speed]
 
 Runs in one process and in turn one pipeline for each augmentation, one with all of them, and one with none, as in
 training on CamVid (360 x 480 pixels, crops of 361 x 481). The time is the processor time of all threads, which does not
@@ -12,9 +12,9 @@ import pathlib
 import tempfile
 import time
 
-import _machine
 import tensorflow as tf
 
+from benchmarks import _machine
 from deeplab import cli
 from deeplab.core import sessions
 from deeplab.datasets.segmentation_dataset import DataSource
