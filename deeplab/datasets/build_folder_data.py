@@ -79,6 +79,8 @@ def run(options: BuildFolderOptions) -> dict[str, Any]:
       DataError: A folder or file is missing, has no partner or is invalid. Nothing is written then.
     """
     classes = _read_classes(options)
+    if classes.dataset is not None:
+        options = dataclasses.replace(options, raster=options.raster.otherwise(classes.dataset.raster))
     if options.annotations is None:
         chosen = dataclasses.replace(options, class_names=classes.names or (), ignore_label=classes.ignore_label)
         splits = find_items(chosen, classes.table)
@@ -281,6 +283,8 @@ def _description(
         palette=dataset.palette if palette is None else palette,
         things=things,
         label_divisor=None,
+        bands=options.raster.bands or None,
+        value_range=options.raster.value_range or None,
         depth_scale=dataset.depth_scale if options.depth_scale is None else options.depth_scale,
     )
 

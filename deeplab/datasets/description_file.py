@@ -198,7 +198,7 @@ def content_of(description: DatasetDescriptor) -> dict[str, Any]:
         content['ignore_label_is_class'] = True
     if not description.has_masks:
         content['has_masks'] = False
-    for key in ('eval_ids', 'categories', 'things'):
+    for key in ('eval_ids', 'categories', 'things', 'bands', 'value_range'):
         if getattr(description, key) is not None:
             content[key] = list(getattr(description, key))
     content |= {key: value for key in _SIMPLE if (value := getattr(description, key))}

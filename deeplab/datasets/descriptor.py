@@ -15,6 +15,7 @@ from absl import logging
 from deeplab.datasets import label_file
 from deeplab.errors import OptionError, UserError
 from deeplab.files import documents, run_manifests, storage, user_modules
+from deeplab.options.rasters import RasterOptions
 from deeplab.options.rules import MOST_CLASSES, require_classes
 from deeplab.registry.datasets import DATASETS, Dataset
 from deeplab.wording import did_you_mean, option
@@ -25,6 +26,7 @@ IMAGE_BITS = (8, 16)
 MOST_CHANNELS = 1000
 _MOST_INSTANCES = 1 << 16  # ids have 16 bits
 _USUAL_STEM = 'dataset'  # of the names of descriptions that lie beside the data
+_OF_RASTERS = ('bands', 'value_range')
 _FACTS = ('image_bits', 'things', 'ignore_label', 'eval_ids', 'depth_scale')  # of classes, in files
 # Fields that files cannot set, or that follow the others there.
 _RECORD_FIELDS = ('summary', 'parameters', 'source', 'labels_offset')
@@ -80,6 +82,8 @@ class DatasetDescriptor(Dataset):
       label_divisor: divisor of labels in records of deeplab2, class id * label_divisor + instance id; None for records
         with PNG files.
       depth_scale: unit of depth in PNG files of 16 bits, such as 0.001 for millimeters; None for other depth, or none.
+      bands: bands of TIFF files that became the channels; None for all.
+      value_range: values of TIFF files that became black and white; None for the values as they are.
       has_masks: false for image classification, which may have more classes than masks can hold.
       labels_offset: class id in the records of image classification that is class 0 here (see `without_first`).
     """
@@ -99,6 +103,8 @@ class DatasetDescriptor(Dataset):
     things: Sequence[int] | None = None
     label_divisor: int | None = None
     depth_scale: float | None = None
+    bands: Sequence[int] | None = None
+    value_range: Sequence[float] | None = None
     has_masks: bool = True
     labels_offset: int = 0
 
@@ -156,6 +162,11 @@ class DatasetDescriptor(Dataset):
 
     def _check_planes(self) -> None:
         things, scale = self.things, self.depth_scale
+        for name, kind in (('bands', int), ('value_range', (int, float))):
+            values = getattr(self, name)
+            are_numbers = _is_list(values) and all(isinstance(value, kind) for value in values)
+            self._require(values is None or are_numbers, name, 'a list of numbers')
+        self.raster  # noqa: B018 (which checks them)
         if things is not None:
             are_ids = _is_list(things) and all(_is_int(value, 0, self.num_classes - 1) for value in things)
             allowed = f'a list of ids of classes, 0 to {self.num_classes - 1}, each once'
@@ -188,7 +199,13 @@ class DatasetDescriptor(Dataset):
 
     def facts(self) -> dict[str, Any]:
         """Returns what files that travel with a network say besides names and colors, as JSON values."""
-        return {name: getattr(self, name) for name in _FACTS}
+        of_rasters = {name: list(value) for name in _OF_RASTERS if (value := getattr(self, name))}
+        return {name: getattr(self, name) for name in _FACTS} | of_rasters
+
+    @property
+    def raster(self) -> RasterOptions:
+        """Which bands of TIFF files are the channels, and which values they have."""
+        return RasterOptions(tuple(self.bands or ()), tuple(self.value_range or ()))
 
     def as_json(self) -> dict[str, Any]:
         """Returns what programs without the data set need to know of the classes of a network, as JSON values."""
@@ -390,7 +407,7 @@ def of_facts(names: Sequence[str], colors: Any, facts: Mapping[str, Any]) -> Dat
       colors: color of each class, [n, 3] of 0 to 255.
       facts: `DatasetDescriptor.facts`; other keys are ignored, and missing ones have their defaults.
     """
-    used = {name: facts[name] for name in _FACTS if name in facts}
+    used = {name: facts[name] for name in (*_FACTS, *_OF_RASTERS) if name in facts}
     try:
         return DatasetDescriptor('', len(names), class_names=names, palette=colors, has_masks=False, **used)
     except (TypeError, ValueError, OptionError):

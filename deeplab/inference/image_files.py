@@ -16,6 +16,7 @@ from typing import IO
 
 import numpy as np
 import tensorflow as tf
+from absl import logging
 from PIL import Image, ImageFile, UnidentifiedImageError
 
 from deeplab.core import sessions
@@ -34,6 +35,9 @@ _OF_SIXTEEN_BITS = np.float32(257.0)  # 65535 / 255, as for records
 
 # Formats whose files TensorFlow decodes, and not Pillow. MPO is a JPEG with further ones behind it.
 _DECODED_AS_RECORDS = ('JPEG', 'MPO', 'PNG')
+
+_TIFF = (b'II*\0', b'MM\0*')
+_SUBFILE_TYPE, _NO_PAGE = 254, 5  # tag of a TIFF, and its bits of overviews and masks; source: TIFF 6.0, section 8
 
 _opening = threading.Lock()
 
@@ -70,7 +74,8 @@ class Reader:
     def read(self, path: str | os.PathLike[str]) -> np.ndarray:
         """Returns the image in a file.
 
-        Of an animation it is the first frame. Transparency is ignored. Gray is repeated for three channels.
+        Of an animation it is the first frame, of a TIFF of several pages the first page. Transparency is ignored. Gray
+        is repeated for three channels.
 
         Args:
           path: path of the file.
@@ -82,7 +87,7 @@ class Reader:
           DataError: It cannot be read, is no image, is damaged, has other channels or more than `MOST_PIXELS` pixels.
             The message continues a sentence that names the file.
         """
-        return self.of_content(_content_of(path))
+        return self.of_content(_content_of(path), f"'{os.fspath(path)}'")
 
     def of_file(self, file: IO[bytes]) -> np.ndarray:
         """As `read`, for an open binary file, which is read from its beginning; from its position if it cannot seek.
@@ -93,13 +98,14 @@ class Reader:
         """
         return self.of_content(_content_of_file(file))
 
-    def of_content(self, content: bytes | bytearray | memoryview) -> np.ndarray:
-        """As `read`, for the content of a file."""
+    def of_content(self, content: bytes | bytearray | memoryview, name: str = 'A file') -> np.ndarray:
+        """As `read`, for the content of a file; `name` is for the log."""
         content = bytes(content)
         _require_readable(len(content))
         try:
             kind = images.content_format(content)
         except DataError:
+            _tell_of_pages(content, name)
             return self._with_pillow(content)
         with _without_warnings():
             header = images.read_header(content)
@@ -333,6 +339,19 @@ def _opened(file: IO[bytes]) -> ImageFile.ImageFile:
             raise DataError('it is not an image in a known format') from None
         except Image.DecompressionBombError as error:  # worded as for PNG
             raise DataError(f'it is too large ({str(error).partition(", could")[0]})') from None
+
+
+def _tell_of_pages(content: bytes, name: str) -> None:
+    """Logs a warning for a TIFF of several pages; overviews and masks of the first page are no pages."""
+    if not content.startswith(_TIFF):
+        return
+    with contextlib.suppress(Exception), _opened(io.BytesIO(content)) as image:  # decoding tells of damaged files
+        pages = 0
+        for number in range(getattr(image, 'n_frames', 1)):
+            image.seek(number)
+            pages += not getattr(image, 'tag_v2', {}).get(_SUBFILE_TYPE, 0) & _NO_PAGE
+        if pages > 1:
+            logging.warning('%s has %d pages; the first one is taken.', name, pages)
 
 
 @contextlib.contextmanager

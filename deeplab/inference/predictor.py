@@ -43,6 +43,7 @@ from deeplab.options import (
     ModelOptions,
     PredictionOptions,
     PredictorOptions,
+    RasterOptions,
     ResizeOptions,
     WindowOptions,
 )
@@ -296,6 +297,11 @@ class Predictor:
     def channels(self) -> int:
         """Channels of the images that the network takes."""
         return self._reader.channels
+
+    @property
+    def raster(self) -> RasterOptions:
+        """Bands and values of TIFF files in the data set of the training."""
+        return self._classes.raster
 
     @property
     def resizes(self) -> bool:

@@ -91,6 +91,7 @@ def run(predictor: Predictor, items: Sequence[InputFile], options: PredictOption
     """
     started = time.monotonic()
     _require_fitting(predictor)
+    options = dataclasses.replace(options, raster=options.raster.otherwise(predictor.raster))
     written = written_files.WrittenFiles(options.output_dir, 'predict')
     entries, failures = [], []
     for item in items:

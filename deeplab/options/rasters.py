@@ -23,6 +23,10 @@ class RasterOptions(Options):
         'types than uint8 and uint16 need it. Not set: the values are taken as they are.',
     )
 
+    def otherwise(self, usual: RasterOptions) -> RasterOptions:
+        """Returns the options with the values of `usual` for what is not set."""
+        return RasterOptions(self.bands or usual.bands, self.value_range or usual.value_range)
+
     def __post_init__(self) -> None:
         super().__post_init__()
         given = self.value_range

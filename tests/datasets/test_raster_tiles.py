@@ -89,7 +89,9 @@ def test_shards_are_made_again_after_the_bands_change(tmp_path):
     drawn_rasters.pair(tmp_path, 'area', 130, 130)
     build_folder_data.run(options_of(tmp_path, val_fraction=0.0))
     build_folder_data.run(options_of(tmp_path, val_fraction=0.0, raster=RasterOptions((1, 2))))
-    assert descriptor.load(str(tmp_path / 'records' / 'dataset.yaml')).image_channels == 2
+    described = descriptor.load(str(tmp_path / 'records' / 'dataset.yaml'))
+    assert (described.image_channels, described.raster) == (2, RasterOptions((1, 2)))
+    assert descriptor.of_json(described.as_json(), 3).raster == RasterOptions((1, 2))  # as in run.json
 
 
 def test_whole_tiffs_without_projection_become_records(tmp_path):

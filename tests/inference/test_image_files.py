@@ -316,3 +316,23 @@ def test_a_held_graph_is_not_the_default_graph_of_the_caller():
     assert left == [owner]
     with pytest.raises(ZeroDivisionError):
         ThreadBound(lambda: 1 / 0)
+
+
+def test_the_first_page_of_a_tiff_is_taken_with_a_warning(reader, tmp_path, caplog):
+    pages = [Image.fromarray(np.full((4, 5, 3), value, np.uint8)) for value in (10, 20, 30)]
+    pages[0].save(tmp_path / 'pages.tif', save_all=True, append_images=pages[1:])
+    assert (reader.read(tmp_path / 'pages.tif') == 10).all()
+    assert "pages.tif' has 3 pages; the first one is taken" in caplog.text
+    caplog.clear()
+    overview = pages[1].resize((2, 2))
+    pages[0].save(tmp_path / 'one.tif', save_all=True, append_images=[overview], tiffinfo={254: 0})
+    content = bytearray((tmp_path / 'one.tif').read_bytes())
+    first = int.from_bytes(content[4:8], 'little')
+    second_at = first + 2 + 12 * int.from_bytes(content[first : first + 2], 'little')
+    second = int.from_bytes(content[second_at : second_at + 4], 'little')
+    entries = [second + 2 + 12 * i for i in range(int.from_bytes(content[second : second + 2], 'little'))]
+    (subfile,) = [entry for entry in entries if int.from_bytes(content[entry : entry + 2], 'little') == 254]
+    content[subfile + 8] = 1  # an overview
+    (tmp_path / 'one.tif').write_bytes(content)
+    reader.read(tmp_path / 'one.tif')
+    assert not caplog.text

@@ -106,6 +106,12 @@ def test_band_order_and_values(training, tmp_path):
     with Predictor.from_checkpoint(training) as predictor:
         expected = predictor(pixels).labels
     assert (read(tmp_path / 'out', 'float')[0] == expected).all()
+    described = tmp_path / 'described.json'
+    described.write_text(json.dumps({'num_classes': 4, 'bands': [2, 4, 1], 'value_range': [0, 1]}))
+    usual = options(training, tmp_path / 'float.tif', tmp_path / 'usual')
+    of_dataset = dataclasses.replace(usual.predictor, dataset=str(described))
+    predict.run(dataclasses.replace(usual, predictor=of_dataset))
+    assert (read(tmp_path / 'usual', 'float')[0] == expected).all()
 
 
 def test_rasters_that_cannot_be_predicted(training, area, tmp_path):
