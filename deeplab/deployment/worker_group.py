@@ -89,7 +89,7 @@ class WorkerGroup:
         self._interval_secs = min(1.0, timeout_secs / 5)
         self._stopped = threading.Event()  # no heartbeats any more
         self._deciding = threading.Lock()
-        self._chief_has_left = False
+        self._chief_has_left = self._chief_is_lost = False
         self.generation = ''
         self.server = sessions.Server('', (f'/job:worker/task:{task}',), collectives.LEADER)
         self.step = 0
@@ -162,7 +162,8 @@ class WorkerGroup:
         The chief waits until all others have left, or for `timeout_secs`: they read in its table why the group ended.
         """
         self._stopped.set()
-        self._tell(f'left/{self.task}', b'')
+        if not self._chief_is_lost:  # if it answers again, it must miss this worker
+            self._tell(f'left/{self.task}', b'')
         lost = -1 if self.ended is None else self.ended.worker
         others = [f'left/{k}' for k in range(1, len(self._hosts)) if k != lost and self.task == 0]
         given_up = time.monotonic() + self._timeout_secs
@@ -273,6 +274,7 @@ class WorkerGroup:
             if is_gone or silent_secs >= self._timeout_secs:
                 if self._has_left(peer):
                     return
+                self._chief_is_lost = peer == 0
                 silent = f'has not answered worker {self.task} for {self._timeout_secs:g} s'
                 self._conclude(Verdict(peer, self.step, 'has ended' if is_gone else silent))
 

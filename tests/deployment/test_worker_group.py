@@ -5,6 +5,7 @@ The plain tests have all workers in this process; the slow ones kill and freeze 
 
 import contextlib
 import os
+import queue
 import re
 import signal
 import socket
@@ -227,9 +228,15 @@ class Process:
         pipes = {'stdin': subprocess.PIPE, 'stdout': subprocess.PIPE, 'stderr': subprocess.PIPE}
         environment = {**os.environ, 'TF_CPP_MIN_LOG_LEVEL': '3'}
         self.process = subprocess.Popen(words, text=True, env=environment, **pipes)
+        self._lines = queue.Queue()
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self):
+        for line in self.process.stdout:
+            self._lines.put(line)
 
     def line(self):
-        return self.process.stdout.readline().rstrip('\n')
+        return self._lines.get(timeout=90).rstrip('\n')
 
     def send(self, line):
         self.process.stdin.write(f'{line}\n')
@@ -301,6 +308,18 @@ def test_a_frozen_worker_is_named_and_ends_when_it_goes_on(processes, victim):
     for each in all_of_them:
         assert each.line().startswith('left after ')
         assert each.process.wait(20) == 0
+
+
+def test_a_worker_that_has_lost_the_chief_does_not_leave_it(members, monkeypatch):
+    """A chief that goes on after it was frozen must notice that it is alone."""
+    first, second = members(2).start().groups
+    greets = worker_group._greets
+    monkeypatch.setattr(worker_group, '_greets', lambda host, secs: host != second._hosts[0] and greets(host, secs))
+    until(lambda: second.ended)
+    assert second.ended.worker == 0
+    monkeypatch.undo()
+    second.leave()
+    assert first._read('left/1') == [None]
 
 
 @pytest.mark.slow
