@@ -348,6 +348,7 @@ program.PROGRAMS += [
                 'Images and results',
                 of(options.PredictOptions, without=_PREDICT_SOURCES),
                 of(options.PredictorOptions, 'classes'),
+                of(options.AnnotationOptions),
                 of(options.RasterOptions),
                 of(options.PartOptions),
             ),

@@ -28,12 +28,13 @@ def thing_components(class_ids: Ids, things: Sequence[int]) -> Numbers:
     return connected_components(class_ids, np.isin(class_ids, things))
 
 
-def connected_components(ids: Ids, counted: Mask) -> Numbers:
+def connected_components(ids: Ids, counted: Mask, at_corners: bool = True) -> Numbers:
     """Numbers the connected components: pixels with equal ids that touch, at a side or at a corner.
 
     Args:
       ids: [h, w], any integers.
       counted: [h, w], the pixels that belong to a component.
+      at_corners: whether pixels that touch at a corner alone are connected.
 
     Returns:
       [h, w]: 1 for the component whose first pixel, row by row, is the first of the image; 2 for the next one, and so
@@ -45,16 +46,16 @@ def connected_components(ids: Ids, counted: Mask) -> Numbers:
     starts = counted.copy()  # whether a run starts at a pixel
     starts[:, 1:] &= ~counted[:, :-1] | (ids[:, 1:] != ids[:, :-1])
     runs = np.cumsum(starts, dtype=np.int32).reshape(ids.shape) - 1  # [h, w] run of each counted pixel
-    roots = _roots(int(starts.sum()), _touching_runs(ids, counted, starts, runs))
+    roots = _roots(int(starts.sum()), _touching_runs(ids, counted, starts, runs, at_corners))
     numbers = np.cumsum(roots == np.arange(len(roots)), dtype=np.int32)[roots]  # a root is the first of its runs
     return np.where(counted, numbers[runs], np.int32(0)) if len(numbers) else np.zeros(ids.shape, np.int32)
 
 
-def _touching_runs(ids: Ids, counted: Mask, starts: Mask, runs: Numbers) -> Numbers:
+def _touching_runs(ids: Ids, counted: Mask, starts: Mask, runs: Numbers, at_corners: bool) -> Numbers:
     """Returns [2, pairs] runs with equal ids that touch, each in a row and in the row below it."""
     width = ids.shape[1]
     pairs = []
-    for shift in (-1, 0, 1):
+    for shift in (-1, 0, 1) if at_corners else (0,):
         above = np.s_[:-1, max(0, shift) : width + min(0, shift)]
         below = np.s_[1:, max(0, -shift) : width + min(0, -shift)]
         # Where two runs touch first, one of them starts; the other pixels give no new pairs.

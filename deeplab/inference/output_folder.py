@@ -9,8 +9,11 @@ import threading
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from deeplab.datasets.annotations.shapes import Label
+from deeplab.datasets.annotations.writing import Writer
 from deeplab.errors import DataError, OptionError
 from deeplab.files import output_files, writing, written_files
+from deeplab.inference import annotation_files
 from deeplab.inference.inputs import Failure, InputFile
 from deeplab.inference.prediction import Prediction, overlay_suffix
 from deeplab.inference.task_decoding import TaskDecoder
@@ -31,15 +34,23 @@ class OutputFolder:
     Attributes:
       kinds: kinds of files that are written for each image.
       documents: files about all images.
+      annotations: files of labeling tools about all images.
     """
 
-    def __init__(self, options: PredictOptions, kinds: Sequence[str], decoder: TaskDecoder | None = None) -> None:
+    def __init__(
+        self,
+        options: PredictOptions,
+        kinds: Sequence[str],
+        decoder: TaskDecoder | None = None,
+        labels: Sequence[Label] = (),
+    ) -> None:
         """Checks the folder of the options; creates and writes nothing yet.
 
         Args:
           options: the folder, and how files are written.
           kinds: kinds of files that are written for each image.
           decoder: what decodes the maps of the network; None for a network of classes alone.
+          labels: classes of the network, for annotations.
 
         Raises:
           OptionError: The folder cannot be created, or is not writable.
@@ -52,6 +63,9 @@ class OutputFolder:
         endings = {suffix.removeprefix('.') for suffix in (*self._suffixes.values(), '.jpg')}
         self._own_names = rf'.+\.({"|".join(sorted(endings))})'
         self.documents = RunDocuments(self._folder, self.kinds, decoder)
+        self._writers = annotation_files.of_kinds(self.kinds)
+        self.annotations = annotation_files.Documents(self._folder, self.kinds, labels)
+        self._values: dict[str, dict[str, Any]] = {kind: {} for kind in self._writers}
         self._written = written_files.WrittenFiles(self._folder, 'predict')
         self._lock = threading.Lock()
         self._entries: dict[str, dict[str, Any]] = {}
@@ -59,8 +73,13 @@ class OutputFolder:
 
     def check(self, items: Sequence[InputFile]) -> None:
         """Raises `OptionError` if a result would replace a file that predict has not written."""
-        planned = [os.path.join(self._folder, SUMMARY), *self.documents.paths.values()]
-        for kind in self.kinds:
+        if self._writers and (videos := [item.path for item in items if item.is_video]):
+            raise OptionError(f"Annotations are of images, and '{videos[0]}' is a video. Give its frames as images")
+        planned = [os.path.join(self._folder, SUMMARY), *self._document_paths()]
+        planned += [
+            self._annotation_path(writer, item) for writer in self._writers.values() if writer.suffix for item in items
+        ]
+        for kind in self._pictures():
             suffixes = ('.jpg', '.png') if kind == 'overlay' else (self._suffixes[kind],)
             names = [item.name for item in items if not item.is_video]
             planned += [self._path(kind, name, suffix) for name in names for suffix in suffixes]
@@ -78,7 +97,7 @@ class OutputFolder:
         Raises:
           DataError: One cannot be removed.
         """
-        for path in (os.path.join(self._folder, SUMMARY), *self.documents.paths.values()):
+        for path in (os.path.join(self._folder, SUMMARY), *self._document_paths()):
             try:
                 with contextlib.suppress(FileNotFoundError):
                     os.remove(path)
@@ -99,13 +118,21 @@ class OutputFolder:
         height, width = prediction.labels.shape
         name = item.name if number is None else f'{item.name}/{number:06d}'
         paths = {}
-        for kind in self.kinds:
+        for kind, writer in self._writers.items():
+            path = self._annotation_path(writer, item)
+            value = annotation_files.value_of(writer, item, path, prediction, self._options.annotation)
+            if writer.document is not None:
+                self._values[kind][item.name] = value
+            if writer.suffix:
+                self._begin_file(path)
+                annotation_files.write_image(path, value)
+                self._written.add(path)
+                paths[kind] = os.path.relpath(path, self._folder).replace(os.sep, '/')
+        for kind in self._pictures():
             legend = self._options.overlay_legend if kind == 'overlay' else None
             suffix = self._suffixes.get(kind) or overlay_suffix(height, 2 * width if legend else width)
             path = self._path(kind, name, suffix)
-            if self._is_foreign(path):
-                raise DataError(f"'{path}' exists, and predict has not written it")
-            self._prepare(os.path.dirname(path))
+            self._begin_file(path)
             prediction.save(path, kind, self._options.overlay_alpha, legend)
             self._written.add(path)
             self.documents.add(kind, name + suffix, prediction.entry(kind, name + suffix))
@@ -117,6 +144,22 @@ class OutputFolder:
             else:
                 entry = self._entries.setdefault(item.path, {'path': item.path, 'frames': {}})
                 entry['frames'][number] = facts
+
+    def _begin_file(self, path: str) -> None:
+        """Prepares the folder of a file; raises `DataError` if it would replace one that predict has not written."""
+        if self._is_foreign(path):
+            raise DataError(f"'{path}' exists, and predict has not written it")
+        self._prepare(os.path.dirname(path))
+
+    def _pictures(self) -> list[str]:
+        """Returns the kinds that are no annotations."""
+        return [kind for kind in self.kinds if kind not in self._writers]
+
+    def _document_paths(self) -> list[str]:
+        return [*self.documents.paths.values(), *self.annotations.paths.values()]
+
+    def _annotation_path(self, writer: Writer, item: InputFile) -> str:
+        return self._path(writer.folder or writer.name, item.name, writer.file_suffix(item.path))
 
     def _prepare(self, folder: str) -> None:
         """Creates a folder, and removes what a killed run has left in it, before the first file is written there."""
@@ -143,7 +186,7 @@ class OutputFolder:
                 entry['frames'] = [{'frame': i, **entry['frames'][i]} for i in sorted(entry['frames'])]
         failed = [failure._asdict() for failure in failures]
         content = {'format': FORMAT, **facts, 'images': entries, 'failed': failed}
-        for path in self.documents.write():
+        for path in (*self.documents.write(), *self.annotations.write(self._values)):
             self._written.add(path)
         path = write_summary(self._folder, content)
         self._written.add(path)

@@ -36,6 +36,7 @@ from deeplab.inference.runners import CheckpointRunner, ExportRunner, Runner
 from deeplab.inference.task_decoding import TaskDecoder
 from deeplab.inference.thread_bound import ThreadBound
 from deeplab.options import (
+    ANNOTATION_FORMATS,
     SAVED,
     USUAL_SAVED,
     EngineOptions,
@@ -344,13 +345,14 @@ class Predictor:
         return predictions
 
     def kinds_of_files(self, given: Sequence[str] | None = None) -> tuple[str, ...]:
-        """Returns the kinds of files that `Prediction.save` writes: `given`, or the usual ones for None.
+        """Returns the kinds of files that `deeplab predict` writes: `given`, or the usual ones for None.
 
         Raises:
           OptionError: Predictions of the network have no files of a given kind.
         """
         options = None if self.decoder is None else self.decoder.options
-        return task_files.kinds(given, USUAL_SAVED, SAVED, options, 'PredictOptions.save')
+        kinds = (*SAVED, *ANNOTATION_FORMATS)
+        return task_files.kinds(given, USUAL_SAVED, kinds, options, 'PredictOptions.save')
 
     def close(self) -> None:
         """Releases the network. Predictions keep what they have, but compute no probabilities any more."""

@@ -9,6 +9,7 @@ allowed values. What cannot be checked from the options alone (whether a backbon
 is used.
 """
 
+from deeplab.options.annotations import ANNOTATION_FORMATS, AnnotationOptions
 from deeplab.options.benchmark import BenchmarkOptions
 from deeplab.options.builders import (
     MAPILLARY_VERSIONS,

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from deeplab.errors import OptionError
+from deeplab.options.annotations import ANNOTATION_FORMATS, AnnotationOptions
 from deeplab.options.data import ResizeOptions
 from deeplab.options.fields import Options, PathText, declared
 from deeplab.options.inference import (
@@ -104,7 +105,8 @@ class PredictOptions(Options):
             'Comma-separated kinds of files to write: mask (class ids, gray PNG), color (class ids with a palette), '
             'overlay (colors over the image, JPEG), confidence (probability of the class, gray PNG), probabilities '
             f'([height, width, classes], NPY); of networks of other tasks: {", ".join(TASKS.all_files())} (see '
-            'docs/predict.md). Or geotiff: class ids of TIFF files of any size, with their projection '
+            f'docs/predict.md); annotations of labeling tools: {", ".join(ANNOTATION_FORMATS)} '
+            '(docs/annotations.md). Or geotiff: class ids of TIFF files of any size, with their projection '
             '(docs/geo.md). '
             'Not set: mask, overlay, and all kinds of these tasks.'
         ),
@@ -122,14 +124,18 @@ class PredictOptions(Options):
     fetch: FetchOptions = FetchOptions()
     part: PartOptions = PartOptions()
     raster: RasterOptions = RasterOptions()
+    annotation: AnnotationOptions = AnnotationOptions()
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        kinds = (*SAVED, GEOTIFF, *TASKS.all_files())
+        kinds = (*SAVED, GEOTIFF, *ANNOTATION_FORMATS, *TASKS.all_files())
         self._require(self.save is None or bool(self.save), 'save', f'name some of {", ".join(kinds)}')
         for kind in self.save or ():
             check_allowed(kind, 'PredictOptions.save', kind, choices=kinds)
         self._require_rasters_alone()
+        if self.part.part is not None and (formats := [kind for kind in self.save or () if kind in ANNOTATION_FORMATS]):
+            given, rule = option('PartOptions.part', self.part.part), 'are written by one run'
+            raise OptionError(f'{given} is not allowed: annotations ({", ".join(formats)}) {rule}; omit one of them.')
         for field, value in ((_CHECKPOINT_DIR, self.checkpoint_dir), (_PRESET, self.preset)):
             if value is not None and self.export_path is not None:
                 raise OptionError(f'Give either {option(field)} or {option(_EXPORT_PATH)}, not both.')

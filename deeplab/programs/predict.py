@@ -17,9 +17,11 @@ from typing import Any
 from absl import logging
 
 from deeplab import names
+from deeplab.datasets.annotations.shapes import Label
 from deeplab.errors import DataError
 from deeplab.files import folder_lock, part_folders, written_files
 from deeplab.inference import (
+    annotation_files,
     inputs,
     network_source,
     output_folder,
@@ -109,9 +111,13 @@ def _predict(
         logging.info("Predicting %s with '%s'.", names.counted(len(items), 'file'), predictor.source)
         kinds = predictor.kinds_of_files(options.save)
         output_folder.OutputFolder(options, kinds, predictor.decoder).check(items)
-        folder = output_folder.OutputFolder(dataclasses.replace(options, output_dir=path), kinds, predictor.decoder)
+        colors = predictor.colors.tolist()
+        labels = [Label(name, tuple(color)) for name, color in zip(predictor.class_names, colors, strict=True)]
+        own_options = dataclasses.replace(options, output_dir=path)
+        folder = output_folder.OutputFolder(own_options, kinds, predictor.decoder, labels)
         folder.begin()
-        done = pipeline.run(predictor, items, folder.write, options.predictor.batch_size, 'confidence' in kinds)
+        with_confidence = 'confidence' in kinds or bool(annotation_files.of_kinds(kinds))
+        done = pipeline.run(predictor, items, folder.write, options.predictor.batch_size, with_confidence)
         failures = (*missing, *done.failures)
         facts = {
             'network': predictor.source,
@@ -198,6 +204,7 @@ def _report(
         f'{names.counted(done.images, "image")} in {names.duration(done.seconds)} ({rate:.1f} images/s).',
         f'{", ".join(folder.kinds)}: {output_dir}; {"shares of the classes" if has_classes else "list"}: {summary}',
         *(f'{kind} of all images: {path}' for kind, path in folder.documents.paths.items()),
+        *(f'{kind} of all images: {path}' for kind, path in folder.annotations.paths.items()),
     ]
     return '\n'.join([*lines, *_failure_lines(failures, summary)])
 

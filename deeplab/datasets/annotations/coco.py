@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import json
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -10,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from deeplab.datasets.annotations import rasterizer, reading, run_lengths
+from deeplab.datasets.annotations import rasterizer, reading, run_lengths, writing
 from deeplab.datasets.annotations.reading import Document, Format
 from deeplab.datasets.annotations.shapes import (
     AnnotatedImage,
@@ -22,6 +23,7 @@ from deeplab.datasets.annotations.shapes import (
     Polygon,
     Shape,
 )
+from deeplab.datasets.annotations.writing import PredictedImage, Writer
 from deeplab.errors import DataError
 
 _BENEATH = -1  # order of crowd regions
@@ -152,4 +154,34 @@ def _image(
     return AnnotatedImage(document.path, f"image '{name}'", (name,), tuple(folders), size, tuple(shapes), split=split)
 
 
+def _written(image: PredictedImage) -> dict[str, Any]:
+    """Returns an entry of `images`, and its annotations without ids."""
+    height, width = image.size
+    annotations: list[dict[str, Any]] = []
+    for shape in image.shapes:
+        segmentation: Any = [part.ring.astype(float).ravel().tolist() for part in shape.parts]
+        if shape.has_holes or not image.is_simplified:
+            counts = run_lengths.counts_of(shape.in_image(image.size), by_columns=True)
+            segmentation = {'size': [height, width], 'counts': run_lengths.coco_text(counts)}
+        entry = {'category': shape.label, 'segmentation': segmentation, 'area': shape.area, 'iscrowd': 0}
+        entry |= {'bbox': list(writing.box_of(shape))}
+        annotations.append(entry if shape.confidence is None else entry | {'score': shape.confidence})
+    return {'image': {'file_name': image.path, 'height': height, 'width': width}, 'annotations': annotations}
+
+
+def _joined(values: Sequence[Any], labels: Sequence[Label]) -> str:
+    categories = {label.name: number for number, label in enumerate(labels, start=1)}
+    images: list[dict[str, Any]] = []
+    annotations: list[dict[str, Any]] = []
+    for image_id, value in enumerate(values, start=1):
+        images.append({'id': image_id, **value['image']})
+        for entry in value['annotations']:
+            rest = {key: each for key, each in entry.items() if key != 'category'}
+            ids = {'id': len(annotations) + 1, 'image_id': image_id, 'category_id': categories[entry['category']]}
+            annotations.append(ids | rest)
+    listed = [{'id': number, 'name': name, 'supercategory': ''} for name, number in categories.items()]
+    return json.dumps({'images': images, 'annotations': annotations, 'categories': listed})
+
+
+WRITER = Writer('coco', _written, document=_joined, document_name='coco.json')
 FORMAT = Format('COCO JSON', 'JSON files with "images", "annotations" and "categories"', _recognizes, _parse)

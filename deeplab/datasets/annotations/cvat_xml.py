@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
+from typing import Any
 from xml.etree import ElementTree
 
-from deeplab.datasets.annotations import rasterizer, reading, run_lengths
+from deeplab.datasets.annotations import rasterizer, reading, run_lengths, writing
 from deeplab.datasets.annotations.reading import Document, Format
 from deeplab.datasets.annotations.shapes import (
     AnnotatedImage,
@@ -17,9 +19,12 @@ from deeplab.datasets.annotations.shapes import (
     Polygon,
     Shape,
 )
+from deeplab.datasets.annotations.writing import PredictedImage, Writer
 from deeplab.errors import DataError
 
 _WITHOUT_AREA = ('polyline', 'points', 'cuboid', 'skeleton', 'tag')
+# The attribute that predicted shapes have.
+_CONFIDENCE = {'name': 'confidence', 'mutable': 'False', 'input_type': 'number', 'values': '0;1;0.0001'}
 # Attributes of shapes that are numbers.
 _NUMBERS = {
     'box': ('xtl', 'ytl', 'xbr', 'ybr'),
@@ -109,4 +114,44 @@ def _geometry(element: ElementTree.Element) -> Geometry | None:
     raise DataError(f"'{element.tag}' is not an annotation that is known here")
 
 
+def _written(image: PredictedImage) -> str:
+    """Returns the element of an image as text, without an id."""
+    height, width = image.size
+    element = ElementTree.Element('image', name=image.path, width=str(width), height=str(height))
+    for group, shape in enumerate(image.shapes, start=1):
+        common = {'label': shape.label, 'source': 'auto', 'occluded': '0', 'z_order': '0'}
+        common |= {'group_id': str(group)} if shape.is_instance and len(shape.parts) > 1 else {}
+        if shape.has_holes or not image.is_simplified:
+            left, top, columns, rows = writing.box_of(shape)
+            counts = ', '.join(map(str, run_lengths.counts_of(shape.covered)))
+            place = {'left': str(left), 'top': str(top), 'width': str(columns), 'height': str(rows)}
+            children = [ElementTree.SubElement(element, 'mask', common | {'rle': counts} | place)]
+        else:
+            rings = [';'.join(f'{x:.2f},{y:.2f}' for x, y in part.ring) for part in shape.parts]
+            children = [ElementTree.SubElement(element, 'polygon', common | {'points': ring}) for ring in rings]
+        for child in children if shape.confidence is not None else ():
+            ElementTree.SubElement(child, 'attribute', name='confidence').text = str(shape.confidence)
+    return ElementTree.tostring(element, 'unicode')
+
+
+def _joined(values: Sequence[Any], labels: Sequence[Label]) -> str:
+    root = ElementTree.Element('annotations')
+    ElementTree.SubElement(root, 'version').text = '1.1'
+    listed = ElementTree.SubElement(ElementTree.SubElement(ElementTree.SubElement(root, 'meta'), 'task'), 'labels')
+    for label in labels:
+        entry = ElementTree.SubElement(listed, 'label')
+        ElementTree.SubElement(entry, 'name').text = label.name
+        ElementTree.SubElement(entry, 'color').text = '#{:02x}{:02x}{:02x}'.format(*(label.color or (0, 0, 0)))
+        attribute = ElementTree.SubElement(ElementTree.SubElement(entry, 'attributes'), 'attribute')
+        for tag, text in _CONFIDENCE.items():
+            ElementTree.SubElement(attribute, tag).text = text
+    for number, value in enumerate(values):
+        image = ElementTree.fromstring(value)
+        image.set('id', str(number))
+        root.append(image)
+    ElementTree.indent(root)
+    return '<?xml version="1.0" encoding="utf-8"?>\n' + ElementTree.tostring(root, 'unicode')
+
+
+WRITER = Writer('cvat', _written, document=_joined, document_name='cvat.xml')
 FORMAT = Format('CVAT for images 1.1', 'XML files of <annotations> with <meta> and <image>', _recognizes, _parse)

@@ -12,6 +12,7 @@ from deeplab.datasets import folders
 from deeplab.datasets.annotations import (
     coco,
     cvat_xml,
+    geojson,
     hasty,
     label_studio,
     labelme,
@@ -22,6 +23,7 @@ from deeplab.datasets.annotations import (
 )
 from deeplab.datasets.annotations.reading import Format
 from deeplab.datasets.annotations.shapes import AnnotationSet
+from deeplab.datasets.annotations.writing import Writer
 from deeplab.errors import DataError
 from deeplab.names import agreeing, counted, shown
 from deeplab.wording import option
@@ -39,6 +41,18 @@ FORMATS: tuple[Format, ...] = (
     hasty.JSON,
     mask_tables.ROBOFLOW,
 )
+# By the names that `PredictOptions.save` has for them.
+WRITERS: dict[str, Writer] = {
+    writer.name: writer
+    for writer in (
+        labelme.WRITER,
+        cvat_xml.WRITER,
+        coco.WRITER,
+        label_studio.WRITER,
+        supervisely.WRITER,
+        geojson.WRITER,
+    )
+}
 _SUFFIXES = ('.json', '.xml')
 _ARCHIVES = ('.zip', '.tar', '.gz', '.tgz', '.7z', '.rar')
 _SHOWN = 3  # number of files that a message names

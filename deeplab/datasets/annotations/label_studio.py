@@ -4,17 +4,28 @@ from __future__ import annotations
 
 import base64
 import dataclasses
+import json
 import os
 import re
 import urllib.parse
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from deeplab.datasets.annotations import rasterizer, reading, run_lengths
 from deeplab.datasets.annotations.reading import Document, Format
-from deeplab.datasets.annotations.shapes import AnnotatedImage, AnnotationSet, Bitmap, Ellipse, Geometry, Polygon, Shape
+from deeplab.datasets.annotations.shapes import (
+    AnnotatedImage,
+    AnnotationSet,
+    Bitmap,
+    Ellipse,
+    Geometry,
+    Label,
+    Polygon,
+    Shape,
+)
+from deeplab.datasets.annotations.writing import PredictedImage, Writer
 from deeplab.errors import DataError
 from deeplab.options import IMAGE_FORMATS
 
@@ -207,4 +218,28 @@ def _is_image(text: str) -> bool:
     return os.path.splitext(_path(text))[1][1:].lower() in IMAGE_FORMATS
 
 
+def _written(image: PredictedImage) -> dict[str, Any]:
+    """Returns a task with one annotation."""
+    height, width = image.size
+    results = []
+    for shape in image.shapes:
+        common = {'original_width': width, 'original_height': height, 'image_rotation': 0, 'from_name': 'label'}
+        common |= {'to_name': 'image'} | ({} if shape.confidence is None else {'score': shape.confidence})
+        if shape.has_holes or len(shape.parts) > 1:
+            content = run_lengths.label_studio_content(shape.in_image(image.size))
+            value: dict[str, Any] = {'format': 'rle', 'rle': content, 'brushlabels': [shape.label]}
+            results.append(common | {'type': 'brushlabels', 'value': value})
+        else:
+            points = shape.parts[0].ring * np.array([100 / width, 100 / height])
+            value = {'points': points.tolist(), 'closed': True, 'polygonlabels': [shape.label]}
+            results.append(common | {'type': 'polygonlabels', 'value': value})
+    results = [{'id': f'{number:010d}', **result} for number, result in enumerate(results)]
+    return {'data': {'image': image.path}, 'annotations': [{'result': results}]}
+
+
+def _joined(values: Sequence[Any], labels: Sequence[Label]) -> str:
+    return json.dumps(list(values))
+
+
+WRITER = Writer('label_studio', _written, document=_joined, document_name='label_studio.json')
 FORMAT = Format('Label Studio JSON', 'a JSON list of tasks with "data" and "annotations"', _recognizes, _parse)

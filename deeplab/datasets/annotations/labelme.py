@@ -8,7 +8,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from deeplab.datasets.annotations import rasterizer, reading
+from deeplab.datasets.annotations import outlines, rasterizer, reading, writing
 from deeplab.datasets.annotations.reading import Document, Format
 from deeplab.datasets.annotations.shapes import (
     AnnotatedImage,
@@ -20,8 +20,10 @@ from deeplab.datasets.annotations.shapes import (
     Polygon,
     Shape,
 )
+from deeplab.datasets.annotations.writing import PredictedImage, Writer
 from deeplab.errors import DataError
 
+_VERSION = '5.4.1'  # of labelme, whose format is written
 _POLYGONS = (None, '', 'polygon', 'oriented_rectangle', 'rotation', 'quadrilateral')  # forks write the last two
 AREAS = (*_POLYGONS, 'rectangle', 'circle', 'mask')  # values of shape_type
 
@@ -94,4 +96,34 @@ def embedded_image(path: str) -> bytes:
         return base64.b64decode(content['imageData'], validate=True)
 
 
+def _written(image: PredictedImage) -> dict[str, Any]:
+    """Returns the content of a file; `_parse` has the meaning of points."""
+    shapes = []
+    for group, shape in enumerate(image.shapes, start=1):
+        common: dict[str, Any] = {
+            'label': shape.label,
+            'group_id': group if shape.is_instance and len(shape.parts) > 1 else None,
+            'description': '' if shape.confidence is None else f'confidence {shape.confidence}',
+            'flags': {},
+        }
+        if image.is_simplified and not shape.has_holes:
+            for part in shape.parts:
+                points = writing.pairs(outlines.inner_pixels(part.ring))
+                shapes.append(common | {'points': points, 'shape_type': 'polygon', 'mask': None})
+        else:
+            left, top, width, height = writing.box_of(shape)
+            points = [[left, top], [left + width - 1, top + height - 1]]
+            shapes.append(common | {'points': points, 'shape_type': 'mask', 'mask': shape.png()})
+    height, width = image.size
+    content: dict[str, Any] = {
+        'version': '5.4.1',
+        'flags': {},
+        'shapes': shapes,
+        'imagePath': image.path,
+        'imageData': None,
+    }
+    return content | {'imageHeight': height, 'imageWidth': width}
+
+
+WRITER = Writer('labelme', _written, '.json', is_beside_images=True, fills_border=True)
 FORMAT = Format('labelme JSON', 'JSON files with "shapes" and "imagePath", one for each image', _recognizes, _parse)

@@ -160,6 +160,43 @@ def of_label_studio(content: Sequence[int], height: int, width: int) -> np.ndarr
     return words[3::_LABEL_STUDIO_CHANNELS].reshape(height, width) >= _HALF_COVERED
 
 
+def counts_of(covered: np.ndarray, by_columns: bool = False) -> list[int]:
+    """Returns the run lengths of a mask, [h, w] bool, for `alternating`: first of pixels that are not covered."""
+    flat = covered.ravel(order='F' if by_columns else 'C')
+    changes = np.flatnonzero(np.diff(flat.astype(np.int8), prepend=0))
+    return [int(count) for count in np.diff(changes, prepend=0, append=flat.size)]
+
+
+def coco_text(counts: Sequence[int]) -> str:
+    """Returns run lengths in COCO's compressed form, see `of_coco_text`."""
+    characters = []
+    for place, count in enumerate(counts):
+        value = count - counts[place - 2] if place > 2 else count
+        while True:
+            group, value = value & 31, value >> 5
+            is_last = value == (-1 if group & 16 else 0)
+            characters.append(chr(48 + group + (0 if is_last else 32)))
+            if is_last:
+                break
+    return ''.join(characters)
+
+
+def label_studio_content(covered: np.ndarray) -> list[int]:
+    """Returns a mask, [h, w] bool, as a brush of Label Studio, see `of_label_studio`: all runs repeat one word."""
+    counts = counts_of(covered)
+    fields = [(covered.size * _LABEL_STUDIO_CHANNELS, 32), (7, 5), *[(_LONGEST_FIELD // 2 - 1, 4)] * 4]
+    longest = 1 << (_LONGEST_FIELD // 2)
+    for place, count in enumerate(counts):
+        words = count * _LABEL_STUDIO_CHANNELS
+        while words:
+            part = min(words, longest)
+            fields += [(1, 1), (0, 2), (part - 1, _LONGEST_FIELD // 2), (255 * (place % 2), 8)]
+            words -= part
+    text = ''.join(f'{value:0{size}b}' for value, size in fields)
+    content = int(text + '0' * (-len(text) % 8), 2).to_bytes(-(-len(text) // 8), 'big')
+    return list(content)
+
+
 class _Bits:
     """Reads numbers from a stream of bits."""
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import base64
+import json
 import math
 import os
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from deeplab.datasets.annotations import rasterizer, reading
+from deeplab.datasets.annotations import outlines, rasterizer, reading
 from deeplab.datasets.annotations.reading import Document, Format
 from deeplab.datasets.annotations.shapes import (
     AnnotatedImage,
@@ -23,6 +24,7 @@ from deeplab.datasets.annotations.shapes import (
     Polygon,
     Shape,
 )
+from deeplab.datasets.annotations.writing import PredictedImage, Writer
 from deeplab.errors import DataError
 
 _META = 'meta.json'
@@ -131,6 +133,47 @@ def _bitmap(encoded: str) -> np.ndarray:
     return reading.covered_in_png(content)
 
 
+def _written(image: PredictedImage) -> dict[str, Any]:
+    """Returns the content of the file of an image; `_parse` has the meaning of points."""
+    objects = []
+    for number, shape in enumerate(image.shapes):
+        tags = [] if shape.confidence is None else [{'name': 'confidence', 'value': shape.confidence}]
+        common: dict[str, Any] = {'classTitle': shape.label, 'tags': tags}
+        if shape.is_instance and len(shape.parts) > 1:
+            common['instance'] = f'{number:032x}'
+        if image.is_simplified:
+            for part in shape.parts:
+                exterior = outlines.inner_pixels(part.ring).tolist()
+                interior = [outlines.inner_pixels(hole[::-1]).tolist() for hole in part.holes]
+                points = {'exterior': exterior, 'interior': interior}
+                objects.append(common | {'geometryType': 'polygon', 'points': points})
+        else:
+            packed = base64.b64encode(zlib.compress(base64.b64decode(shape.png()))).decode('ascii')
+            bitmap = {'data': packed, 'origin': [shape.left, shape.top]}
+            objects.append(common | {'geometryType': 'bitmap', 'bitmap': bitmap})
+    height, width = image.size
+    return {'description': '', 'tags': [], 'size': {'height': height, 'width': width}, 'objects': objects}
+
+
+def _meta(values: Sequence[Any], labels: Sequence[Label]) -> str:
+    classes = [
+        {'title': label.name, 'shape': 'any', 'color': '#{:02X}{:02X}{:02X}'.format(*(label.color or (0, 0, 0)))}
+        for label in labels
+    ]
+    tags = [{'name': 'confidence', 'value_type': 'any_number', 'color': '#808080'}]
+    return json.dumps({'classes': classes, 'tags': tags})
+
+
+WRITER = Writer(
+    'supervisely',
+    _written,
+    '.json',
+    'supervisely/predictions/ann',
+    _meta,
+    f'supervisely/{_META}',
+    keeps_extension=True,
+    fills_border=True,
+)
 FORMAT = Format(
     'Supervisely JSON', 'JSON files with "objects" and "size", one for each image, and meta.json', _recognizes, _parse
 )

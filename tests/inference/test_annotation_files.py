@@ -1,0 +1,185 @@
+"""Predictions as annotations of labeling tools: what is written is read again.
+
+Covers datasets/annotations/writing.py, datasets/annotations/geojson.py and options/annotations.py.
+"""
+
+import json
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from deeplab.datasets.annotations import formats, rasterizer, run_lengths, writing
+from deeplab.datasets.annotations.shapes import Label
+from deeplab.errors import OptionError
+from deeplab.inference import annotation_files
+from deeplab.options import ANNOTATION_FORMATS, AnnotationOptions, PartOptions, PredictOptions, PredictorOptions
+from deeplab.programs import predict
+from tests.helpers import predictor_setup
+
+pytestmark = pytest.mark.usefixtures('tiny_network')
+NAMES = ('sky', 'road', 'car')
+READ = [name for name in ANNOTATION_FORMATS if name != 'geojson']
+EXACT = AnnotationOptions(0.0, 0)
+
+
+def test_formats_have_the_names_of_the_options():
+    assert tuple(formats.WRITERS) == ANNOTATION_FORMATS
+
+
+def needs_pycocotools(name):
+    if name == 'coco':
+        pytest.importorskip('pycocotools', reason='the package pycocotools is not installed')
+
+
+def drawn(size=(40, 56)):
+    """A map with a hole, an area in two parts and one of a pixel."""
+    ids = np.zeros(size, np.int64)
+    ids[20:] = 1
+    ids[5:18, 8:30] = 2
+    ids[9:12, 14:20] = 0
+    ids[30:36, 40:50] = 2
+    ids[25, 3] = 2
+    return ids
+
+
+def written(name, ids, options, folder, are_instances=frozenset()):
+    """Writes the map as the annotation of an image, and reads it again."""
+    writer = formats.WRITERS[name]
+    class_of = {value: NAMES[value % 10] for value in np.unique(ids).tolist()}
+    confidence = np.full(ids.shape, 0.75, np.float32)
+    shapes = annotation_files.shapes_of(ids, class_of, options, writer.tolerance(options), confidence, are_instances)
+    value = writer.image(writing.PredictedImage('a.png', ids.shape, shapes, options.polygon_tolerance > 0))
+    if writer.suffix:
+        path = folder / (writer.folder or writer.name) / f'a{writer.file_suffix("a.png")}'
+        path.parent.mkdir(parents=True)
+        path.write_text(json.dumps(value))
+    if writer.document is not None:
+        path = folder / writer.document_name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(writer.document([value], [Label(each, (10, 20, 30)) for each in NAMES]))
+    return formats.read(str(folder))
+
+
+@pytest.mark.parametrize('name', READ)
+@pytest.mark.parametrize('tolerance', [0.0, 1.0])
+def test_what_is_written_is_read_again(name, tolerance, tmp_path):
+    if tolerance:
+        needs_pycocotools(name)
+    ids = drawn()
+    annotations = written(name, ids, AnnotationOptions(tolerance, 0), tmp_path)
+    (image,) = annotations.images
+    assert (image.size in (ids.shape, None)) and 'a.png' in (*image.names, *(f'{each}.png' for each in image.names))
+    drawing = rasterizer.draw(image.shapes, {each: number for number, each in enumerate(NAMES)}, ids.shape, 255)
+    equal = (drawing.ids == ids).mean()
+    assert equal == 1 if tolerance == 0 else equal > 0.99
+    assert len(image.shapes) in (5, 6)  # at a tolerance of 1, a pixel alone has no outline
+    if name in ('cvat', 'coco', 'supervisely'):
+        assert [label.name for label in annotations.labels] == list(NAMES)
+    text = ''.join(path.read_text() for path in tmp_path.rglob('*.*') if path.is_file())
+    assert '0.75' in text
+
+
+@pytest.mark.parametrize('name', [*READ, 'geojson'])
+def test_an_instance_in_two_parts_is_one_shape(name, tmp_path):
+    ids = np.zeros((12, 20), np.int64)
+    ids[2:6, 2:6] = ids[2:6, 10:14] = 12  # one car behind a pole
+    ids[8:11, 4:9] = 22
+    kept = np.where(ids > 0, ids, 10)  # sky
+    options = AnnotationOptions(1.0, 0)
+    if name == 'geojson':
+        writer = formats.WRITERS[name]
+        shapes = annotation_files.shapes_of(ids, {12: 'car', 22: 'car'}, options, 1.0, None, frozenset({12, 22}))
+        features = writer.image(writing.PredictedImage('a.png', ids.shape, shapes, True))['features']
+        assert [feature['geometry']['type'] for feature in features] == ['MultiPolygon', 'Polygon']
+        assert features[1]['geometry']['coordinates'] == [[[4, 8], [9, 8], [9, 11], [4, 11], [4, 8]]]
+        assert features[1]['properties'] == {'class': 'car'}
+        return
+    needs_pycocotools(name)
+    (image,) = written(name, kept, options, tmp_path, frozenset({12, 22})).images
+    numbers = {each: number for number, each in enumerate(NAMES)}
+    drawing = rasterizer.draw(image.shapes, numbers, ids.shape, 255, things=[2])
+    assert len(np.unique(drawing.instances)) == 3
+    np.testing.assert_array_equal(drawing.instances > 0, ids > 0)
+    assert drawing.instances[3, 3] == drawing.instances[3, 12] != drawing.instances[9, 5]
+
+
+def test_small_areas_are_left_out():
+    shapes = annotation_files.shapes_of(drawn(), {0: 'sky', 2: 'car'}, AnnotationOptions(1.0, 10), 1.0)
+    assert sorted((shape.label, shape.area) for shape in shapes) == [
+        ('car', 60), ('car', 268), ('sky', 18), ('sky', 834)
+    ]  # fmt: skip
+
+
+def test_run_lengths_are_read_again():
+    random = np.random.default_rng(1)
+    for size in [(1, 1), (7, 300), (150, 40)]:
+        for share in (0.0, 0.1, 0.9, 1.0):
+            covered = random.random(size) < share
+            counts = run_lengths.counts_of(covered, by_columns=True)
+            assert run_lengths.of_coco_text(run_lengths.coco_text(counts)) == counts
+            np.testing.assert_array_equal(run_lengths.alternating(counts, *size, by_columns=True), covered)
+            content = run_lengths.label_studio_content(covered)
+            np.testing.assert_array_equal(run_lengths.of_label_studio(content, *size), covered)
+
+
+def test_texts_of_coco_are_those_of_pycocotools():
+    mask = pytest.importorskip('pycocotools.mask', reason='the package pycocotools is not installed')
+    covered = np.random.default_rng(2).random((60, 700)) < 0.02
+    expected = mask.encode(np.asfortranarray(covered.astype(np.uint8)))
+    assert run_lengths.coco_text(run_lengths.counts_of(covered, by_columns=True)) == expected['counts'].decode()
+
+
+@pytest.fixture(scope='module')
+def training(tmp_path_factory, tiny_network):
+    return predictor_setup.write_training(tmp_path_factory.mktemp('training'))
+
+
+def options_for(training, folder, **changes):
+    predictor = PredictorOptions()
+    return PredictOptions((str(folder / 'photos'),), str(folder / 'out'), str(training), predictor=predictor, **changes)
+
+
+@pytest.fixture
+def photos(tmp_path):
+    for name, seed in (('one', 1), ('deep/two', 2)):
+        path = tmp_path / 'photos' / f'{name}.png'
+        path.parent.mkdir(exist_ok=True, parents=True)
+        Image.fromarray(predictor_setup.pixels(20, 30, seed)).save(path)
+    return tmp_path
+
+
+def test_predict_writes_all_formats(training, photos):
+    options = options_for(training, photos, save=('mask', *ANNOTATION_FORMATS), annotation=EXACT)
+    result = predict.run(options)
+    summary = json.loads((photos / 'out/predictions.json').read_text())
+    assert 'coco of all images: ' in result.report
+    places = {
+        'labelme': 'labelme', 'cvat': 'cvat.xml', 'coco': 'coco.json', 'label_studio': 'label_studio.json',
+        'supervisely': 'supervisely',
+    }  # fmt: skip
+    numbers = {name: number for number, name in enumerate(summary['classes'])}
+    for place in places.values():
+        images = formats.read(str(photos / 'out' / place)).images
+        assert len(images) == 2
+        for image in images:
+            stem = 'deep/two' if 'two' in image.names[0] else 'one'
+            mask = np.asarray(Image.open(photos / f'out/mask/{stem}.png'))
+            np.testing.assert_array_equal(rasterizer.draw(image.shapes, numbers, mask.shape, 255).ids, mask)
+    labelme = json.loads((photos / 'out/labelme/deep/two.json').read_text())
+    assert (photos / 'out/labelme/deep' / labelme['imagePath']).resolve() == photos / 'photos/deep/two.png'
+    assert (photos / 'out/geojson/one.geojson').exists()
+    predict.run(options)  # replaces its own files
+    (photos / 'out/coco.json').unlink()
+    (photos / 'out/.predict_files').unlink()
+    with pytest.raises(OptionError, match='would be replaced, which predict has not written'):
+        predict.run(options)
+
+
+def test_annotations_are_of_whole_runs_and_of_images(training, photos):
+    with pytest.raises(OptionError, match=r'annotations \(coco\) are written by one run'):
+        options_for(training, photos, save=('coco',), part=PartOptions('1/2'))
+    (photos / 'photos/film.mp4').write_bytes(b'')
+    pytest.importorskip('cv2', reason='the package opencv-python-headless is not installed')
+    with pytest.raises(OptionError, match=r"Annotations are of images, and '.*film.mp4' is a video"):
+        predict.run(options_for(training, photos, save=('mask', 'coco')))
