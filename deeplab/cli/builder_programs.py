@@ -17,6 +17,7 @@ _RECORDS = Group('Records', of(options.BuilderOptions, without=['image_format', 
 _SHARED = [field.name for field in dataclasses.fields(options.BuilderOptions) if field.name != 'output_dir']
 # Fields of BuildFolderOptions by the heading of their flags; all others are about files.
 _SPLITS = ('list_folder', 'val_fraction', 'group_pattern')
+_FOLDS = 'folds'
 _TILES = ('tile_size', 'tile_overlap')
 _CLASSES = ('class_names', 'colors', 'dataset', 'unlabeled', 'label_map', 'things')
 
@@ -74,9 +75,9 @@ BUILDERS = (
         'build_folder_data',
         '--image_folder=images --mask_folder=masks --output_dir=tfrecord',
         (
-            Group('Files', of(options.BuildFolderOptions, without=[*_SHARED, *_TILES, *_SPLITS, *_CLASSES])),
+            Group('Files', of(options.BuildFolderOptions, without=[*_SHARED, *_TILES, *_SPLITS, _FOLDS, *_CLASSES])),
             Group('Rasters', of(options.BuildFolderOptions, *_TILES), of(options.RasterOptions)),
-            Group('Splits', of(options.BuildFolderOptions, *_SPLITS)),
+            Group('Splits', of(options.BuildFolderOptions, *_SPLITS, _FOLDS)),
             Group('Classes', of(options.BuildFolderOptions, *_CLASSES)),
             _RECORDS,
         ),

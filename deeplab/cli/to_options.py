@@ -88,12 +88,20 @@ def _train_options(values: Values) -> options.TrainOptions:
         model=model,
         dataset=dataset,
         loss=_loss_options(values),
-        validation=filled(options.ValidationOptions, values, split=values['eval_split'] or None),
+        validation=_validation_options(values),
         command=_command(values),
         recipe_flags=tuple(values.recipe_flags),
         given=given_fields(values),
         plugins=tuple(plugin_flags.named_in(values.words)),
     )
+
+
+def _validation_options(values: Values) -> options.ValidationOptions:
+    split, every = values['eval_split'] or None, values['eval_every']
+    if values['fold'] is not None and split is None:  # a validation after the last step, if nothing else is given
+        split = options.split_of_fold(values['fold'])
+        every = every or values['training_number_of_steps']
+    return filled(options.ValidationOptions, values, split=split, every=every)
 
 
 def eval_options(values: Values) -> options.EvalOptions:

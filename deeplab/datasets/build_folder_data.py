@@ -26,6 +26,7 @@ from deeplab.datasets import (
     color_tables,
     descriptor,
     folders,
+    folds,
     images,
     label_file,
     pairs,
@@ -92,10 +93,12 @@ def run(options: BuildFolderOptions) -> dict[str, Any]:
             f'do not show. Set {option("BuilderOptions.num_classes")}'
         )
     own = build_data.own_items(splits, options, DEFAULT_NUM_SHARDS)
-    counts, things = _check(own, classes, options)
+    counts, things, of_images = _check(own, classes, options)
     annotated_items.log_drawing(own, counts, options)
     if options.annotations is None and not options.colors and options.part.chosen is None:
         _refuse_black_and_white(counts, classes)
+    if options.folds is not None:
+        splits = folds.distribute(splits, of_images, options)
     count = _inferred(counts, classes.ignore_label, options) if classes.count is None else classes.count
     described = _description(options, classes, count, splits, things)
     build_data.warn_of_ignored_class(count, classes.ignore_label)
@@ -174,10 +177,12 @@ def _read_classes(options: BuildFolderOptions) -> Classes:
 
 def _check(
     splits: Mapping[str, Sequence[pairs.SourceFiles]], classes: Classes, options: BuildFolderOptions
-) -> tuple[np.ndarray, set[int] | None]:
-    """Reads every image and mask; returns the number of pixels of each id in all masks, and the ids with instances.
+) -> tuple[np.ndarray, set[int] | None, dict[str, np.ndarray]]:
+    """Reads every image and mask.
 
-    The ids with instances are None if there are no instance masks.
+    Returns:
+      The number of pixels of each id in all masks; the ids with instances, None if there are no instance masks; for
+      folds, the pixels of each id by the name of the record.
     """
     items = list({item.name: item for split in splits.values() for item in split}.values())
     allowed = None if classes.count is None else MaskIds(classes.count, classes.ignore_label)
@@ -191,13 +196,17 @@ def _check(
 
     total, errors = np.zeros(256, np.int64), []
     things: set[int] | None = None
+    of_images = {}
     with contextlib.closing(build_data.in_order(checked, items, options.num_workers)) as results:
-        for result in tqdm.tqdm(results, 'check', len(items), leave=False, disable=None):
+        progress = tqdm.tqdm(results, 'check', len(items), leave=False, disable=None)
+        for item, result in zip(items, progress, strict=True):
             if isinstance(result, DataError):
                 errors.append(str(result))
                 continue
             counts, own_things = result
             total += 0 if counts is None else counts
+            if options.folds is not None and counts is not None:
+                of_images[item.name] = counts
             things = things if own_things is None else {*(things or ()), *own_things}
     if errors:
         more = f' And {len(errors) - _SHOWN} more.' if len(errors) > _SHOWN else ''
@@ -208,7 +217,7 @@ def _check(
             more += f' The command line "deeplab doctor . {flags}" names them by cause.'
         count = f'{len(errors)} of {len(items)} pairs are invalid. ' if len(errors) > 1 else ''
         raise DataError(count + ' '.join(errors[:_SHOWN]) + more)
-    return total, things
+    return total, things, of_images
 
 
 def _refuse_black_and_white(counts: np.ndarray, classes: Classes) -> None:

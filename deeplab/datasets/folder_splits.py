@@ -120,11 +120,11 @@ def split(
     """
     if options.list_folder:
         return _by_lists(stems, options.list_folder, unmatched, tell)
-    if options.val_fraction is None and options.group_pattern is None:
+    if options.folds is not None or (options.val_fraction is None and options.group_pattern is None):
         in_folders = {stem: stem.partition('/')[0] if '/' in stem else None for stem in stems}
         if splits := _by_names(stems, named or {}) or _by_names(stems, in_folders):
             return splits
-    return by_ratio(stems, options)
+    return {'train': list(stems)} if options.folds is not None else by_ratio(stems, options)
 
 
 def _by_names(stems: Sequence[str], names: Mapping[str, str | None]) -> dict[str, list[str]] | None:
@@ -159,7 +159,7 @@ def by_ratio(
     fraction = DEFAULT_VAL_FRACTION if options.val_fraction is None else options.val_fraction
     if not fraction:
         return {'train': list(stems)}
-    groups = given_groups or _groups(stems, options.group_pattern)
+    groups = given_groups or groups_of(stems, options.group_pattern)
     if len(groups) < 2:
         what, fix = 'group of images' if given_groups else 'image', 'Set'
         if options.group_pattern is not None:
@@ -181,7 +181,16 @@ def by_ratio(
     return {'train': [stem for stem in stems if stem not in val], 'val': [stem for stem in stems if stem in val]}
 
 
-def _groups(stems: Sequence[str], pattern: str | None) -> dict[str, list[str]]:
+def groups_of(stems: Sequence[str], pattern: str | None) -> dict[str, list[str]]:
+    """Returns the images of each group.
+
+    Args:
+      stems: relative paths of the images without extension.
+      pattern: regular expression that finds the group in a path; None for a group for each image.
+
+    Raises:
+      DataError: An image has no group.
+    """
     groups: dict[str, list[str]] = collections.defaultdict(list)
     lost = []
     for stem in stems:

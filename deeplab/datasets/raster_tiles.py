@@ -93,7 +93,7 @@ def items(
     Raises:
       DataError: see `folder_splits.items`; or a raster cannot be used.
     """
-    has_given_splits = options.list_folder is not None or options.group_pattern is not None
+    has_given_splits = any(each is not None for each in (options.list_folder, options.group_pattern, options.folds))
     is_single = options.tile_size is not None and not has_given_splits and len(file_pairs.find(options).files) == 1
     whole = dataclasses.replace(options, val_fraction=0.0) if is_single else options
     splits = folder_splits.items(whole, table, tell)

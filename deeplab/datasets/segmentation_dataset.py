@@ -7,6 +7,7 @@ import dataclasses
 import functools
 import os
 import pathlib
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, cast
 
@@ -25,12 +26,12 @@ from deeplab.datasets import (
     shard_names,
 )
 from deeplab.datasets import descriptor as descriptor_lib
-from deeplab.datasets.record_index import RecordIndex, Records
+from deeplab.datasets.record_index import Columns, RecordIndex, Records
 from deeplab.datasets.shard_names import UNFINISHED
 from deeplab.errors import DataError, OptionError
 from deeplab.files import documents, storage
 from deeplab.names import listed
-from deeplab.options import BuildFolderOptions, DatasetOptions, RasterOptions
+from deeplab.options import BuildFolderOptions, DatasetOptions, RasterOptions, split_of_fold, split_without_fold
 from deeplab.wording import option
 
 # Keys of a description with other names than their fields in the options of build_folder_data, and these fields.
@@ -49,6 +50,8 @@ _KINDS: dict[str, tuple[tuple[type, ...], str]] = {
     'value_range': ((list,), 'a list of two numbers'),
 }
 
+FOLDS = re.compile(split_without_fold(0).replace('0', r'(\d+)'))
+FOLD = re.compile(split_of_fold(0).replace('0', r'(\d+)'))
 Signature = tuple[tuple[str, int, int], ...]
 
 
@@ -80,7 +83,10 @@ class SegmentationDataset:
         """
         if self.items:
             return pair_records.PairRecords(self.items)
-        columns = index_file.load(self.directory, self.split, self.shards)
+        columns: dict[str, Columns] = {}
+        names = (shard_names.split_of(os.path.basename(shard)) for shard in self.shards)
+        for name in dict.fromkeys([self.split] if FOLDS.fullmatch(self.split) is None else names):
+            columns |= index_file.load(self.directory, str(name), self.shards)
         index = RecordIndex(self.shards, self.skip_corrupt_records, columns, self.descriptor.label_divisor)
         if len(columns) < len(self.shards) and len(index) >= index_file.WORTH_AN_INDEX:
             logging.info(
@@ -195,7 +201,7 @@ def find_shards(split: str, folder: str, dataset: descriptor_lib.DatasetDescript
     """Returns the paths of the shards of a split, sorted by name.
 
     Args:
-      split: name of the split.
+      split: name of the split, or of all folds without one (`split_without_fold`).
       folder: folder of the shards.
       dataset: the data set, for messages; None if it does not matter.
 
@@ -210,12 +216,36 @@ def find_shards(split: str, folder: str, dataset: descriptor_lib.DatasetDescript
         files = shard_names.candidates(folder)
     except OSError as error:
         raise DataError(f"The data set's folder '{folder}' cannot be read: {error.strerror}.") from None
+    if without := FOLDS.fullmatch(split):
+        own = _other_folds(int(without[1]), _splits(files), folder)
+        return tuple(path for name in own for path in find_shards(name, folder, dataset))
     shards = [file for file in files if shard_names.is_of_split(file, split)]
     shards = shards or [file for file in files if shard_names.split_of(file) == split]
+    if not shards and (missing := FOLD.fullmatch(split)):
+        _other_folds(int(missing[1]), _splits(files), folder)
     if not shards:
         raise DataError(_no_shard_message(dataset, split, folder, files))
     _check_complete(shards, split, folder)
     return tuple(os.path.join(folder, shard) for shard in shards)
+
+
+def _other_folds(fold: int, splits: Iterable[str], folder: str) -> list[str]:
+    """Returns the splits of all folds but one; raises `DataError` if there is no such fold."""
+    numbers = sorted(int(match[1]) for match in map(FOLD.fullmatch, splits) if match is not None)
+    if not numbers:
+        raise DataError(
+            f"The records in '{folder}' have no folds, but the splits {', '.join(splits) or '(none)'}. Build them with "
+            f'deeplab build_folder_data and {option("BuildFolderOptions.folds", 5)}.'
+        )
+    if numbers != list(range(1, len(numbers) + 1)) or len(numbers) < 2:
+        there = ', '.join(map(split_of_fold, numbers))
+        raise DataError(f"The folds in '{folder}' are not complete: there are {there}. Build the records again.")
+    if fold not in numbers:
+        raise DataError(
+            f"The records in '{folder}' have {len(numbers)} folds, 1 to {len(numbers)}, but fold {fold} is asked for. "
+            f'Set {option("TrainOptions.fold")} to one of these.'
+        )
+    return [split_of_fold(number) for number in numbers if number != fold]
 
 
 def split_names(directory: str) -> list[str]:

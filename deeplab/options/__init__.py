@@ -25,7 +25,14 @@ from deeplab.options.builders import (
     BuildVocOptions,
     RemoveColormapOptions,
 )
-from deeplab.options.data import IMAGE_FORMATS, AugmentOptions, DatasetOptions, ResizeOptions
+from deeplab.options.data import (
+    IMAGE_FORMATS,
+    AugmentOptions,
+    DatasetOptions,
+    ResizeOptions,
+    split_of_fold,
+    split_without_fold,
+)
 from deeplab.options.doctor import DoctorOptions
 from deeplab.options.export import (
     OUTPUTS,

@@ -164,6 +164,12 @@ class BuildFolderOptions(BuilderOptions):
         'Regular expression that finds the group in the path of an image, such as ^(.*)_[0-9]+$ for the frames of '
         'videos. All images of a group are in one split.',
     )
+    folds: int | None = declared(
+        None,
+        'Number of folds for cross-validation, which become the splits fold1, fold2, ... in place of train and val; a '
+        'split test stays. Classes are balanced, groups stay together; {TrainOptions.fold} is the fold to validate on.',
+        range='[2, 1000]',
+    )
     allow_unmatched: bool = declared(
         False,
         'Leave out images without a mask, masks without an image, and annotations without an image.',
@@ -235,6 +241,9 @@ class BuildFolderOptions(BuilderOptions):
             if self.list_folder and (value := getattr(self, name)) is not None:
                 other = option(f'BuildFolderOptions.{name}', value)
                 raise OptionError(f'{by_list} and {other} both choose the splits. Omit one of them.')
+        if self.folds is not None:
+            self._require(self.val_fraction is None, 'folds', f'omit {option("BuildFolderOptions.val_fraction")}')
+            self._require(self.part.part is None, 'folds', 'classes are counted in all masks; omit the part')
         if self.group_pattern is not None:
             try:
                 re.compile(self.group_pattern)

@@ -15,6 +15,16 @@ IMAGE_FORMATS = ('jpg', 'jpeg', 'png', 'npy')
 LABEL_FORMATS = ('png',)
 
 
+def split_of_fold(fold: int) -> str:
+    """Returns the split of a fold, which is numbered from 1."""
+    return f'fold{fold}'
+
+
+def split_without_fold(fold: int) -> str:
+    """Returns the split of all other folds, which have no shards of their own."""
+    return f'folds_without_{fold}'
+
+
 @dataclasses.dataclass(frozen=True)
 class DatasetOptions(Options):
     """The records to read."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from deeplab.errors import OptionError
-from deeplab.options.data import AugmentOptions, DatasetOptions, ResizeOptions
+from deeplab.options.data import AugmentOptions, DatasetOptions, ResizeOptions, split_of_fold, split_without_fold
 from deeplab.options.fields import Options, PathText, declared
 from deeplab.options.loss import LossOptions
 from deeplab.options.machines import CloneOptions
@@ -197,6 +197,12 @@ class TrainOptions(Options):
         'with a warning, and training stops at the tenth in a row.',
         choices=('stop', 'skip'),
     )
+    fold: int | None = declared(
+        None,
+        'Fold of the records ({BuildFolderOptions.folds}), from 1, to validate on: after the last step, or every '
+        '{ValidationOptions.every} steps. The other folds are the training split. Not set: the splits that are given.',
+        range='(0, inf)',
+    )
     command: tuple[str, ...] = dataclasses.field(default=(), compare=False)
     recipe_flags: tuple[str, ...] = dataclasses.field(default=(), compare=False)
     given: Mapping[str, Any] | None = dataclasses.field(default=None, compare=False)
@@ -212,6 +218,7 @@ class TrainOptions(Options):
     def __post_init__(self) -> None:
         super().__post_init__()
         require_seed('TrainOptions.seed', self.seed)
+        self._choose_fold()
         parts = self.clones.parts
         self._require(
             self.batch_size % parts == 0,
@@ -228,6 +235,21 @@ class TrainOptions(Options):
         self._require_initial_checkpoint()
         if self.model.crop_size is not None:
             self.augment.check_crop_size(self.model.crop_size)
+
+    def _choose_fold(self) -> None:
+        """Sets the splits as the fold says; raises `OptionError` if others are given."""
+        if self.fold is None:
+            return
+        train, val, given = split_without_fold(self.fold), split_of_fold(self.fold), self.validation.split
+        for split, own, name in (
+            (self.dataset.split, ('train', train), 'DatasetOptions.split'),
+            (given, (None, val), 'ValidationOptions.split'),
+        ):
+            self._require(split in own, 'fold', f'it chooses the splits; omit {option(name, split)}')
+        object.__setattr__(self, 'dataset', dataclasses.replace(self.dataset, split=train))
+        if given is None:
+            validation = dataclasses.replace(self.validation, split=val, every=self.number_of_steps)
+            object.__setattr__(self, 'validation', validation)
 
     def _require_quantizable(self) -> None:
         """Raises `OptionError` if 8-bit training has more than one clone, or computes in less than float32."""

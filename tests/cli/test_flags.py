@@ -28,6 +28,7 @@ BUILT = {
 NEW = {
     'train': {
         'accumulation_steps',
+        'fold',
         'num_threads',
         'clip_gradient_norm',
         'moving_average_decay',
