@@ -39,7 +39,7 @@ from deeplab.evaluation import (
     waiting,
 )
 from deeplab.files import folder_lock, output_files, part_folders, writing
-from deeplab.inference import network_source, opening, task_calibration
+from deeplab.inference import ensemble, network_source, opening, task_calibration
 from deeplab.inference.network import InferenceNetwork, memory_size
 from deeplab.inference.run_weights import WeightsChoice
 from deeplab.options import EngineOptions, EvalOptions, PredictionOptions, ResizeOptions, WindowOptions
@@ -88,10 +88,16 @@ def run(options: EvalOptions) -> EvalResult:
 
 def _run(options: EvalOptions) -> EvalResult:
     opening.check(options.engine)  # before the records, which may take long
-    if options.further_checkpoint_dirs:
+    choice = WeightsChoice(options.use_moving_average, 'EvalOptions.use_moving_average')
+    source = network_source.at(options.checkpoint_dir)
+    if options.ensemble:
+        networks = ensemble.find([*options.further_checkpoint_dirs, options.checkpoint_dir], options.network)
+        averages = [choice.takes_averages(each.checkpoint) for each in networks]
+        source = ensemble.EnsembleSource(networks, averages)
+    elif options.further_checkpoint_dirs:
         for path in (options.checkpoint_dir, *options.further_checkpoint_dirs):
             network_source.at(path).check_among_several()
-    options = network_source.at(options.checkpoint_dir).applied(options)
+    options = source.applied(options)
     split = _open_split(options)
     crop_size: tuple[int, int] | None = split.crop_size
     if options.windows is not None:  # images keep their sizes unless a crop size is given
@@ -112,7 +118,10 @@ def _run(options: EvalOptions) -> EvalResult:
     task = _task(options, split)
     if not options.master and options.engine == EngineOptions():
         task.network.check_memory('eval')
-    choice = WeightsChoice(options.use_moving_average, 'EvalOptions.use_moving_average')
+    if options.ensemble:
+        task = dataclasses.replace(task, source=source)
+        evaluated = _evaluate(source.path, options, task)
+        return EvalResult((evaluated,), report(evaluated, split.descriptor))
     if options.further_checkpoint_dirs or options.all_checkpoints:
         return _of_several(options, task, choice)
     if (part := options.part.chosen) is not None:
@@ -156,17 +165,18 @@ def _open_split(options: EvalOptions) -> runner.Split:
 
 
 def _evaluate(
-    checkpoint: str, options: EvalOptions, task: runner.Task, choice: WeightsChoice
+    checkpoint: str, options: EvalOptions, task: runner.Task, choice: WeightsChoice | None = None
 ) -> evaluation_rounds.Round:
-    options = dataclasses.replace(options, use_moving_average=choice.takes_averages(checkpoint))
-    task = dataclasses.replace(task, use_moving_average=bool(options.use_moving_average))
+    if choice is not None:  # each network of an ensemble has its own
+        options = dataclasses.replace(options, use_moving_average=choice.takes_averages(checkpoint))
+        task = dataclasses.replace(task, use_moving_average=bool(options.use_moving_average))
     evaluated = evaluation_rounds.evaluate(checkpoint, task)
     name = figures_file(evaluated.global_step, options)
     path = evaluation_rounds.free_path(options.eval_logdir, name, 'flags', '-by_eval')
     evaluated = dataclasses.replace(evaluated, path=path)
     _publish(evaluated, task.split.descriptor, options.prediction, flags_of_figures(options))
     if task_calibration.is_for_validation(options.dataset.split):
-        network_source.at(checkpoint).keep_calibration(evaluated.calibration)
+        task.source_at(checkpoint).keep_calibration(evaluated.calibration)
     return dataclasses.replace(evaluated, documents={})  # they may be large, and are written
 
 
@@ -281,6 +291,7 @@ def flags_of_figures(options: EvalOptions) -> dict[str, object]:
         'eval_scales': list(options.prediction.scales),
         'add_flipped_images': options.prediction.add_flipped_images,
         'use_moving_average': options.use_moving_average,
+        **({'ensemble': [*options.further_checkpoint_dirs, options.checkpoint_dir]} if options.ensemble else {}),
         'eval_crop_size': options.model.crop_size,
         'min_resize_value': options.resize.min_value,
         'max_resize_value': options.resize.max_value,
@@ -310,7 +321,9 @@ def figures_file(step: int, options: EvalOptions) -> str:
 def _variant(options: EvalOptions) -> str:
     """Returns the part of the names of files that states the options that are not at their defaults."""
     parts = ['']
-    if (label := network_source.at(options.checkpoint_dir).label) is not None:
+    if options.ensemble:
+        parts.append('ensemble')
+    elif (label := network_source.at(options.checkpoint_dir).label) is not None:
         parts.append(re.sub(r'[^\w.]', '_', label))
     if options.dataset.split != _DEFAULT_SPLIT:
         parts.append(re.sub(r'[^\w.]', '_', options.dataset.split))

@@ -78,6 +78,8 @@ def limit_threads(values: Values) -> None:
 def announce_wait(options: EvalOptions | VisOptions) -> None:
     """Warns if eval or vis is to wait for a folder, before TensorFlow is imported and the records are opened."""
     folder = options.checkpoint_dir
+    if isinstance(options, EvalOptions) and options.ensemble:
+        return
     is_missing = not (storage.is_remote(folder) or os.path.exists(folder) or os.path.exists(f'{folder}.index'))
     if is_missing and not run_manifests.is_own_name(folder):
         logging.warning(

@@ -17,7 +17,7 @@ from deeplab.cli.values import Values
 from deeplab.cli.words import UsageError, check_value, read_words, without_undefined
 from deeplab.datasets import description_file, descriptor
 from deeplab.errors import UserError
-from deeplab.files import run_manifests, storage
+from deeplab.files import cross_validation, run_manifests, storage
 from deeplab.names import shown
 from deeplab.wording import as_text
 from deeplab.zoo import catalog
@@ -212,6 +212,8 @@ def _run_of_checkpoint(values: Values) -> tuple[str, run_manifests.Run] | None:
     # Flags that are translated to flags of another program set no field; its own command line finds the run.
     known = {name: flag for name, flag in values.known.items() if flag.fields}
     path = next((values.path(name) for name in _CHECKPOINTS if name in known), None)
+    if path and values.known.get('ensemble') and values['ensemble'] and cross_validation.is_in(path):
+        path = cross_validation.read(path).folds[0].train_logdir
     return run_manifests.beside(path) if path else None
 
 

@@ -60,9 +60,9 @@ _SAVED = (
 )
 _MACHINES = ('precision', 'xla')
 # Fields with flags in other groups.
-_EVAL_RESULTS = ('checkpoint_dir', 'all_checkpoints', 'use_moving_average', 'eval_logdir')
+_EVAL_RESULTS = ('checkpoint_dir', 'ensemble', 'all_checkpoints', 'use_moving_average', 'eval_logdir')
 _OUTSIDE = ('master', 'batch_size')
-_PREDICT_SOURCES = ('checkpoint_dir', 'export_path')
+_PREDICT_SOURCES = ('checkpoint_dir', 'ensemble', 'export_path')
 _PREDICT_SIZES = ('crop_size', 'batch_size')
 _REPAIR = ('fix', 'ignore_other_ids')
 _UNUSED = Group(
@@ -209,7 +209,7 @@ program.PROGRAMS += [
         required=('checkpoint_dir', 'eval_logdir', 'dataset_dir'),
         aliases=('evaluate',),
         common=(
-            'dataset eval_split eval_crop_size eval_batch_size all_checkpoints use_moving_average '
+            'dataset eval_split eval_crop_size eval_batch_size ensemble all_checkpoints use_moving_average '
             'max_number_of_evaluations timeout_secs metrics eval_scales add_flipped_images window engine '
             + _NETWORK_FLAGS
         ),
@@ -381,8 +381,8 @@ program.PROGRAMS += [
         required=('inputs',),
         positional='inputs',
         common=(
-            'output_dir save classes overlay_alpha overwrite checkpoint_dir export_path dataset use_moving_average '
-            'eval_crop_size window eval_scales add_flipped_images engine ' + _NETWORK_FLAGS
+            'output_dir save classes overlay_alpha overwrite checkpoint_dir ensemble export_path dataset '
+            'use_moving_average eval_crop_size window eval_scales add_flipped_images engine ' + _NETWORK_FLAGS
         ),
     ),
     Program(

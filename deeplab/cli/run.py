@@ -144,6 +144,8 @@ def with_awaited_run(program: Program, values: Values, program_options: Any) -> 
     if not isinstance(program_options, (EvalOptions, VisOptions)):
         return program_options
     folder = program_options.checkpoint_dir
+    if isinstance(program_options, EvalOptions) and program_options.ensemble:  # all of its checkpoints exist
+        return program_options
     if os.path.isfile(folder) or os.path.isfile(f'{folder}.index') or run_manifests.beside(folder):
         return program_options
     from deeplab.datasets.segmentation_dataset import DataSource

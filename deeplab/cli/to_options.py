@@ -112,13 +112,16 @@ def eval_options(values: Values) -> options.EvalOptions:
         values,
         model=model,
         dataset=dataset,
-        # The flag of the original is no repeated one; the last occurrence is its value.
-        further_checkpoint_dirs=tuple(
-            os.path.expanduser(text) for name, text in values.line if name == 'checkpoint_dir'
-        )[:-1],
+        further_checkpoint_dirs=_further_checkpoint_dirs(values),
+        network=given_network(values) if values['ensemble'] else {},
         fits_crop_size=not values.given('eval_crop_size'),
         engine=_engine_options(values),
     )
+
+
+def _further_checkpoint_dirs(values: Values) -> tuple[str, ...]:
+    """Returns the values of --checkpoint_dir before the last one, which is the value of the original's flag."""
+    return tuple(os.path.expanduser(text) for name, text in values.line if name == 'checkpoint_dir')[:-1]
 
 
 def folder_options(values: Values) -> options.BuildFolderOptions:
@@ -235,7 +238,15 @@ def predict_options(values: Values) -> options.PredictOptions:
     """Returns the options of predict."""
     predictor = filled(options.PredictorOptions, values, execution=_engine_options(values))
     save = None if values['save'] is None else _saved(values)  # None: the usual kinds
-    return filled(options.PredictOptions, values, predictor=predictor, network=given_network(values), save=save)
+    further = _further_checkpoint_dirs(values) if values['ensemble'] else ()
+    return filled(
+        options.PredictOptions,
+        values,
+        predictor=predictor,
+        network=given_network(values),
+        save=save,
+        further_checkpoint_dirs=further,
+    )
 
 
 def spread_against(words: Sequence[str]) -> list[str]:

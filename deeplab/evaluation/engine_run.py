@@ -112,6 +112,7 @@ def prepared(
     options: EngineOptions,
     cache_dirs: Sequence[str] = (),
     windows: WindowOptions | None = None,
+    source: network_source.NetworkSource | None = None,
 ) -> Iterator[Prepared]:
     """Opens a network for the `with` block.
 
@@ -122,14 +123,15 @@ def prepared(
       options: see there.
       cache_dirs: see there.
       windows: sizes of windows for images of any size, one at a time; None for images of the crop size.
+      source: what runs on images of any size; None for what is at the path of the checkpoint.
     """
-    source = network_source.at(weights.checkpoint)
+    source = source or network_source.at(weights.checkpoint)
     if source.own_engine is not None:
         options = dataclasses.replace(source.own_engine, threads=options.threads)
     is_chosen = options.engine == AUTO_ENGINE
     if is_chosen:
         timed = network if windows is None else _of_tiles(network, windows)
-        options = opening.fastest(timed, weights, options, cache_dirs)
+        options = opening.fastest(timed, source.timed_weights(weights), options, cache_dirs)
     opening.check(options)
     report = EngineReport(source.own_engine or options, is_chosen)
     if windows is None and options.engine == DEFAULT_ENGINE and options.precision == 'float32':

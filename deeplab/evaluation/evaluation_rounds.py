@@ -16,7 +16,6 @@ import tensorflow as tf
 from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.evaluation import runner, scoring, task_results
 from deeplab.files import documents, writing
-from deeplab.inference import network_source
 from deeplab.options import PredictionOptions
 from deeplab.system import overlap
 
@@ -74,7 +73,7 @@ def measure(
         task.split.descriptor,
         task.metrics,
         network.options,
-        {} if network.options.is_semantic else network_source.at(checkpoint).calibration(),
+        {} if network.options.is_semantic else task.source_at(checkpoint).calibration(),
         handle_results,
     )
 

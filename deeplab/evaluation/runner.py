@@ -300,6 +300,7 @@ class Task:
       use_moving_average: whether to use the moving averages (EMA) of the weights instead.
       cache_dirs: folders for converted networks if the folder of the checkpoint cannot be written.
       windows: sizes of windows for images of any size; None for images of the crop size.
+      source: what is evaluated in place of a checkpoint, such as an ensemble; it needs windows. None for checkpoints.
     """
 
     network: InferenceNetwork
@@ -311,6 +312,11 @@ class Task:
     engine: EngineOptions = EngineOptions()
     cache_dirs: tuple[str, ...] = ()
     windows: WindowOptions | None = None
+    source: network_source.NetworkSource | None = None
+
+    def source_at(self, checkpoint: str) -> network_source.NetworkSource:
+        """Returns what is evaluated for the path of a checkpoint or of an export."""
+        return self.source or network_source.at(checkpoint)
 
 
 def run_checkpoint(
@@ -337,13 +343,14 @@ def run_checkpoint(
       CheckpointError: The checkpoint does not match the network.
       DataError: An image cannot be decoded.
     """
-    step = network_source.at(checkpoint).step() or 0
+    source = task.source_at(checkpoint)
+    step = source.step() or 0
     number = task.split.num_images
     images = names.counted(number, 'image')
     logging.info("%s '%s' (step %d) on %s.", _DOING[program], checkpoint, step, images)
     reading = reading_of(task.split, task.network, task.resize, keys, task.windows, keep_original)
     weights = Weights(checkpoint, task.use_moving_average)
-    with engine_run.prepared(task.network, weights, task.engine, task.cache_dirs, task.windows) as ready:
+    with engine_run.prepared(task.network, weights, task.engine, task.cache_dirs, task.windows, source) as ready:
         started = time.monotonic()
         with background:
             run_batches(ready, reading, handle, f'{program} step {step}', task.master)

@@ -134,6 +134,10 @@ class NetworkSource:
         """
         return CheckpointRunner(network, Weights(self.path, use_moving_average), engine, cache_dirs)
 
+    def timed_weights(self, weights: Weights) -> Weights:
+        """Returns the weights with which engines are timed, of those that are used."""
+        return weights
+
     def calibration(self) -> dict[str, Any]:
         """Returns what its tasks have chosen on a split for validation, by name of the task."""
         return task_calibration.load(self.path)

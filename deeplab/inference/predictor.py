@@ -18,23 +18,30 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import IO, Any, cast
 
 import numpy as np
-import tensorflow as tf
 from PIL import Image
 
-from deeplab import common, input_preprocess
-from deeplab.core import sessions, shapes
+from deeplab import common
 from deeplab.datasets import descriptor, task_data
 from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.errors import DataError, OptionError
-from deeplab.inference import any_size, image_files, model_source, opening, task_calibration, task_decoding, task_files
+from deeplab.inference import (
+    any_size,
+    conversion_cache,
+    ensemble,
+    image_files,
+    model_source,
+    network_source,
+    opening,
+    task_calibration,
+    task_decoding,
+    task_files,
+)
 from deeplab.inference.any_size import Scores
 from deeplab.inference.network import InferenceNetwork
-from deeplab.inference.network_source import unused_values
 from deeplab.inference.prediction import Prediction
 from deeplab.inference.run_weights import WeightsChoice
 from deeplab.inference.runners import CheckpointRunner, ExportRunner, Runner
 from deeplab.inference.task_decoding import TaskDecoder
-from deeplab.inference.thread_bound import ThreadBound
 from deeplab.options import (
     ANNOTATION_FORMATS,
     SAVED,
@@ -49,7 +56,7 @@ from deeplab.options import (
     WindowOptions,
 )
 from deeplab.options.parameters import parameters_of
-from deeplab.registry import PREPROCESSINGS, TASKS, Preprocessing
+from deeplab.registry import PREPROCESSINGS, TASKS
 from deeplab.system import overlap
 from deeplab.wording import did_you_mean, option
 from deeplab.zoo import cache, fetching
@@ -81,7 +88,11 @@ class Predictor:
       class_names: names of the classes; numbers as text if they are unknown.
       colors: [classes, 3] uint8.
       decoder: what decodes the results of the network's tasks; None for a network of classes alone.
+      members: the predictor of each checkpoint of an ensemble, such as for the spread of their probabilities; empty for
+        a single network.
     """
+
+    members: tuple[Predictor, ...] = ()
 
     def __init__(
         self,
@@ -106,9 +117,9 @@ class Predictor:
             closing.callback(self._reader.close)
             self._resizer = None
             if decoder is not None and (preprocessing := PREPROCESSINGS.of_network(decoder.options)) is not None:
-                self._resizer = _Resizer(preprocessing, runner.channels, decoder.options.crop_size)
+                self._resizer = any_size.Resizer(preprocessing, runner.channels, decoder.options.crop_size)
             elif resize is not None and resize.is_set:
-                self._resizer = _Resizer(resize, runner.channels)
+                self._resizer = any_size.Resizer(resize, runner.channels)
             self._any_size: any_size.AnySize | None = None  # for a network of vectors, whose images have one size
             if decoder is None or not decoder.options.is_per_image:
                 self._any_size = any_size.AnySize(runner, options.windows, options.batch_size)
@@ -134,6 +145,28 @@ class Predictor:
           OptionError: An option is not allowed.
         """
         return cls.of_options(os.fspath(path), *_sorted_out(options))
+
+    @classmethod
+    def from_checkpoints(cls, paths: Sequence[str | os.PathLike[str]], **options: Any) -> Predictor:
+        """Opens an ensemble, which averages the probabilities of the networks of several checkpoints.
+
+        The networks may differ in their architectures, but must have the same tasks and classes. What each of them
+        predicts:
+
+        with Predictor.from_checkpoints(['logs/one', 'logs/two']) as ensemble:
+            image = ensemble.read('photo.jpg')
+            each = [member.predict([image])[0].probabilities for member in ensemble.members]  # [h, w, classes]
+
+        Args:
+          paths: as for `from_checkpoint`; the folder of a finished cross-validation means the networks of all folds.
+          **options: as for `from_checkpoint`, for each network.
+
+        Raises:
+          CheckpointError: There is no checkpoint, or it does not match its network.
+          DataError: A cross-validation is not finished.
+          OptionError: An option is not allowed, or the checkpoints do not make an ensemble; see `ensemble.find`.
+        """
+        return cls.of_checkpoints([os.fspath(path) for path in paths], *_sorted_out(options))
 
     @classmethod
     def from_export(cls, path: str | os.PathLike[str], **options: Any) -> Predictor:
@@ -179,12 +212,19 @@ class Predictor:
         """As `from_checkpoint`, with options objects; `description` is the network of a preset."""
         description = description or model_source.of_run(path)
         network = model_source.find(path, changes, options.dataset, description)
+        return cls._of_network(network, options, None if description is None else description.options.task)
+
+    @classmethod
+    def _of_network(
+        cls, network: model_source.NetworkDescription, options: PredictorOptions, trained_task: str | None = None
+    ) -> Predictor:
+        """Opens a network that `model_source.find` has found; `trained_task` are its tasks if they are known."""
         assert network.classes is not None  # of a complete description
         choice = WeightsChoice(options.use_moving_average, 'PredictorOptions.use_moving_average')
         model = dataclasses.replace(network.options, crop_size=options.crop_size)
         predicted = InferenceNetwork(model, options.prediction)
         weights = opening.Weights(network.checkpoint, choice.takes_averages(network.checkpoint))
-        if description is not None and description.options.task != model.task:
+        if trained_task not in (None, model.task):
             # Before what the task needs of the data set is asked for.
             predicted.require_weights(weights.checkpoint, weights.use_moving_average)
         decoder = None
@@ -194,6 +234,29 @@ class Predictor:
             decoder = TaskDecoder(model, context)
         runner = CheckpointRunner(predicted, weights, options.execution, [os.path.join(cache.folder(), 'engines')])
         return cls(network.checkpoint, runner, network.classes, options, options.resize or network.resize, decoder)
+
+    @classmethod
+    def of_checkpoints(
+        cls, paths: Sequence[str], options: PredictorOptions, changes: model_source.Changes
+    ) -> Predictor:
+        """As `from_checkpoints`, with options objects."""
+        networks = ensemble.find(paths, changes, options.dataset)
+        if options.resize is None:
+            ensemble.require_equal_resizing(networks)
+        with contextlib.ExitStack() as closing:
+            members = [closing.enter_context(cls._of_network(network, options)) for network in networks]
+            first, described = (
+                members[0],
+                next((each for each in members if ensemble.has_names(each._classes)), members[0]),
+            )
+            runner = ensemble.EnsembleRunner([member._runner for member in members])
+            resize = options.resize or networks[0].resize
+            # What the tasks have chosen for one checkpoint, such as thresholds, does not suit the mean of several.
+            decoder = first.decoder and first.decoder.calibrated({})
+            made = cls(ensemble.path_of(networks), runner, described._classes, options, resize, decoder)
+            made.members = tuple(members)
+            made._closing.push(closing.pop_all())
+        return made
 
     @classmethod
     def of_preset(
@@ -214,7 +277,7 @@ class Predictor:
         decoding = {name: value for name, value in changes.items() if name.partition('.')[2] in TASKS.parameters()}
         unused = [name for name in changes if name not in decoding]
         unused += [f'PredictorOptions.{name}' for name in fixed if getattr(options, name)]
-        unused += unused_values(options.prediction, options.execution, options.resize or ResizeOptions())
+        unused += network_source.unused_values(options.prediction, options.execution, options.resize or ResizeOptions())
         if unused:
             raise OptionError(
                 f'An export has its own network, weights and sizes: {", ".join(map(option, unused))} cannot be '
@@ -354,13 +417,19 @@ class Predictor:
         kinds = (*SAVED, *ANNOTATION_FORMATS)
         return task_files.kinds(given, USUAL_SAVED, kinds, options, 'PredictOptions.save')
 
+    def digest(self) -> str:
+        """Returns a digest of the weights."""
+        if not self.members:
+            return network_source.at(self.source).digest()
+        return conversion_cache.digest_of({'members': [member.digest() for member in self.members]})
+
     def close(self) -> None:
         """Releases the network. Predictions keep what they have, but compute no probabilities any more."""
         self._is_closed = True
         self._closing.close()
 
     def __repr__(self) -> str:
-        names = self.class_names if self.class_names != descriptor.numbered(len(self.class_names)).names else ()
+        names = self.class_names if ensemble.has_names(self._classes) else ()
         shown = f' ({", ".join(names[:_MOST_SHOWN])}{", ..." if len(names) > _MOST_SHOWN else ""})' if names else ''
         channels = '' if self._runner.channels == 3 else f', {self._runner.channels}-channel images'
         state = ', closed' if self._is_closed else ''
@@ -414,42 +483,6 @@ class Predictor:
             most = of_classes.max(axis=2) if confidence and of_classes is not None else None
             result.append(Scores(labels, most, scores if probabilities else None))
         return result
-
-
-class _Resizer:
-    """Resizes images to the sizes of the training, and predictions back, as eval and vis do.
-
-    Several threads may use it at a time.
-    """
-
-    def __init__(
-        self, resize: ResizeOptions | Preprocessing, channels: int, crop_size: tuple[int, int] | None = None
-    ) -> None:
-        """Builds the operations; see `input_preprocess.resize_for`."""
-        change = input_preprocess.resize_for(resize, crop_size)
-        with tf.Graph().as_default() as graph:
-            self._image = tf.compat.v1.placeholder(tf.float32, [None, None, channels])
-            self._resized = change({common.IMAGE: self._image})[common.IMAGE]
-            self._size = tf.compat.v1.placeholder(tf.int32, [2])
-            self._scores = tf.compat.v1.placeholder(tf.float32, [None, None, None])
-            self._own_scores = shapes.resize_bilinear(self._scores[tf.newaxis], tf.unstack(self._size))[0]  # [h, w, c]
-        self._session = ThreadBound(lambda: sessions.open_session(graph))
-
-    def resized(self, image: np.ndarray) -> np.ndarray:
-        """Returns an image [h, w, channels] in a size of the range, float32."""
-        return self._run(self._resized, {self._image: image})
-
-    def scores(self, scores: np.ndarray, size: tuple[int, int]) -> np.ndarray:
-        """Returns probabilities [h', w', classes] in another size, bilinearly."""
-        return self._run(self._own_scores, {self._scores: scores, self._size: size})
-
-    def _run(self, output: tf.Tensor, fed: dict[tf.Tensor, Any]) -> np.ndarray:
-        array: np.ndarray = self._session.value.run(output, fed)
-        return array
-
-    def close(self) -> None:
-        """Releases the operations."""
-        self._session.close()
 
 
 def _require_one_shape(images: Sequence[np.ndarray]) -> None:

@@ -21,7 +21,6 @@ from deeplab.datasets import images, mask_sources, rasters
 from deeplab.datasets.rasters import Place
 from deeplab.errors import DataError, OptionError
 from deeplab.files import output_files, writing, written_files
-from deeplab.inference import network_source
 from deeplab.inference.inputs import Failure, InputFile
 from deeplab.inference.prediction import NO_CLASS
 from deeplab.inference.predictor import Predictor
@@ -183,7 +182,7 @@ def _tell_of(source: str, header: rasters.Header) -> None:
 def _settings(predictor: Predictor, source: str, options: PredictOptions) -> str:
     """Returns a digest of what the class ids depend on."""
     usual = dataclasses.replace(options.predictor, execution=EngineOptions(), batch_size=1)
-    weights = network_source.at(predictor.source).digest()
+    weights = predictor.digest()
     values = (BLOCK, mask_sources.file_state(source), weights, options.raster, usual, sorted(options.network.items()))
     return mask_sources.digest(repr(values).encode('utf-8', 'surrogateescape'))
 

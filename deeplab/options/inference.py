@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any
 
 from deeplab.options.data import DatasetOptions, ResizeOptions
@@ -26,6 +27,10 @@ USE_MOVING_AVERAGE = (
 _CHECKPOINT_DIR = (
     'Folder of the checkpoints, which is the {TrainOptions.train_logdir} of training; or one checkpoint, or an export. '
     'Repeat the flag to compare several, each evaluated once.'
+)
+ENSEMBLE = (
+    'Average the probabilities of several checkpoints: repeat {checkpoint_dir}, or give the folder of a finished '
+    'deeplab cross_validate, which means the networks of all folds. Their networks may differ, their classes not.'
 )
 NAMED_CLASSES = (
     'Data set with the names and colors of the classes. Not set: the data set of the training, if it is known.'
@@ -169,6 +174,7 @@ class EvalOptions(OptionsWithSettings, registries=(METRICS,)):
 
     Attributes:
       further_checkpoint_dirs: more of them; the newest checkpoint of each is then evaluated once, without waiting.
+      network: options of the networks of an ensemble that take precedence over their run.json, by 'Class.field'.
       fits_crop_size: whether the crop size is replaced by the smallest one into which every image fits, if an image is
         larger; it is so too if the crop size is not set.
       windows: sizes of the windows in which large images are predicted; None for no windows. Images are then padded to
@@ -188,6 +194,7 @@ class EvalOptions(OptionsWithSettings, registries=(METRICS,)):
     use_moving_average: bool | None = declared(None, USE_MOVING_AVERAGE)
     metrics: tuple[str, ...] = declared((), _metrics_meaning)
     further_checkpoint_dirs: tuple[str, ...] = ()
+    ensemble: bool = declared(False, ENSEMBLE)
     all_checkpoints: bool = declared(
         False,
         'Evaluate every checkpoint of the folder once, by step, instead of waiting for new ones.',
@@ -198,11 +205,17 @@ class EvalOptions(OptionsWithSettings, registries=(METRICS,)):
     windows: WindowOptions | None = None
     max_images: int | None = None
     part: PartOptions = PartOptions()
+    network: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         several = self.all_checkpoints or bool(self.further_checkpoint_dirs)
         self.part._require(self.part.part is None or not several, 'part', 'parts are of one checkpoint at a time')
+        if self.ensemble:
+            rule = 'an ensemble is evaluated once, in this process. Omit it, or {}'
+            for name in ('all_checkpoints', 'master'):
+                self._require(not getattr(self, name), name, rule.format(option('EvalOptions.ensemble')))
+            self.part._require(self.part.part is None, 'part', rule.format(option('EvalOptions.ensemble')))
         _check_engine('EvalOptions.master', self.master, self.engine, self.windows)
         for name in self.metrics:
             check_allowed(name, 'EvalOptions.metrics', name, choices=(*METRICS.names(), ALL_METRICS))

@@ -11,6 +11,7 @@ from deeplab.options.annotations import ANNOTATION_FORMATS, AnnotationOptions
 from deeplab.options.data import ResizeOptions
 from deeplab.options.fields import Options, PathText, declared
 from deeplab.options.inference import (
+    ENSEMBLE,
     NAMED_CLASSES,
     OVERLAY_ALPHA,
     USE_MOVING_AVERAGE,
@@ -79,6 +80,7 @@ class PredictOptions(Options):
 
     Attributes:
       network: options of the network that take precedence over the source, by 'Class.field'.
+      further_checkpoint_dirs: the other checkpoints of an ensemble.
     """
 
     inputs: tuple[PathText, ...] = declared(
@@ -98,6 +100,8 @@ class PredictOptions(Options):
     export_path: PathText | None = declared(
         None, 'An export of any format, such as a frozen graph (.pb), a SavedModel or model.tflite. Not set: no export.'
     )
+    ensemble: bool = declared(False, ENSEMBLE)
+    further_checkpoint_dirs: tuple[str, ...] = ()
     preset: str | None = declared(None, 'Name of a published checkpoint. Not set: none.', flag=None)
     save: tuple[str, ...] | None = declared(
         None,
@@ -144,6 +148,9 @@ class PredictOptions(Options):
                 f'There is no network to predict with. Set {option(_CHECKPOINT_DIR)}, {option(_EXPORT_PATH)} or '
                 f'{option(_PRESET)}.'
             )
+
+        rule = f'it averages checkpoints; also set {option(_CHECKPOINT_DIR)}, or omit it'
+        self._require(not self.ensemble or self.checkpoint_dir is not None, 'ensemble', rule)
 
     @property
     def is_of_rasters(self) -> bool:

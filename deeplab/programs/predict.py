@@ -23,7 +23,6 @@ from deeplab.files import folder_lock, part_folders, written_files
 from deeplab.inference import (
     annotation_files,
     inputs,
-    network_source,
     output_folder,
     pipeline,
     raster_prediction,
@@ -48,7 +47,7 @@ class PredictResult:
       failures: files that could not be read or predicted.
       summary: path of predictions.json; empty if there was nothing to predict.
       report: what was written, for the user.
-      source: path of the network.
+      weights: digest of the weights; empty unless these are a part of the images.
       documents: what the files about all images say, see `RunDocuments.state`.
       is_part: whether these are a part of the images.
     """
@@ -57,7 +56,7 @@ class PredictResult:
     failures: tuple[Failure, ...]
     summary: str
     report: str
-    source: str = ''
+    weights: str = ''
     documents: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     is_part: bool = False
 
@@ -96,7 +95,7 @@ def run(options: PredictOptions) -> PredictResult:
     written_files.WrittenFiles(path, 'predict').begin()
     done = _predict(options, own, missing if part.number == 1 else [], path)
     digest = hashlib.sha256('\n'.join(item.name for item in items).encode('utf-8', 'surrogateescape')).hexdigest()
-    settings = parts.settings_of(options) | {'inputs': digest, 'weights': network_source.at(done.source).digest()}
+    settings = parts.settings_of(options) | {'inputs': digest, 'weights': done.weights}
     note = part_folders.finish(path, part, 'predict', settings, {'images': done.images, 'documents': done.documents})
     return dataclasses.replace(done, report=f'{done.report}\n{note}', is_part=True)
 
@@ -128,9 +127,8 @@ def _predict(
         summary = folder.finish(items, failures, facts)
     has_classes = predictor.decoder is None or task_decoding.has_classes(predictor.decoder.options)
     report = _report(folder, path, done, failures, summary, has_classes)
-    return PredictResult(
-        done.images, failures, summary, report, source=predictor.source, documents=folder.documents.state()
-    )
+    weights = '' if own_folder is None else predictor.digest()
+    return PredictResult(done.images, failures, summary, report, weights=weights, documents=folder.documents.state())
 
 
 def _predict_rasters(options: PredictOptions, items: Sequence[InputFile], missing: Sequence[Failure]) -> PredictResult:
@@ -149,7 +147,7 @@ def _predict_rasters(options: PredictOptions, items: Sequence[InputFile], missin
         report = [f'{names.counted(len(done.entries), "raster")} in {names.duration(done.seconds)}; list: {summary}']
         report += [os.path.join(options.output_dir, entry['files'][GEOTIFF]) for entry in done.entries]
         report += _failure_lines(failures, summary)
-        return PredictResult(len(done.entries), failures, summary, '\n'.join(report), source=predictor.source)
+        return PredictResult(len(done.entries), failures, summary, '\n'.join(report))
 
 
 def merge(folder: str, of_parts: Sequence[part_folders.PartFolder]) -> PredictResult:
@@ -184,6 +182,9 @@ def _predictor(options: PredictOptions) -> Predictor:
         predictor = dataclasses.replace(predictor, probabilities=True)
     if options.export_path is not None:
         return Predictor.of_export(options.export_path, predictor, options.network)
+    if options.ensemble and options.checkpoint_dir is not None:
+        paths = [*options.further_checkpoint_dirs, options.checkpoint_dir]
+        return Predictor.of_checkpoints(paths, predictor, options.network)
     if options.checkpoint_dir is not None:
         return Predictor.of_options(options.checkpoint_dir, predictor, options.network)
     assert options.preset is not None  # the options have checked it

@@ -118,6 +118,7 @@ NEW = {
         'bootstrap_samples',
         'bootstrap_seed',
         'calibration_bins',
+        'ensemble',
         'instance_dir',
         'metrics',
         'preset',
@@ -356,7 +357,7 @@ NEEDS_OF_INSTANCES = {
         'depth_scale': '--depth_folder=depth',
         'tile_overlap': '--tile_size=64,64',
     },
-    'predict': dict.fromkeys(('bands', 'value_range'), '--save=geotiff'),
+    'predict': dict.fromkeys(('bands', 'value_range'), '--save=geotiff') | {'ensemble': '--checkpoint_dir=logs'},
     'build_ade20k_data': {'instances': '--full_release_root=release'},
 }
 WITH_THOSE_OF_TRAIN = ('preview', 'benchmark')
