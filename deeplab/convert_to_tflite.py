@@ -117,7 +117,8 @@ def _source(options: ConvertOptions) -> tuple[FrozenGraph, dict[str, Any]]:
         if shape.rank != 4 or None in shape.as_list():
             raise CheckpointError(
                 f'{option("ConvertOptions.input_tensor_name", image)} has the shape {shape}, but TensorFlow Lite needs '
-                'a stored one. Give the normalized image, SCOPE/SCOPE/input:0'
+                'a stored one. Give the normalized image, SCOPE/SCOPE/input:0, of a graph that was exported without '
+                f'{option("ConversionOptions.has_dynamic_batch")}'
             )
         ends = _ends(own, image)
         _, height, width, _ = shape.as_list()

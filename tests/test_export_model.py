@@ -23,7 +23,14 @@ from deeplab.datasets import example
 from deeplab.errors import CheckpointError, DataError, OptionError, UserError
 from deeplab.export import destinations, export_graph, plain
 from deeplab.inference.comparison import compared
-from deeplab.options import DecoderOptions, ExportOptions, ModelOptions, PredictionOptions, ResizeOptions
+from deeplab.options import (
+    ConversionOptions,
+    DecoderOptions,
+    ExportOptions,
+    ModelOptions,
+    PredictionOptions,
+    ResizeOptions,
+)
 from deeplab.registry import EXPORT_FORMATS, Outputs
 from tests.helpers import checkpoint_files
 from tests.helpers.registries import changes_undone
@@ -237,6 +244,70 @@ def test_saved_model(small_network, checkpoint, tmp_path):
     assert outputs.keys() == {'predictions', 'probabilities'}
     np.testing.assert_array_equal(outputs['predictions'][0], _ids(image[..., 0]))
     assert outputs['probabilities'].shape == (1, 11, 30, 4)
+
+
+@pytest.mark.parametrize(
+    ('resize', 'size', 'red'),
+    [(ResizeOptions(), (11, 30), _ids), (ResizeOptions(8, None, None), (5, 7), None)],
+)
+def test_a_dynamic_batch_predicts_as_single_images(resize, size, red, small_network, checkpoint, tmp_path):
+    conversion = ConversionOptions(has_dynamic_batch=True)
+    changes = {'conversion': conversion, 'resize': resize, 'save_inference_graph': True}
+    result = export_model.run(_options(checkpoint, tmp_path, **changes))
+    assert 'ImageTensor:0 uint8 [n, height, width, 3]' in result.report
+    assert 'SemanticProbabilities:0 float32 [n, height, width, 4]' in result.report
+    assert 'a batch of 3 random' in result.report
+    single = export_model.run(_options(checkpoint, tmp_path / 'single', resize=resize)).path
+    images = np.stack([_image(*size, seed) for seed in range(3)])
+    names = (export_graph.PREDICTIONS, export_graph.PROBABILITIES, export_graph.RAW_PREDICTIONS)
+    with tf.Graph().as_default() as graph:
+        tf.graph_util.import_graph_def(
+            tf.compat.v1.GraphDef.FromString(pathlib.Path(result.path).read_bytes()), name=''
+        )
+        assert graph.get_tensor_by_name('ImageTensor:0').shape.as_list() == [None, None, None, 3]
+        with tf.compat.v1.Session(graph=graph) as session:
+            for number in (3, 1):
+                batch = session.run([f'{name}:0' for name in names], {'ImageTensor:0': images[:number]})
+                for i in range(number):
+                    for values, expected in zip(batch, _run(single, images[i], *names), strict=True):
+                        np.testing.assert_array_equal(values[i], expected[0])
+    if red is not None:
+        np.testing.assert_array_equal(batch[0][0], red(images[0, ..., 0]))
+
+
+def test_a_served_model_takes_batches_of_images_and_of_files(small_network, checkpoint, tmp_path):
+    path = str(tmp_path / 'out' / 'model')
+    conversion = ConversionOptions(has_dynamic_batch=True, serving_version=2)
+    options = _options(checkpoint, tmp_path, export_path=path, formats=('saved_model',), conversion=conversion)
+    export_model.run(options)
+    signatures = tf.saved_model.load(f'{path}/2').signatures
+    for name, side in (('serving_default', None), ('labels', None), ('probabilities', None), ('encoded', 0)):
+        (spec,) = signatures[name].structured_input_signature[1].values()
+        assert spec.shape.as_list()[:1] == [None], name
+        outputs = signatures[name].structured_outputs.values()
+        assert all(output.shape[0] is None for output in outputs), name
+        assert len(spec.shape) == (4 if side is None else 1)
+    images = np.stack([_image(11, 30, seed) for seed in range(2)])
+    labels = signatures['labels'](image=tf.constant(images))['predictions']
+    np.testing.assert_array_equal(labels, _ids(images[..., 0]))
+    files = [tf.io.encode_png(image) for image in images]
+    np.testing.assert_array_equal(signatures['encoded'](image_bytes=tf.stack(files))['predictions'], labels)
+    with pytest.raises(tf.errors.InvalidArgumentError):  # of another size
+        signatures['encoded'](image_bytes=tf.stack([files[0], tf.io.encode_png(_image(10, 30))]))
+
+
+def test_a_format_that_cannot_be_opened_is_compared_image_by_image(small_network, checkpoint, tmp_path, monkeypatch):
+    shapes = []
+
+    def run(path, image):
+        shapes.append(image.shape)
+        return FROZEN_GRAPH.run(path, image)
+
+    closed = dataclasses.replace(FROZEN_GRAPH, run=run, open=None)
+    monkeypatch.setattr(EXPORT_FORMATS, 'get', lambda name: closed)
+    conversion = ConversionOptions(has_dynamic_batch=True)
+    assert export_model.run(_options(checkpoint, tmp_path, conversion=conversion)).agreement == 1.0
+    assert shapes == [(13, 27, 3)] * 3
 
 
 def test_moving_averages_take_the_place_of_the_weights(small_network, tmp_path, caplog):
@@ -581,7 +652,7 @@ def test_an_old_line():
         ('--max_miou_loss=0.1', '--verify_split'),
         ('--format=frozen --verify_split=val --dataset_dir=d --min_resize_value=33', '(--min_resize_value)'),
         ('--verify_split=val --dataset_dir=d --export_format=saved_model', 'Set --format=saved_model'),
-        ('--dynamic_batch --export_format=saved_model', '--dynamic_batch=true'),
+        ('--resizable --export_format=saved_model', '--resizable=true'),
         ('--format=frozen,saved_model --outputs=probabilities', 'onnx, openvino, tflite only'),
         ('--format=tflite --serving_version=1', 'set --format=saved_model'),
         ('--serving_warmup', '--serving_warmup=true'),

@@ -22,12 +22,14 @@ def resize_image(image: tf.Tensor, size: tf.Tensor | Sequence[int]) -> tf.Tensor
     """Resizes an image bilinearly, its corner pixels staying at the corners.
 
     Args:
-      image: [h, w, channels], any numeric type.
+      image: [h, w, channels], any numeric type; or a batch of images, [n, h, w, channels].
       size: two int32, rows and columns of the result.
 
     Returns:
-      [size[0], size[1], channels] float32.
+      [size[0], size[1], channels] float32, or a batch.
     """
+    if len(image.shape) == 4:
+        return tf.raw_ops.ResizeBilinear(images=image, size=size, align_corners=True)  # [n, rows, columns, channels]
     resized = tf.raw_ops.ResizeBilinear(images=image[tf.newaxis], size=size, align_corners=True)
     return resized[0]  # [rows, columns, channels]
 
@@ -155,7 +157,7 @@ def pad_to_bounding_box(
     """Puts an image or a label into a larger one that is filled with `pad_value`.
 
     Args:
-      values: [h, w, channels].
+      values: [h, w, channels], or a batch, [n, h, w, channels].
       offset_height: rows of padding above, 0 or more.
       offset_width: columns of padding to the left, 0 or more.
       target_height: rows of the result, at least offset_height + h.
@@ -163,7 +165,7 @@ def pad_to_bounding_box(
       pad_value: one value, or one for each channel.
 
     Returns:
-      [target_height, target_width, channels] of the type of `values`.
+      [target_height, target_width, channels] of the type of `values`, or a batch.
 
     Raises:
       ValueError: the values do not fit, and all sizes are static. (Otherwise, running the graph fails.)
@@ -176,16 +178,19 @@ def pad_to_bounding_box(
         raise ValueError(
             f'{height}x{width} pixels at row {above}, column {left} do not fit into {target_height}x{target_width}.'
         )
-    channels = values.shape[-1]
+    channels, rows_axis = values.shape[-1], values.shape.rank - 3
+    batch = [tf.shape(values)[0] for _ in range(rows_axis)]
     pixel = tf.broadcast_to(tf.cast(pad_value, values.dtype), [channels])
 
     def filled(rows: Side, columns: Side) -> tf.Tensor:
-        return tf.broadcast_to(pixel, tf.stack([rows, columns, channels]))
+        return tf.broadcast_to(pixel, tf.stack([*batch, rows, columns, channels]))
 
-    values = tf.concat([filled(above, width), values, filled(below, width)], axis=0)  # [target_height, w, channels]
-    values = tf.concat([filled(target_height, left), values, filled(target_height, right)], axis=1)
-    values.set_shape([_static(target_height), _static(target_width), channels])  # [target_height, target_width, c]
-    return values
+    values = tf.concat(
+        [filled(above, width), values, filled(below, width)], axis=rows_axis
+    )  # [..., target_height, w, c]
+    values = tf.concat([filled(target_height, left), values, filled(target_height, right)], axis=rows_axis + 1)
+    values.set_shape([*values.shape[:rows_axis], _static(target_height), _static(target_width), channels])
+    return values  # [..., target_height, target_width, channels]
 
 
 def pad_both(
@@ -270,10 +275,11 @@ def resize_and_crop(
 
 
 def size_of(values: tf.Tensor) -> tuple[Side, Side]:
-    """Returns rows and columns of [h, w, channels]: static sides as integers, others as int32 scalars."""
+    """Returns rows and columns of [..., h, w, channels]: static sides as integers, others as int32 scalars."""
     values = tf.convert_to_tensor(values)
-    static, dynamic = values.shape[:2].as_list(), tf.shape(values)
-    height, width = (dynamic[i] if side is None else side for i, side in enumerate(static))
+    rows_axis = values.shape.rank - 3
+    static, dynamic = values.shape[rows_axis:-1].as_list(), tf.shape(values)
+    height, width = (dynamic[i] if side is None else side for i, side in enumerate(static, start=rows_axis))
     return height, width
 
 

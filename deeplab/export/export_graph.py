@@ -1,4 +1,4 @@
-"""The exported graph: from the pixels of one image to labels and probabilities at the image's own size.
+"""The exported graph: from the pixels of images to labels and probabilities at the images' own size.
 
 Programs that run exported graphs rely on its names of tensors.
 """
@@ -29,10 +29,11 @@ class ExportGraph(NamedTuple):
 
     Attributes:
       graph: the graph, with placeholders for weights.
-      image: [1, h, w, channels] uint8 (uint16 if images have 16 bits); three channels are RGB.
-      predictions: [1, h, w] int32.
-      probabilities: [1, h, w, classes] float32; of other tasks than `semantic`, the maps of all outputs.
-      maps: names of the operations with the maps of the outputs, [1, h, w, channels] float32; empty for probabilities.
+      image: [n, h, w, channels] uint8 (uint16 if images have 16 bits); three channels are RGB. n is 1 unless the
+        options ask for a dynamic batch.
+      predictions: [n, h, w] int32.
+      probabilities: [n, h, w, classes] float32; of other tasks than `semantic`, the maps of all outputs.
+      maps: names of the operations with the maps of the outputs, [n, h, w, channels] float32; empty for probabilities.
       kept: names of the operations that an export must have, except inputs.
       weights: placeholders with the names of all variables of the network.
       parameters: number of trainable parameters.
@@ -73,6 +74,11 @@ def crop_size_of(options: ExportOptions) -> tuple[int, int]:
     return options.model.crop_size
 
 
+def _batch_size_of(options: ExportOptions) -> int | None:
+    """Returns how many images the graph takes at a time; None for any number."""
+    return None if options.conversion.has_dynamic_batch else 1
+
+
 def with_variables(options: ExportOptions) -> tf.Graph:
     """Builds the same graph with variables, which takes much longer; see `build`."""
     with tf.Graph().as_default() as graph:
@@ -83,22 +89,23 @@ def with_variables(options: ExportOptions) -> tf.Graph:
 def _network(options: ExportOptions) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     """Builds the graph; returns image, labels and probabilities, see `ExportGraph`."""
     kind = tf.uint8 if options.image_bits == 8 else tf.uint16
-    image = tf.compat.v1.placeholder(kind, [1, None, None, options.model.input_channels], name=IMAGE)
-    images, size = _prepare(image, options)  # [1, *crop_size, channels]
+    shape = [_batch_size_of(options), None, None, options.model.input_channels]
+    image = tf.compat.v1.placeholder(kind, shape, name=IMAGE)
+    images, size = _prepare(image, options)  # [n, *crop_size, channels]
     # In operations that every runtime supports.
     predicted = network.predicted(images, options.model, options.prediction, native_dilation=False)
-    labels = predicted[common.OUTPUT_TYPE]  # [1, *crop_size]
-    probabilities = predicted[common.OUTPUT_TYPE + common.PROBABILITY_SUFFIX]  # [1, *crop_size, classes]
+    labels = predicted[common.OUTPUT_TYPE]  # [n, *crop_size]
+    probabilities = predicted[common.OUTPUT_TYPE + common.PROBABILITY_SUFFIX]  # [n, *crop_size, classes]
     tf.cast(labels, tf.float32, name=RAW_PREDICTIONS)
     if options.model.is_semantic:
         probabilities = tf.identity(probabilities, name=RAW_PROBABILITIES)
     own_size = shapes.spatial_size(image) if options.resize.is_set else None
-    predictions = _at_own_size(labels[..., tf.newaxis], size, own_size, shapes.resize_nearest)  # [1, h, w, 1]
-    predictions = tf.squeeze(predictions, axis=3, name=PREDICTIONS)  # [1, h, w]
+    predictions = _at_own_size(labels[..., tf.newaxis], size, own_size, shapes.resize_nearest)  # [n, h, w, 1]
+    predictions = tf.squeeze(predictions, axis=3, name=PREDICTIONS)  # [n, h, w]
     if not options.model.is_semantic:
         maps = _maps_at_own_size(predicted, options.model, size, own_size)
         return image, predictions, tf.concat(list(network.named_maps(maps, options.model).values()), axis=3)
-    probabilities = _at_own_size(probabilities, size, own_size, shapes.resize_bilinear)  # [1, h, w, classes]
+    probabilities = _at_own_size(probabilities, size, own_size, shapes.resize_bilinear)  # [n, h, w, classes]
     return image, predictions, tf.identity(probabilities, name=PROBABILITIES)
 
 
@@ -112,27 +119,27 @@ def _maps_at_own_size(
     maps = {}
     for output in TASKS.outputs(options):
         key = output.name + network.MAP_SUFFIX
-        values = _at_own_size(predicted[key], size, own_size, shapes.resize_bilinear)  # [1, h, w, channels]
+        values = _at_own_size(predicted[key], size, own_size, shapes.resize_bilinear)  # [n, h, w, channels]
         maps[key] = values if own_size is None else model.scaled_lengths(values, output, size)
     return maps
 
 
-def predict(export: ExportGraph, values: Mapping[str, np.ndarray], image: np.ndarray) -> Outputs:
-    """Runs the network once, without changes for speed.
+def predict(export: ExportGraph, values: Mapping[str, np.ndarray], images: np.ndarray) -> Outputs:
+    """Runs the network on one image after the other, without changes for speed.
 
     Args:
       export: the network.
       values: values of the weights, by name.
-      image: [h, w, channels].
+      images: [n, h, w, channels].
 
     Returns:
-      Labels [h, w], and probabilities or maps [h, w, channels].
+      Labels [n, h, w], and probabilities or maps [n, h, w, channels].
     """
     fed = {weights: values[weights.op.name] for weights in export.weights}
     with sessions.open_session(export.graph, runs_once=True) as running:
         outputs = [export.predictions, export.probabilities]
-        labels, probabilities = running.run(outputs, {export.image: image[np.newaxis], **fed})
-    return Outputs(labels[0], probabilities[0])
+        parts = [running.run(outputs, {export.image: image[np.newaxis], **fed}) for image in images]
+    return Outputs(*map(np.concatenate, zip(*parts, strict=True)))
 
 
 def freeze(export: ExportGraph, values: dict[str, np.ndarray]) -> tf.compat.v1.GraphDef:
@@ -163,13 +170,15 @@ def check_sizes(resize: ResizeOptions, crop_size: tuple[int, int]) -> None:
 
 
 def _prepare(image: tf.Tensor, options: ExportOptions) -> tuple[tf.Tensor, tuple[tf.Tensor, tf.Tensor]]:
-    """Returns the network's input for [1, h, w, c] uint8: [1, *crop_size, c] float32; and the size before padding."""
+    """Returns the network's input for [n, h, w, c] uint8: [n, *crop_size, c] float32; and the size before padding."""
     crop_size, channels = crop_size_of(options), options.model.input_channels
+    batch_size = _batch_size_of(options)
+    shape = [batch_size or -1, *crop_size, channels]
     if options.model.is_per_image:  # whose images have this size; any others are resized to it
         images = tf.compat.v1.image.resize_bilinear(tf.cast(image, tf.float32), crop_size)
-        return tf.reshape(images, [1, *crop_size, channels]), (tf.constant(1), tf.constant(1))
+        return tf.reshape(images, shape), (tf.constant(1), tf.constant(1))
     mean_pixel = feature_extractor.mean_pixel(options.model.model_variant, channels)
-    sample = {common.IMAGE: tf.squeeze(image, axis=0)}  # [h, w, c]
+    sample = {common.IMAGE: tf.squeeze(image, axis=0) if batch_size == 1 else image}  # [h, w, c] or [n, h, w, c]
     if options.image_bits == 16:
         sample[common.IMAGE] = tf.cast(sample[common.IMAGE], tf.float32) / _OF_SIXTEEN_BITS
     sample = input_preprocess.resize_to_range(options.resize)(sample)
@@ -181,12 +190,12 @@ def _prepare(image: tf.Tensor, options: ExportOptions) -> tuple[tf.Tensor, tuple
     ]
     sample = input_preprocess.apply_steps(sample, steps)
     # An operation, so that the static shape is also stored in the file; set_shape would not be.
-    images = tf.reshape(sample[common.IMAGE], [1, *crop_size, channels])
+    images = tf.reshape(sample[common.IMAGE], shape)
     return images, (sample[common.HEIGHT], sample[common.WIDTH])
 
 
 def _checked(image: tf.Tensor, crop_size: tuple[int, int]) -> tf.Tensor:
-    """Returns the image, [h, w, c]; at run time, fails with a message if it is larger than the crop."""
+    """Returns the image, [..., h, w, c]; at run time, fails with a message if it is larger than the crop."""
     height, width = preprocess_utils.size_of(image)
     message = (
         f'The image is larger than the {crop_size[0]} x {crop_size[1]} pixels (height x width) for which this network '
@@ -205,6 +214,6 @@ def _at_own_size(
     own_size: tuple[tf.Tensor, tf.Tensor] | None,
     resize: Callable[..., tf.Tensor],
 ) -> tf.Tensor:
-    """Crops the padding from [1, *crop_size, c], then resizes to `own_size`, if any."""
-    values = values[:, : size[0], : size[1]]  # [1, h', w', c]
-    return values if own_size is None else resize(values, own_size)  # [1, h, w, c]
+    """Crops the padding from [n, *crop_size, c], then resizes to `own_size`, if any."""
+    values = values[:, : size[0], : size[1]]  # [n, h', w', c]
+    return values if own_size is None else resize(values, own_size)  # [n, h, w, c]

@@ -78,10 +78,10 @@ def write(
     names = moving_average.names_of_weights(checkpoint, export.weights, options.use_moving_average)
     with checkpoint_network.explained(checkpoint, model):
         checkpoints.require_all(checkpoint, export.weights, names, model.num_classes)
-    image = random_image(options)
+    images = random_images(options)
     logging.info("Exporting '%s'.", checkpoint)
     values = checkpoints.read_all(checkpoint, export.weights, names)
-    expected = export_graph.predict(export, values, image)
+    expected = export_graph.predict(export, values, images)
     if not np.all(np.isfinite(expected.probabilities)):
         raise CheckpointError(
             f"The probabilities predicted with the weights of '{checkpoint}' are not finite. Export another checkpoint."
@@ -96,7 +96,7 @@ def write(
         with output_files.writing_to(folder, 'ExportOptions.export_path'):
             record.write(network, temporary, **options.settings_of(record))
         del network  # large
-        predicted = _predicted(temporary, image, record, model)
+        predicted = _predicted(temporary, images, record, model)
         comparison = compared([(predicted, expected)], task_decoding.channels_of(model))
         require_equal(comparison, record)
         proofs = (prove(temporary, comparison),) if prove is not None else ()
@@ -107,27 +107,28 @@ def write(
     result = PlainExport(
         path, checkpoint, step, export.parameters, size, comparison.agreement, comparison.difference, '', proofs
     )
-    return dataclasses.replace(result, report=report(result, options, record, image.shape))
+    return dataclasses.replace(result, report=report(result, options, record, images.shape))
 
 
-def random_image(options: ExportOptions) -> np.ndarray:
-    """Returns a sample image for the export, [h, w, channels]."""
+def random_images(options: ExportOptions) -> np.ndarray:
+    """Returns sample images for the export, [n, h, w, channels]: several if it takes several at a time."""
     height, width = export_graph.crop_size_of(options)
     if not options.resize.is_set:
         height, width = height - height // 4, width - width // 5  # so that there is padding
-    pixels = sample_image((height, width), options.model.input_channels).image
+    seeds = range(_DYNAMIC_BATCH if options.conversion.has_dynamic_batch else 1)
+    pixels = np.stack([sample_image((height, width), options.model.input_channels, seed).image for seed in seeds])
     return pixels if options.image_bits == 8 else pixels.astype(np.uint16) * 257
 
 
-def _predicted(path: str, image: np.ndarray, record: ExportFormat, model: ModelOptions) -> Outputs:
-    """Runs an export on an image [h, w, channels]; returns labels [h, w], and probabilities or maps [h, w, c]."""
-    if model.is_semantic:
+def _predicted(path: str, images: np.ndarray, record: ExportFormat, model: ModelOptions) -> Outputs:
+    """Runs an export on images [n, h, w, channels]; returns labels [n, h, w] and probabilities or maps [n, h, w, c]."""
+    if model.is_semantic and (len(images) == 1 or record.open is None):
         assert record.run is not None
-        return Outputs(*record.run(path, image))
-    pixels = image.astype(np.float32) / (257 if image.dtype == np.uint16 else 1)  # 0 to 255
+        predictions = [record.run(path, image) for image in images]
+        return Outputs(*map(np.stack, zip(*predictions, strict=True)))
+    pixels = images.astype(np.float32) / (257 if images.dtype == np.uint16 else 1)  # 0 to 255
     with exports.opened(path, record=record) as exported:
-        labels, maps = exported.predict(pixels[np.newaxis], True)
-    return Outputs(labels[0], maps[0])
+        return exported.predict(pixels, True)
 
 
 def require_equal(comparison: Comparison, record: ExportFormat) -> None:
@@ -168,15 +169,28 @@ def outputs(record: ExportFormat, model: ModelOptions, shape: Sequence[Any], wit
     return [f'Output: {record.tensors[1]} int32 [{sides}]', *lines]
 
 
+_DYNAMIC_BATCH = 3  # images at a time on which an export that takes any number is compared
+
 # Decoded like records: Pillow's JPEG decoder gives slightly different pixels, 1 % different labels (docs/export.md).
 _RGB_IMAGE = "tf.io.decode_jpeg(tf.io.read_file('image.jpg'), channels=3).numpy()  # PNG too"
 _OTHER_IMAGE = "np.load('image.npy')  # [height, width, {channels}] uint{bits}"
 
 
-def report(result: PlainExport, options: ExportOptions, record: ExportFormat, image_shape: tuple[int, ...]) -> str:
-    """Returns the description of an export, with Python code that runs it."""
+def report(result: PlainExport, options: ExportOptions, record: ExportFormat, shape: tuple[int, ...]) -> str:
+    """Returns the description of an export, with Python code that runs it.
+
+    Args:
+      result: the export.
+      options: network and sizes.
+      record: its format.
+      shape: shape of the images on which it was compared, [n, h, w, channels].
+    """
     model = options.model
     image, height, width = record.tensors[0], *export_graph.crop_size_of(options)
+    compared_on = f'a random {shape[1]} x {shape[2]} image'
+    batch: int | str = 1
+    if options.conversion.has_dynamic_batch:
+        batch, compared_on = 'n', f'a batch of {shape[0]} random {shape[1]} x {shape[2]} images'
     kind = 'RGB, ' if model.input_channels == 3 else ''
     sizes = f'up to {height} x {width} pixels (height x width)'
     if options.resize.is_set or model.is_per_image:
@@ -186,9 +200,9 @@ def report(result: PlainExport, options: ExportOptions, record: ExportFormat, im
         f"Exported '{result.checkpoint}' (step {result.global_step}): {model.model_variant}, {model.num_classes} "
         f'classes, {result.parameters:,} parameters.',
         f'{record.title}: {result.path} ({names.byte_size(result.size)})',
-        f'Input:  {image} uint{options.image_bits} [1, height, width, {model.input_channels}], {kind}{sizes}',
-        *outputs(record, model, (1, 'height', 'width')),
-        f'Read back and run on a random {image_shape[0]} x {image_shape[1]} image: {result.agreement:.2%} of its '
+        f'Input:  {image} uint{options.image_bits} [{batch}, height, width, {model.input_channels}], {kind}{sizes}',
+        *outputs(record, model, (batch, 'height', 'width')),
+        f'Read back and run on {compared_on}: {result.agreement:.2%} of its '
         f'labels equal the labels of the checkpoint, {"probabilities" if model.is_semantic else "outputs"} differ by '
         f'at most {result.difference:.1g}.',
     ]

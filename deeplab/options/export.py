@@ -22,7 +22,7 @@ _FORMATS, _PATH = 'ExportOptions.formats', 'ExportOptions.export_path'
 _USUAL = 'frozen_graph'
 _SERVED = 'saved_model'
 # Conversion options that only formats of other runtimes read, and those that only the format of a server reads.
-_OF_PORTABLE = ('input_type', 'outputs', 'is_resizable', 'has_dynamic_batch')
+_OF_PORTABLE = ('input_type', 'outputs', 'is_resizable')
 _OF_SERVED = ('serving_version', 'has_warmup')
 
 
@@ -63,7 +63,7 @@ class ConversionOptions(Options):
     )
     has_dynamic_batch: bool = declared(
         False,
-        'Take any number of images at a time, instead of 1.',
+        'Take any number of images of one size at a time, instead of 1.',
         flag='dynamic_batch',
     )
     calibration_split: str = declared(

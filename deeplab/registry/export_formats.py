@@ -19,7 +19,8 @@ class FrozenNetwork(NamedTuple):
 
     Attributes:
       graph_def: `tf.compat.v1.GraphDef` without variables and control flow, whose operations are named in
-        `deeplab.export.tensor_names`. Its input is [1, h, w, channels] uint8, or uint16 for images of 16 bits.
+        `deeplab.export.tensor_names`. Its input is [1, h, w, channels] uint8, or uint16 for images of 16 bits; the
+        first dimension is unknown if the export is to take any number of images of one size at a time.
       crop_size: largest height and width of the input.
       channels: number of channels of the images; three are RGB.
       bits: bits per channel, 8 or 16.
@@ -28,7 +29,7 @@ class FrozenNetwork(NamedTuple):
       has_signatures: whether a format with signatures has more than the signature for images.
       has_warmup: whether a format for a server has a request with which the server warms up.
       maps: names of the outputs of a network of other tasks than `semantic`, whose operations have the same names and
-        give [1, h, w, channels] float32, in the place of the probabilities; empty for a network with probabilities.
+        give [n, h, w, channels] float32, in the place of the probabilities; empty for a network with probabilities.
     """
 
     graph_def: Any

@@ -341,7 +341,7 @@ NEEDS = {
     'max_miou_loss': '--verify_split=val --dataset_dir=records --format=frozen_graph',
     'onnx_opset': '--format=onnx',
     'verify_split': '--dataset_dir=records --format=frozen_graph',
-    **dict.fromkeys(('input_type', 'outputs', 'resizable', 'dynamic_batch'), '--format=tflite'),
+    **dict.fromkeys(('input_type', 'outputs', 'resizable'), '--format=tflite'),
     **dict.fromkeys(('serving_version', 'serving_warmup'), '--format=saved_model'),
     'focal_gamma': '--loss=focal',
     'logits_kernel_size': '--noaspp_with_batch_norm',

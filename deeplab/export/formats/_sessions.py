@@ -62,6 +62,7 @@ def opener(
 def _exported(path: str, session: Any, tensors: tuple[Any, Any, Any], metadata: Mapping[str, Any]) -> Exported:
     image, labels, probabilities = tensors
     kind = image.dtype.as_numpy_dtype
+    batch_size = image.shape[0] if image.shape.rank else 1  # None for any number
     raw = tensor(session.graph, tensor_names.RAW_PREDICTIONS)
     size = None
     if raw is not None and raw.shape.rank == 3 and None not in raw.shape.as_list()[1:] and not _resizes(labels):
@@ -76,7 +77,7 @@ def _exported(path: str, session: Any, tensors: tuple[Any, Any, Any], metadata: 
         fetches = [labels, probabilities][: 1 + with_probabilities]
         try:
             return exports.in_batches(
-                lambda batch: session.run(fetches, {image: exports.in_type(batch, kind)}), images, 1
+                lambda batch: session.run(fetches, {image: exports.in_type(batch, kind)}), images, batch_size
             )
         except tf.errors.InvalidArgumentError as error:
             raise DataError(f'the exported network cannot predict it ({reason_of(error)})') from None

@@ -32,8 +32,8 @@ def write(network: FrozenNetwork, folder: str) -> None:
 
     Its signature `serving_default` takes an image and gives labels and probabilities. Further ones (`has_signatures`):
     `labels` and `probabilities` give one of these, `encoded` and `encoded_probabilities` take the bytes of a JPEG or
-    PNG file. Of other tasks than `semantic`, each map has the name of its output, and these signatures are `maps` and
-    `encoded_maps`.
+    PNG file. A network that takes any number of images takes several images, or files, of one size. Of other tasks
+    than `semantic`, each map has the name of its output, and these signatures are `maps` and `encoded_maps`.
     """
     from deeplab.core import sessions
 
@@ -108,22 +108,35 @@ def _loaded(session: Any, folder: str) -> Any:
 
 
 def _inputs(network: FrozenNetwork) -> tuple[Any, Any]:
-    """Adds the inputs to the current graph: the image, which is decoded unless it is fed, and the bytes of its file.
+    """Adds the inputs to the current graph: images, which are decoded unless they are fed, and the bytes of files.
 
     Images whose channels neither JPEG nor PNG has are not decoded; their bytes are None.
     """
-    shape = [1, None, None, network.channels]  # height and width are known only at run time
+    shape = [_batch_size_of(network), None, None, network.channels]  # height and width are known only at run time
     kind = tf.uint8 if network.bits == 8 else tf.uint16
     if network.channels not in (1, 3) or not network.has_signatures:
         return tf.compat.v1.placeholder(kind, shape, name=tensor_names.IMAGE), None
     encoded = tf.compat.v1.placeholder(tf.string, [None], name=ENCODED)
-    content = tf.reshape(encoded, [])  # fails for several files, of which one alone would be predicted
-    if network.bits == 8:
-        pixels = tf.io.decode_jpeg(content, channels=network.channels)  # PNG too; as records are decoded
+
+    def decoded(content: Any) -> Any:
+        if network.bits == 8:
+            return tf.io.decode_jpeg(content, channels=network.channels)  # PNG too; as records are decoded
+        return tf.io.decode_png(content, channels=network.channels, dtype=tf.uint16)
+
+    if shape[0] is None:
+        pixels = tf.map_fn(decoded, encoded, fn_output_signature=tf.TensorSpec(shape[1:], kind))
     else:
-        pixels = tf.io.decode_png(content, channels=network.channels, dtype=tf.uint16)
-    image = tf.compat.v1.placeholder_with_default(pixels[tf.newaxis], shape, name=tensor_names.IMAGE)
-    return image, encoded
+        pixels = decoded(tf.reshape(encoded, []))[
+            tf.newaxis
+        ]  # fails for several files, of which one would be predicted
+    return tf.compat.v1.placeholder_with_default(pixels, shape, name=tensor_names.IMAGE), encoded
+
+
+def _batch_size_of(network: FrozenNetwork) -> int | None:
+    """Returns how many images a network takes at a time; None for any number."""
+    (image,) = (node for node in network.graph_def.node if node.name == tensor_names.IMAGE)
+    size = image.attr['shape'].shape.dim[0].size
+    return None if size < 0 else size
 
 
 def run(folder: str, image: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
