@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from deeplab.errors import DataError
+from deeplab.names import counted
 from deeplab.options import RasterOptions
 from deeplab.system import packages
 from deeplab.wording import option
@@ -270,7 +271,11 @@ def _bands(dataset: Any, options: RasterOptions) -> list[int]:
         transparent = [kind.name == 'alpha' for kind in dataset.colorinterp]
         return [number for number, is_alpha in enumerate(transparent, 1) if not is_alpha] or [1]
     if lost := [number for number in options.bands if number > dataset.count]:
-        raise DataError(f'it has {dataset.count} bands, and no band {", ".join(map(str, lost))}')
+        numbers = f'from 1 to {dataset.count}' if dataset.count > 1 else 'band 1'
+        raise DataError(
+            f'it has {counted(dataset.count, "band")}, and no band {", ".join(map(str, lost))}. Choose {numbers} with '
+            f'{option("RasterOptions.bands")}'
+        )
     return list(options.bands)
 
 

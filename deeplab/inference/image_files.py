@@ -23,6 +23,8 @@ from deeplab.core import sessions
 from deeplab.datasets import example, images, orientation
 from deeplab.errors import DataError, reason_of
 from deeplab.inference.thread_bound import ThreadBound
+from deeplab.options import GEOTIFF
+from deeplab.wording import option
 
 # Pillow refuses more, too. It is three bytes a pixel in memory, or more while an image is decoded.
 MOST_PIXELS = 178_956_970
@@ -36,7 +38,7 @@ _OF_SIXTEEN_BITS = np.float32(257.0)  # 65535 / 255, as for records
 # Formats whose files TensorFlow decodes, and not Pillow. MPO is a JPEG with further ones behind it.
 _DECODED_AS_RECORDS = ('JPEG', 'MPO', 'PNG')
 
-_TIFF = (b'II*\0', b'MM\0*')
+_TIFF = (b'II*\0', b'MM\0*', b'II+\0', b'MM\0+')  # the last two are BigTIFF
 _SUBFILE_TYPE, _NO_PAGE = 254, 5  # tag of a TIFF, and its bits of overviews and masks; source: TIFF 6.0, section 8
 
 _opening = threading.Lock()
@@ -336,6 +338,10 @@ def _opened(file: IO[bytes]) -> ImageFile.ImageFile:
         try:
             return Image.open(file, formats=formats)
         except UnidentifiedImageError:
+            file.seek(0)
+            if file.read(len(_TIFF[0])).startswith(_TIFF):
+                saved = option('PredictOptions.save', GEOTIFF)
+                raise DataError(f'it is a TIFF whose bands or values only {saved} reads, if it is whole') from None
             raise DataError('it is not an image in a known format') from None
         except Image.DecompressionBombError as error:  # worded as for PNG
             raise DataError(f'it is too large ({str(error).partition(", could")[0]})') from None

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import json
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,14 +19,16 @@ from absl import logging
 from PIL import Image
 
 from deeplab.datasets import images, mask_sources, rasters
+from deeplab.datasets.annotations import geojson
 from deeplab.datasets.rasters import Place
 from deeplab.errors import DataError, OptionError
 from deeplab.files import output_files, writing, written_files
+from deeplab.inference import annotation_files
 from deeplab.inference.inputs import Failure, InputFile
 from deeplab.inference.prediction import NO_CLASS
 from deeplab.inference.predictor import Predictor
 from deeplab.names import counted
-from deeplab.options import GEOTIFF, EngineOptions, PredictOptions
+from deeplab.options import GEOJSON, GEOTIFF, OF_RASTERS, EngineOptions, PredictOptions
 from deeplab.system import overlap
 from deeplab.wording import option
 
@@ -68,8 +71,7 @@ def check(options: PredictOptions, items: Sequence[InputFile]) -> None:
     rasters.require()
     output_files.require_folder(options.output_dir, 'PredictOptions.output_dir')
     written = written_files.WrittenFiles(options.output_dir, 'predict')
-    for item in items:
-        path = _target(options, item)
+    for path in (path for item in items for path in _targets(options, item).values()):
         if not options.overwrite and os.path.lexists(path) and not written.is_own(path):
             raise OptionError(
                 f"'{path}' would be replaced, which predict has not written. Give another folder, or set "
@@ -94,25 +96,30 @@ def run(predictor: Predictor, items: Sequence[InputFile], options: PredictOption
     written = written_files.WrittenFiles(options.output_dir, 'predict')
     entries, failures = [], []
     for item in items:
-        target = _target(options, item)
-        output_files.make_folder(os.path.dirname(target))
+        targets = _targets(options, item)
+        for path in targets.values():
+            output_files.make_folder(os.path.dirname(path))
         try:
-            done = predict(predictor, item.path, target, options)
+            done = predict(predictor, item.path, targets[GEOTIFF], options)
         except DataError as error:
             failures.append(Failure(item.path, str(error)))
             continue
-        written.add(target)
-        entries.append(_entry(item, os.path.relpath(target, options.output_dir), done, predictor.class_names))
+        if GEOJSON in targets:
+            _write_areas(targets[GEOTIFF], targets[GEOJSON], done.header, predictor.class_names, options)
+        for path in targets.values():
+            written.add(path)
+        files = {kind: os.path.relpath(path, options.output_dir) for kind, path in targets.items()}
+        entries.append(_entry(item, files, done, predictor.class_names))
     return RastersResult(entries, failures, time.monotonic() - started)
 
 
-def _entry(item: InputFile, path: str, done: RasterResult, class_names: Sequence[str]) -> dict[str, Any]:
+def _entry(item: InputFile, files: Mapping[str, str], done: RasterResult, class_names: Sequence[str]) -> dict[str, Any]:
     """Returns what predictions.json says of a raster; shares are of the pixels with a class."""
     total = max(int(done.counts[:NO_CLASS].sum()), 1)
     shares = {name: float(done.counts[number] / total) for number, name in enumerate(class_names)}
     return {
         'path': item.path,
-        'files': {GEOTIFF: path.replace(os.sep, '/')},
+        'files': {kind: path.replace(os.sep, '/') for kind, path in files.items()},
         'height': done.header.height,
         'width': done.header.width,
         'projection': done.header.projection,
@@ -120,8 +127,11 @@ def _entry(item: InputFile, path: str, done: RasterResult, class_names: Sequence
     }
 
 
-def _target(options: PredictOptions, item: InputFile) -> str:
-    return os.path.join(options.output_dir, GEOTIFF, *item.name.split('/')) + '.tif'
+def _targets(options: PredictOptions, item: InputFile) -> dict[str, str]:
+    """Returns the paths of the results of a raster, by kind."""
+    suffixes = {GEOTIFF: '.tif', GEOJSON: '.geojson'}
+    kinds = [kind for kind in OF_RASTERS if kind in (options.save or ())]
+    return {kind: os.path.join(options.output_dir, kind, *item.name.split('/')) + suffixes[kind] for kind in kinds}
 
 
 def _require_fitting(predictor: Predictor) -> None:
@@ -266,6 +276,25 @@ def _join(
                 file.write(labels, 1, window=Window(block.left, block.top, block.width, block.height))
 
 
+def _write_areas(
+    source: str, target: str, header: rasters.Header, class_names: Sequence[str], options: PredictOptions
+) -> None:
+    """Writes the areas of a predicted GeoTIFF as polygons, block by block; areas are cut where blocks meet."""
+    class_of, annotation = dict(enumerate(class_names)), options.annotation
+    collection = json.dumps({'type': 'FeatureCollection', **geojson.named_coordinates(header.projection)})
+    places = tqdm.tqdm(_blocks(header), desc='areas', unit='block', disable=None)
+    with writing.explained(target), writing.atomic_path(target) as path, open(path, 'w', encoding='utf-8') as file:
+        separator = '\n'
+        file.write(f'{collection.removesuffix("}")}, "features": [')
+        for place in places:
+            ids = rasters.read_stored(source, place).astype(np.int64)
+            for shape in annotation_files.shapes_of(ids, class_of, annotation, annotation.polygon_tolerance):
+                own = geojson.feature(shape, header.transform, place.left, place.top)
+                file.write(separator + json.dumps(own))
+                separator = ',\n'
+        file.write('\n]}\n')
+
+
 def _counts(path: str, blocks: list[Place]) -> np.ndarray:
     """Returns the number of pixels of each id in a GeoTIFF: [256] int64."""
     counts = np.zeros(256, np.int64)
@@ -276,8 +305,10 @@ def _counts(path: str, blocks: list[Place]) -> np.ndarray:
 
 def _is_complete(path: str, settings: str) -> bool:
     """Returns whether a GeoTIFF is a result with these settings."""
+    if not os.path.isfile(path):  # GDAL would log that as an error
+        return False
     with contextlib.suppress(DataError), rasters.opened(path) as dataset:
-        return os.path.isfile(path) and dataset.tags().get(_TAG) == settings
+        return bool(dataset.tags().get(_TAG) == settings)
     return False
 
 

@@ -60,7 +60,16 @@ from deeplab.options.machines import CloneOptions, LaunchOptions, ServerOptions
 from deeplab.options.network import AsppOptions, DecoderOptions, ModelOptions, NasOptions
 from deeplab.options.optimization import LearningRateOptions, OptimizerOptions
 from deeplab.options.parts import MergeOptions, PartOptions
-from deeplab.options.prediction import GEOTIFF, LEGENDS, SAVED, USUAL_SAVED, PredictOptions, PredictorOptions
+from deeplab.options.prediction import (
+    GEOJSON,
+    GEOTIFF,
+    LEGENDS,
+    OF_RASTERS,
+    SAVED,
+    USUAL_SAVED,
+    PredictOptions,
+    PredictorOptions,
+)
 from deeplab.options.rasters import RasterOptions
 from deeplab.options.reports import ReportedRun, ReportOptions
 from deeplab.options.tools import (

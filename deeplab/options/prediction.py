@@ -32,7 +32,8 @@ _PRESET = 'PredictOptions.preset'
 LEGENDS = ('present', 'all')
 SAVED = ('mask', 'color', 'overlay', 'confidence', 'probabilities')
 USUAL_SAVED = ('mask', 'overlay')
-GEOTIFF = 'geotiff'  # of whole rasters, instead of the kinds of images
+GEOTIFF, GEOJSON = 'geotiff', 'geojson'
+OF_RASTERS = (GEOTIFF, GEOJSON)  # of whole rasters, with geotiff; instead of the kinds of images
 
 
 @dataclasses.dataclass(frozen=True)
@@ -110,8 +111,8 @@ class PredictOptions(Options):
             'overlay (colors over the image, JPEG), confidence (probability of the class, gray PNG), probabilities '
             f'([height, width, classes], NPY); of networks of other tasks: {", ".join(TASKS.all_files())} (see '
             f'docs/predict.md); annotations of labeling tools: {", ".join(ANNOTATION_FORMATS)} '
-            '(docs/annotations.md). Or geotiff: class ids of TIFF files of any size, with their projection '
-            '(docs/geo.md). '
+            '(docs/annotations.md). Or geotiff: class ids of TIFF files of any size, with their projection, and with '
+            'geojson their areas in the coordinates of the map (docs/geo.md). '
             'Not set: mask, overlay, and all kinds of these tasks.'
         ),
     )
@@ -137,6 +138,7 @@ class PredictOptions(Options):
         for kind in self.save or ():
             check_allowed(kind, 'PredictOptions.save', kind, choices=kinds)
         self._require_rasters_alone()
+        self._require_use_of_annotation()
         if self.part.part is not None and (formats := [kind for kind in self.save or () if kind in ANNOTATION_FORMATS]):
             given, rule = option('PartOptions.part', self.part.part), 'are written by one run'
             raise OptionError(f'{given} is not allowed: annotations ({", ".join(formats)}) {rule}; omit one of them.')
@@ -152,6 +154,19 @@ class PredictOptions(Options):
         rule = f'it averages checkpoints; also set {option(_CHECKPOINT_DIR)}, or omit it'
         self._require(not self.ensemble or self.checkpoint_dir is not None, 'ensemble', rule)
 
+    def _require_use_of_annotation(self) -> None:
+        """Raises `OptionError` if options of annotations are set, and none are written."""
+        usual = AnnotationOptions()
+        if self.annotation == usual or any(kind in ANNOTATION_FORMATS for kind in self.save or ()):
+            return
+        changed = self.annotation.polygon_tolerance != usual.polygon_tolerance
+        name = 'polygon_tolerance' if changed else 'minimum_area'
+        given = option(f'AnnotationOptions.{name}', getattr(self.annotation, name))
+        formats = ', '.join(ANNOTATION_FORMATS)
+        raise OptionError(
+            f'{given} is for annotations: add one of {formats} to {option("PredictOptions.save")}, or omit it.'
+        )
+
     @property
     def is_of_rasters(self) -> bool:
         """Whether the results are GeoTIFF files."""
@@ -160,7 +175,8 @@ class PredictOptions(Options):
     def _require_rasters_alone(self) -> None:
         """Raises `OptionError` if options of rasters and of other images are mixed."""
         if self.is_of_rasters:
-            self._require(self.save == (GEOTIFF,), 'save', f'{GEOTIFF} has no other kinds beside it; run predict twice')
+            alone = set(self.save or ()) <= set(OF_RASTERS)
+            self._require(alone, 'save', f'{GEOTIFF} has no other kinds than {GEOJSON} beside it; run predict twice')
             whole = self.part.part is None
             rule = f'{option("PredictOptions.save", GEOTIFF)} is no part of a run; give each job its own rasters'
             if not whole:

@@ -32,7 +32,7 @@ from deeplab.inference import (
 )
 from deeplab.inference.inputs import Failure, InputFile
 from deeplab.inference.predictor import Predictor
-from deeplab.options import GEOTIFF, SAVED, USUAL_SAVED, PredictOptions, parts
+from deeplab.options import SAVED, USUAL_SAVED, PredictOptions, parts
 from deeplab.system import memory
 
 _MOST_SHOWN = 20  # failures in the report; the summary has all
@@ -145,7 +145,8 @@ def _predict_rasters(options: PredictOptions, items: Sequence[InputFile], missin
         summary = output_folder.write_summary(options.output_dir, content)
         written_files.WrittenFiles(options.output_dir, 'predict').add(summary)
         report = [f'{names.counted(len(done.entries), "raster")} in {names.duration(done.seconds)}; list: {summary}']
-        report += [os.path.join(options.output_dir, entry['files'][GEOTIFF]) for entry in done.entries]
+        paths = (path for entry in done.entries for path in entry['files'].values())
+        report += [os.path.join(options.output_dir, path) for path in paths]
         report += _failure_lines(failures, summary)
         return PredictResult(len(done.entries), failures, summary, '\n'.join(report))
 

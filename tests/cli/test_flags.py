@@ -357,7 +357,9 @@ NEEDS_OF_INSTANCES = {
         'depth_scale': '--depth_folder=depth',
         'tile_overlap': '--tile_size=64,64',
     },
-    'predict': dict.fromkeys(('bands', 'value_range'), '--save=geotiff') | {'ensemble': '--checkpoint_dir=logs'},
+    'predict': dict.fromkeys(('bands', 'value_range'), '--save=geotiff')
+    | dict.fromkeys(('polygon_tolerance', 'minimum_area'), '--save=coco')
+    | {'ensemble': '--checkpoint_dir=logs'},
     'build_ade20k_data': {'instances': '--full_release_root=release'},
 }
 WITH_THOSE_OF_TRAIN = ('preview', 'benchmark')

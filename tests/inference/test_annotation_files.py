@@ -179,6 +179,9 @@ def test_predict_writes_all_formats(training, photos):
 def test_annotations_are_of_whole_runs_and_of_images(training, photos):
     with pytest.raises(OptionError, match=r'annotations \(coco\) are written by one run'):
         options_for(training, photos, save=('coco',), part=PartOptions('1/2'))
+    for field, value in (('polygon_tolerance', 2.0), ('minimum_area', 0)):
+        with pytest.raises(OptionError, match=f'{field}={value} is for annotations: add one of labelme, .* to save'):
+            options_for(training, photos, save=('mask',), annotation=AnnotationOptions(**{field: value}))
     (photos / 'photos/film.mp4').write_bytes(b'')
     pytest.importorskip('cv2', reason='the package opencv-python-headless is not installed')
     with pytest.raises(OptionError, match=r"Annotations are of images, and '.*film.mp4' is a video"):

@@ -12,7 +12,14 @@ from deeplab.datasets import rasters  # noqa: E402
 from deeplab.errors import OptionError  # noqa: E402
 from deeplab.inference import raster_prediction  # noqa: E402
 from deeplab.inference.predictor import Predictor  # noqa: E402
-from deeplab.options import PredictOptions, PredictorOptions, RasterOptions, ResizeOptions, WindowOptions  # noqa: E402
+from deeplab.options import (  # noqa: E402
+    AnnotationOptions,
+    PredictOptions,
+    PredictorOptions,
+    RasterOptions,
+    ResizeOptions,
+    WindowOptions,
+)
 from deeplab.programs import predict  # noqa: E402
 from tests.helpers import drawn_rasters, predictor_setup  # noqa: E402
 
@@ -97,6 +104,30 @@ def test_an_interrupted_run_continues_and_a_complete_one_is_kept(training, area,
     assert set(np.unique(read(tmp_path / 'parts')[0])) == {0, 255}
 
 
+@pytest.mark.parametrize(('tolerance', 'least'), [(0.0, 1.0), (1.0, 0.98)])
+def test_areas_have_the_coordinates_of_the_map(training, area, tmp_path, tolerance, least):
+    from rasterio import features
+
+    annotation = AnnotationOptions(tolerance, 0)
+    result = predict.run(options(training, area, tmp_path / 'out', save=('geojson', 'geotiff'), annotation=annotation))
+    labels, profile, _ = read(tmp_path / 'out')
+    text = (tmp_path / 'out/geojson/area.geojson').read_text()
+    collection = json.loads(text)
+    assert collection['crs']['properties']['name'] == 'urn:ogc:def:crs:EPSG::32633'
+    names = predictor_setup.CLASSES
+    numbers = [(each['geometry'], names.index(each['properties']['class'])) for each in collection['features']]
+    assert {number for _, number in numbers} == set(np.unique(labels)) - {255}
+    drawn = features.rasterize(numbers, labels.shape, fill=255, transform=profile['transform'])
+    assert (drawn == labels).mean() >= least
+    for geometry, _ in numbers:
+        assert geometry['type'] == 'Polygon'
+        x, y = np.array(geometry['coordinates'][0]).T
+        assert (x[:-1] * y[1:] - x[1:] * y[:-1]).sum() > 0  # counterclockwise
+    (entry,) = json.loads((tmp_path / 'out/predictions.json').read_text())['images']
+    assert entry['files'] == {'geotiff': 'geotiff/area.tif', 'geojson': 'geojson/area.geojson'}
+    assert 'area.geojson' in result.report and result.status == 0
+
+
 def test_band_order_and_values(training, tmp_path):
     pixels = predictor_setup.pixels(*SIZE)
     shuffled = np.moveaxis(pixels[..., [2, 0, 0, 1]], -1, 0).astype(np.float32) / 255
@@ -124,7 +155,9 @@ def test_rasters_that_cannot_be_predicted(training, area, tmp_path):
     assert 'it has 5 bands, the network takes 3 channels' in reasons['five.tif']
     assert 'float32' in reasons['float.tif'] and 'cannot be read as a TIFF' in reasons['text.tif']
     bands = predict.run(options(training, area, tmp_path / 'bands', raster=RasterOptions((1, 2, 7))))
-    assert bands.failures[0].reason == 'it has 3 bands, and no band 7'
+    assert bands.failures[0].reason == 'it has 3 bands, and no band 7. Choose from 1 to 3 with bands'
+    images = predict.run(options(training, tmp_path / 'rasters' / 'five.tif', tmp_path / 'masks', save=('mask',)))
+    assert "only save='geotiff' reads" in images.failures[0].reason
 
 
 def test_no_projection_and_several_pages_are_named(training, tmp_path, caplog):
@@ -143,7 +176,7 @@ def test_what_rasters_are_refused_with(training, area, tmp_path):
     resized = dataclasses.replace(usual.predictor, resize=ResizeOptions(min_value=33, max_value=65))
     with pytest.raises(OptionError, match='resizes its images'):
         predict.run(dataclasses.replace(usual, predictor=resized))
-    with pytest.raises(OptionError, match='no other kinds beside'):
+    with pytest.raises(OptionError, match='no other kinds than geojson beside'):
         dataclasses.replace(usual, save=('geotiff', 'mask'))
     with pytest.raises(OptionError, match='is for TIFF files'):
         dataclasses.replace(usual, save=None, raster=RasterOptions((1, 2)))
