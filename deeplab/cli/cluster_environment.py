@@ -52,12 +52,24 @@ def assume(values: Values, environment: Mapping[str, str] = os.environ) -> None:
     hosts = None if cluster.hosts is None else ','.join(cluster.hosts)
     flags = {values.flag_names[_HOSTS]: hosts, values.flag_names[_TASK]: cluster.task}
     flags = {name: value for name, value in flags.items() if value is not None and not values.given(name)}
+    _require_place(values, cluster, None if values.given(values.flag_names[_TASK]) else cluster.task)
     for name, value in flags.items():
         values.assume(name, value)
     if flags:
         shown = ' '.join(f'--{name}={value}' for name, value in flags.items())
         alone = f' Pass --{values.flag_names[_HOSTS]}= to train without them.' if hosts else ''
         values.notes.append(f'{shown}, from {cluster.source} in the environment.{alone}')
+
+
+def _require_place(values: Values, cluster: Membership, task: int | None) -> None:
+    """Raises `UsageError` if the environment gives this process a task that the list of workers does not have."""
+    hosts = cluster.hosts or values.names(values.flag_names[_HOSTS])
+    if task is None or task < len(hosts):
+        return
+    raise UsageError(
+        f'{cluster.source} in the environment gives this process the task {task}, but there are {len(hosts)} workers '
+        f'({", ".join(hosts)}), whose tasks are 0 to {len(hosts) - 1}. Correct it, or set --{values.flag_names[_TASK]}.'
+    )
 
 
 def number_of_workers(values: Values, environment: Mapping[str, str] = os.environ) -> int:
@@ -76,8 +88,12 @@ def _named(values: Values, environment: Mapping[str, str]) -> Membership:
         return nothing
     if cluster := _of_tf_config(environment) or _of_slurm(environment):
         return cluster._replace(hosts=None) if is_given else cluster
-    ranks = [name for name in _RANKS if is_given and environment.get(name, '').isdecimal()]
-    return Membership(ranks[0], task=int(environment[ranks[0]])) if ranks else nothing
+    name = next((name for name in _RANKS if is_given and environment.get(name)), None)
+    if name is None:
+        return nothing
+    if not environment[name].isdecimal():
+        raise UsageError(f'{name}={environment[name]} in the environment is no number of a task. Correct or unset it.')
+    return Membership(name, task=int(environment[name]))
 
 
 def _of_tf_config(environment: Mapping[str, str]) -> Membership | None:

@@ -195,7 +195,7 @@ def _schedule(values: Values) -> list[str]:
 
     data = DatasetOptions(values['dataset_split_name'], values.path('dataset_dir'), _dataset(values))
     if values['batch_size'] < 1:
-        raise UsageError('--batch_size must be greater than 0.')
+        raise UsageError(f'--batch_size={values["batch_size"]} is not allowed: it must be greater than 0.')
     try:
         samples = len(DataSource(data).split().open_records())
     except DataError:  # which the training reports

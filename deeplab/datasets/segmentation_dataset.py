@@ -29,7 +29,7 @@ from deeplab.datasets import descriptor as descriptor_lib
 from deeplab.datasets.record_index import Columns, RecordIndex, Records
 from deeplab.datasets.shard_names import UNFINISHED
 from deeplab.errors import DataError, OptionError
-from deeplab.files import documents, storage
+from deeplab.files import documents, part_folders, storage
 from deeplab.names import listed
 from deeplab.options import BuildFolderOptions, DatasetOptions, RasterOptions, split_of_fold, split_without_fold
 from deeplab.wording import option
@@ -282,6 +282,8 @@ def _what_is_there(folder: pathlib.Path) -> str:
     """Describes the content of a folder without a shard, with the fix."""
     content = folders.summary(folder)
     entries = sorted(folder.iterdir())
+    if part := next((path.name for path in entries if part_folders.is_part(path.name)), None):
+        return f'{content} Folders such as {part} are parts of a build: join them with `deeplab merge {folder}`.'
     for inner in (path for path in entries if path.is_dir()):
         with contextlib.suppress(OSError):
             if splits := split_names(str(inner)):

@@ -50,6 +50,11 @@ class PartFolder:
             raise DataError(f"'{path}' cannot be read: {error.strerror}. Run part {self.part} again.") from None
 
 
+def is_part(name: str) -> bool:
+    """Returns whether a name is the name of the folder of a part."""
+    return _LABEL.fullmatch(name) is not None
+
+
 def begin(folder: str, part: Part, program: str) -> str:
     """Returns the folder of a part in the folder of all results, made, and without the note of an earlier run.
 

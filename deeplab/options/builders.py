@@ -151,7 +151,9 @@ class BuildFolderOptions(BuilderOptions):
         'Height and width of the tiles that are cut from TIFF files, such as 513,513; tiles without data are left out. '
         'Not set: whole files.',
     )
-    tile_overlap: int = declared(0, 'Pixels that neighboring tiles of {tile_size} share.', range='[0, inf)')
+    tile_overlap: int = declared(
+        0, 'Pixels that neighboring tiles of {tile_size} share.', range='[0, inf)', needs=('tile_size',)
+    )
     raster: RasterOptions = RasterOptions()
     val_fraction: float | None = declared(
         None,

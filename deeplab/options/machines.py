@@ -112,8 +112,9 @@ class CloneOptions(Options):
         self._require(
             self.num_replicas == 1 or self.num_ps_tasks > 0,
             'num_replicas',
-            'machines that train together need parameter servers to share the weights; set '
-            f'{option("CloneOptions.num_ps_tasks")}',
+            'machines that train without waiting for each other need parameter servers; set '
+            f'{option("CloneOptions.num_ps_tasks")}, or name synchronous workers with '
+            f'{option("CloneOptions.worker_hosts")} instead',
         )
         self._require(
             self.num_ps_tasks == 0 or bool(self.master),

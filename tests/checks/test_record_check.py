@@ -157,6 +157,14 @@ def test_a_split_without_masks(tmp_path):
     assert check_result.class_pixels.tolist() == [0, 0, 0]
 
 
+def test_records_of_classes_of_images_name_their_task(tmp_path):
+    dataset = dataset_of(tmp_path, [dataset_files.record(0, label=None)])
+    described = dataclasses.replace(dataset.descriptor, has_masks=False)
+    said = message(dataclasses.replace(dataset, descriptor=described), 3)
+    assert 'has no mask' in said
+    assert said.endswith("set task='classification', or give records with masks.")
+
+
 def test_without_need_masks_are_not_judged(tmp_path):
     dataset = dataset_of(
         tmp_path,

@@ -115,6 +115,19 @@ def test_what_has_no_place_for_this_process(environment, message):
 
 
 @pytest.mark.parametrize(
+    ('environment', 'words', 'message'),
+    [
+        (tf_config(('worker', 3), worker=HOSTS), (), '^TF_CONFIG in the .* task 3, .* 3 workers .* are 0 to 2.'),
+        ({'JOB_COMPLETION_INDEX': '2'}, ('--worker_hosts=x:1,y:1',), '^JOB_COMPLETION_INDEX in .*(x:1, y:1).* --task'),
+        ({'OMPI_COMM_WORLD_RANK': 'x'}, ('--worker_hosts=x:1,y:1',), '^OMPI_COMM_WORLD_RANK=x in the environment'),
+    ],
+)
+def test_tasks_that_are_none_of_the_workers(environment, words, message):
+    with pytest.raises(UsageError, match=message):
+        assumed(environment, *words)
+
+
+@pytest.mark.parametrize(
     ('text', 'nodes'),
     [
         ('b2', 'b2'),

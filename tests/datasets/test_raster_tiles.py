@@ -104,6 +104,11 @@ def test_whole_tiffs_without_projection_become_records(tmp_path):
     assert pairs.read(items[0], None).counts[:3].sum() == 600
 
 
+def test_an_overlap_needs_tiles(tmp_path):
+    with pytest.raises(OptionError, match='tile_overlap=8 is not allowed: also set tile_size'):
+        options_of(tmp_path, tile_size=None, tile_overlap=8)
+
+
 def test_floats_are_scaled_to_their_range(tmp_path):
     values = np.array([[[-1.0, 0.0, 0.5], [1.0, 2.0, np.nan]]], np.float32)
     path = str(drawn_rasters.write(tmp_path / 'height.tif', values))

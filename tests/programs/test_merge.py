@@ -16,11 +16,12 @@ from PIL import Image
 from deeplab import cli
 from deeplab import eval as eval_program
 from deeplab import vis as vis_program
-from deeplab.datasets import build_classification_data, build_folder_data
+from deeplab.datasets import build_classification_data, build_folder_data, segmentation_dataset
 from deeplab.errors import DataError, OptionError
 from deeplab.options import (
     BuildClassificationOptions,
     BuildFolderOptions,
+    DatasetOptions,
     DoctorOptions,
     EvalOptions,
     MergeOptions,
@@ -188,6 +189,8 @@ def test_builders(images):
     built(images, images / 'whole')
     for number in (2, 3, 1):
         result = built(images, images / 'parts', f'{number}/3')
+    with pytest.raises(DataError, match=r'part-1-of-3 are parts of a build: join them with `deeplab merge .*parts`'):
+        segmentation_dataset.DataSource(DatasetOptions('train', str(images / 'parts'), 'camvid')).split()
     assert sum(facts['shards'] for facts in result['splits'].values()) == 2 and 'deeplab merge' in result['note']
     report = merge.run(MergeOptions(str(images / 'parts'))).report
     here, there = files_of(images / 'parts'), files_of(images / 'whole')
