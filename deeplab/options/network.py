@@ -65,8 +65,8 @@ class DecoderOptions(Options):
 
     output_strides: tuple[int, ...] = declared(
         (),
-        'Output strides at which the decoder adds low-level features: 4, or several in descending order. Not set: no '
-        'decoder.',
+        'Output strides at which the decoder adds low-level features: 4, or several in descending order, such as 8,2. '
+        'Not set: no decoder.',
         flag='decoder_output_stride',
         kind='list',
         range='(0, inf)',
@@ -163,7 +163,11 @@ class ModelOptions(OptionsWithSettings, registries=(BACKBONES, HEADS, TASKS)):
         'Ratio of the resolutions of input and last feature map: 8 is finer and slower than 16. When you halve '
         'it, double {AsppOptions.rates}.',
     )
-    depth_multiplier: float = declared(1.0, 'Multiplier of the number of channels of a MobileNet.', range='(0, inf)')
+    depth_multiplier: float = declared(
+        1.0,
+        'Multiplier of the numbers of channels of a MobileNet, a ResNet or an Xception.',
+        range='(0, inf)',
+    )
     divisible_by: int | None = declared(
         None,
         "Round a MobileNet's numbers of channels to multiples of this. Not set: the network's own rule.",

@@ -14,10 +14,12 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from deeplab.core import activations
+from deeplab.core.channels import round_channels, scaled_channels
 from deeplab.core.densify import densify
 from deeplab.core.lazy import initializers, layers, shapes, tf
 from deeplab.options import ModelOptions
@@ -25,8 +27,6 @@ from deeplab.registry import Backbone, Classifier, register
 
 BATCH_NORM_DECAY = 0.997
 BATCH_NORM_EPSILON = 1e-3
-# Expansions and squeezed channels are multiples of it for every depth multiplier.
-CHANNEL_DIVISOR = 8
 SQUEEZE_FACTOR = 4
 
 
@@ -75,12 +75,6 @@ class Network(NamedTuple):
     classifier_filters: int | None = None
 
 
-def round_channels(channels: float, divisor: int = CHANNEL_DIVISOR, smallest: int = CHANNEL_DIVISOR) -> int:
-    """Rounds `channels` to a multiple of `divisor`, at least `smallest` and at least 90 % of `channels`."""
-    rounded = max(smallest, int(channels + divisor / 2) // divisor * divisor)
-    return rounded if rounded >= 0.9 * channels else rounded + divisor
-
-
 def _squeeze_excite(inputs: tf.Tensor) -> tf.Tensor:
     """Applies squeeze-and-excite: gates each channel by a function of all channels' means: [n, h, w, c].
 
@@ -125,11 +119,6 @@ def _inverted_residual(
     return net, depthwise
 
 
-def _multiples_of_8(channels: int, options: ModelOptions) -> int:
-    """Returns `channels` scaled by the depth multiplier, a multiple of 8 for each multiplier."""
-    return round_channels(channels * options.depth_multiplier)
-
-
 def _family(network: Network) -> contextlib.AbstractContextManager[None]:
     return layers.family_scope(
         batch_norm_decay=BATCH_NORM_DECAY,
@@ -145,7 +134,7 @@ def build(
     options: ModelOptions,
     *,
     network: Network,
-    scaled: Callable[[int, ModelOptions], int] = _multiples_of_8,
+    scaled: Callable[[int, ModelOptions], int] = scaled_channels,
 ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
     """Builds a network of inverted residuals.
 
@@ -317,18 +306,18 @@ def _register(
     summary: str,
     source: str,
     network: Network,
-    skip_layers: tuple[int, ...] = (),
-    scaled: Callable[[int, ModelOptions], int] = _multiples_of_8,
+    skip_layers: Mapping[int, int] = MappingProxyType({}),
+    scaled: Callable[[int, ModelOptions], int] = scaled_channels,
     reads: tuple[str, ...] = ('depth_multiplier',),
 ) -> None:
-    """Registers a network, with the layers that a decoder may use as skips at strides 4, 8 and 16."""
+    """Registers a network, with the layers that a decoder may use as skips, by stride."""
     register(
         Backbone(
             name=name,
             summary=summary,
             build=functools.partial(build, network=network, scaled=scaled),
             scope=network.scope,
-            decoder_end_points={4 << i: f'layer_{layer}/depthwise_output' for i, layer in enumerate(skip_layers)},
+            decoder_end_points={at: f'layer_{layer}/depthwise_output' for at, layer in skip_layers.items()},
             output_strides=(4, 8, 16, 32),
             reads=reads,
             classifier=Classifier(
@@ -347,14 +336,15 @@ _register(
     'MobileNetV2.',
     'arXiv:1801.04381, table 2',
     V2,
-    (4, 7, 14),
+    {2: 2, 4: 4, 8: 7, 16: 14},
     v2_channels,
     ('depth_multiplier', 'divisible_by'),
 )
 _V3_SOURCE = 'arXiv:1905.02244, tables 1 and 2'
 for _size, _full, _halved, _skip_layers in (
-    ('large', V3_LARGE, V3_LARGE_SEG, (4, 7, 13)),
-    ('small', V3_SMALL, V3_SMALL_SEG, (2, 4, 9)),
+    ('large', V3_LARGE, V3_LARGE_SEG, {2: 2, 4: 4, 8: 7, 16: 13}),
+    # Its first block is strided: nothing but the first convolution is at stride 2.
+    ('small', V3_SMALL, V3_SMALL_SEG, {4: 2, 8: 4, 16: 9}),
 ):
     _register(f'mobilenet_v3_{_size}', f'MobileNetV3 {_size}.', _V3_SOURCE, _full, _skip_layers)
     _register(

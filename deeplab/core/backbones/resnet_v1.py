@@ -12,6 +12,7 @@ from __future__ import annotations
 import functools
 from typing import NamedTuple
 
+from deeplab.core.channels import scaled_channels
 from deeplab.core.densify import densify, multi_grid_factors
 from deeplab.core.lazy import initializers, layers, tf
 from deeplab.options import ModelOptions
@@ -62,19 +63,20 @@ def _units(network: Network, options: ModelOptions) -> list[Unit]:
     strides = densify([4, *(stride for _, _, stride in designed)], options.output_stride)[1:]
     factors = (1,) * (len(designed) - network.units[-1]) + multi_grid_factors(options, network.units[-1], 'units')
     return [
-        Unit(scope, filters, stride, rate * factor)
+        Unit(scope, scaled_channels(filters, options), stride, rate * factor)
         for (scope, filters, _), (stride, rate), factor in zip(designed, strides, factors, strict=True)
     ]
 
 
-def _root(images: tf.Tensor, network: Network) -> tf.Tensor:
+def _root(images: tf.Tensor, network: Network, options: ModelOptions) -> tf.Tensor:
     """Builds the root: [n, h, w, input_channels] to [n, h / 4, w / 4, c]."""
     conv = functools.partial(layers.conv2d, fixed_padding=True)
     if network.beta_filters is None:
-        net = conv(images, ROOT_FILTERS, 7, stride=2, scope='conv1')  # [n, h/2, w/2, 64]
+        net = conv(images, scaled_channels(ROOT_FILTERS, options), 7, stride=2, scope='conv1')  # [n, h/2, w/2, 64]
     else:
         net = images
         for i, filters in enumerate(network.beta_filters):
+            filters = scaled_channels(filters, options)
             net = conv(net, filters, 3, stride=1 if i else 2, scope=f'conv1_{i + 1}')  # [n, h/2, w/2, filters]
     return tf.nn.max_pool2d(net, 3, 2, 'SAME', name='pool1')  # [n, h/4, w/4, .]
 
@@ -114,12 +116,13 @@ def build(images: tf.Tensor, options: ModelOptions, network: Network) -> tuple[t
 
     Args:
       images: [n, h, w, input_channels] float, normalized; the network computes in their type.
-      options: output_stride and multi_grid are read.
+      options: output_stride, multi_grid and depth_multiplier are read.
       network: its depth and root.
 
     Returns:
-      Features [n, ceil(h / output_stride), ceil(w / output_stride), 512 or 2048], and end points: for each unit
-      `blockI/unit_J`, its output, and `blockI/unit_J/KIND/convK`, the residual before the shortcut is added.
+      Features [n, ceil(h / output_stride), ceil(w / output_stride), c], where c is 512 or 2048 for a multiplier of 1,
+      and end points: for each unit `blockI/unit_J`, its output, and `blockI/unit_J/KIND/convK`, the residual before the
+      shortcut is added.
 
     Raises:
       OptionError: `multi_grid` does not have one factor for each unit of the last block.
@@ -133,7 +136,7 @@ def build(images: tf.Tensor, options: ModelOptions, network: Network) -> tuple[t
         initializer=initializers.he_normal,
     )
     with family, tf.compat.v1.variable_scope(network.scope):
-        net = _root(images, network)  # [n, h/4, w/4, .]
+        net = _root(images, network, options)  # [n, h/4, w/4, .]
         for unit in _units(network, options):
             with tf.compat.v1.variable_scope(f'{unit.scope}/{kind}'):
                 net, residual = _unit(net, unit, network.bottleneck)
@@ -162,7 +165,7 @@ def _register(layer_count: int, units: tuple[int, int, int, int], skip_units: tu
                 normalization=normalization,
                 decoder_end_points=skips,
                 output_strides=(4, 8, 16, 32),
-                reads=('multi_grid',),
+                reads=('multi_grid', 'depth_multiplier'),
                 classifier=Classifier(
                     initializer=lambda: initializers.he_normal, preprocessing='inception' if suffix else 'vgg'
                 ),

@@ -10,6 +10,7 @@ import functools
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from deeplab.core.channels import scaled_channels
 from deeplab.core.densify import densify, multi_grid_factors
 from deeplab.core.lazy import initializers, layers, tf
 from deeplab.options import ModelOptions
@@ -18,6 +19,7 @@ from deeplab.registry import Backbone, Classifier, register
 BATCH_NORM_DECAY = 0.9997
 BATCH_NORM_EPSILON = 1e-3
 BOUND = 6.0  # limit of bounded activations
+STEM_FILTERS = (32, 64)
 CONVOLUTIONS = 3  # separable convolutions in a module
 
 
@@ -87,7 +89,7 @@ def _residual(
             net = activation(net)
         net = layers.separable_conv2d(
             net,
-            filters,
+            scaled_channels(filters, options),
             3,
             stride=stride if i == CONVOLUTIONS else 1,
             rate=rate,
@@ -108,20 +110,22 @@ def _module(
         return net, end_points
     shortcut = inputs
     if block.shortcut == 'conv':
-        shortcut = layers.conv2d(inputs, block.filters[-1], 1, stride=stride, activation=None, scope='shortcut')
+        filters = scaled_channels(block.filters[-1], options)
+        shortcut = layers.conv2d(inputs, filters, 1, stride=stride, activation=None, scope='shortcut')
     if options.use_bounded_activation:
         return layers.fake_quantized(tf.nn.relu6(tf.add(_bounded(net), _bounded(shortcut), name='add'))), end_points
     return layers.fake_quantized(tf.add(net, shortcut, name='add')), end_points
 
 
 def _stem(images: tf.Tensor, stride: int, options: ModelOptions) -> tf.Tensor:
-    """Builds the two convolutions before the first module: [n, h / 2, w / 2, 64]."""
+    """Builds the two convolutions before the first module: [n, h / 2, w / 2, .]."""
     activation = layers.network_activation(options)
+    first, second = (scaled_channels(filters, options) for filters in STEM_FILTERS)
     with tf.compat.v1.variable_scope('entry_flow'):
         net = layers.conv2d(
-            images, 32, 3, stride=stride, fixed_padding=True, activation=activation, scope='conv1_1'
-        )  # [n, h / 2, w / 2, 32]
-        return layers.conv2d(net, 64, 3, activation=activation, scope='conv1_2')  # [n, h / 2, w / 2, 64]
+            images, first, 3, stride=stride, fixed_padding=True, activation=activation, scope='conv1_1'
+        )  # [n, h / 2, w / 2, first]
+        return layers.conv2d(net, second, 3, activation=activation, scope='conv1_2')  # [n, h / 2, w / 2, second]
 
 
 def build(
@@ -131,12 +135,12 @@ def build(
 
     Args:
       images: [n, h, w, input_channels] float, normalized; the network computes in their type.
-      options: output_stride, multi_grid and use_bounded_activation are read.
+      options: output_stride, multi_grid, depth_multiplier and use_bounded_activation are read.
       scope: the network's variable scope.
       blocks: its blocks, in order.
 
     Returns:
-      Features [n, h / output_stride, w / output_stride, 2048], and end points
+      Features [n, h / output_stride, w / output_stride, c], where c is 2048 for a multiplier of 1, and end points
       `BLOCK/unit_N/xception_module/separable_convI_pointwise`.
 
     Raises:
@@ -171,7 +175,8 @@ def build(
 
 
 def _skips(stride_4: str, stride_8: str) -> dict[int, str]:
-    blocks = {4: f'entry_flow/{stride_4}', 8: f'entry_flow/{stride_8}', 16: 'exit_flow/block1'}
+    names = ('entry_flow/block1', f'entry_flow/{stride_4}', f'entry_flow/{stride_8}', 'exit_flow/block1')
+    blocks = {2 << i: name for i, name in enumerate(names)}
     return {stride: f'{block}/unit_1/xception_module/separable_conv2_pointwise' for stride, block in blocks.items()}
 
 
@@ -183,7 +188,7 @@ for _name, _network in _NETWORKS.items():
             build=functools.partial(build, scope=_name, blocks=_network),
             scope=_name,
             decoder_end_points=_skips('block3', 'block5') if _name == 'xception_71' else _skips('block2', 'block3'),
-            reads=('multi_grid',),
+            reads=('multi_grid', 'depth_multiplier'),
             classifier=Classifier(keep_probability=0.5, initializer=lambda: initializers.truncated_normal(0.09)),
             source='arXiv:1802.02611, section 3.2 and figure 4',
         )

@@ -35,22 +35,6 @@ def adds(graph):
     return [op.name for op in graph.get_operations() if op.name.endswith('/add') and 'hard' not in op.name]
 
 
-@pytest.mark.parametrize(
-    ('channels', 'divisor', 'smallest', 'expected'),
-    [
-        (30, 8, 8, 32),
-        (18, 8, 8, 24),  # 16 would be below 90 %
-        (20, 8, 8, 24),  # halves go up
-        (16.9, 8, 8, 16),
-        (1, 8, 8, 8),
-        (11.4, 1, 1, 11),
-        (0.2, 1, 1, 1),
-    ],
-)
-def test_round_channels(channels, divisor, smallest, expected):
-    assert mobilenets.round_channels(channels, divisor, smallest) == expected
-
-
 def test_weights_of_a_plain_block(graph):
     build([Block(3, 16, 2, 5)], 4, last_filters=40)
     assert weights() == {

@@ -89,9 +89,9 @@ def test_a_tiny_multiplier_leaves_a_network(network, variant):
 @pytest.mark.parametrize(
     ('variant', 'expected'),
     [
-        ('mobilenet_v3_large_seg', {4: [9, 14, 72], 8: [5, 7, 120], 16: [3, 4, 672]}),
+        ('mobilenet_v3_large_seg', {2: [18, 27, 16], 4: [9, 14, 72], 8: [5, 7, 120], 16: [3, 4, 672]}),
         ('mobilenet_v3_small_seg', {4: [9, 14, 16], 8: [5, 7, 88], 16: [3, 4, 144]}),
-        ('mobilenet_v2', {4: [9, 14, 144], 8: [5, 7, 192], 16: [3, 4, 576]}),
+        ('mobilenet_v2', {2: [18, 27, 32], 4: [9, 14, 144], 8: [5, 7, 192], 16: [3, 4, 576]}),
     ],
 )
 def test_skips_at_an_odd_crop(network, variant, expected):

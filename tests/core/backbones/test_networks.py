@@ -160,6 +160,14 @@ def test_channels_under_a_depth_multiplier(channels, multiplier, expected):
     assert mobilenets.v2_channels(channels, options) == expected
 
 
+@pytest.mark.parametrize('name', [_case('xception_41', quick=True), _case('xception_71', quick=False)])
+def test_skips_of_xception_lie_at_their_strides(name):
+    with given_weights.network(), layers.mode_scope(is_training=False, fine_tune_batch_norm=False):
+        _, end_points = feature_extractor.extract_features(tf.zeros([1, *_ANY, 3]), _options(name, 32))
+    sizes = {at: end_points[skip].shape.as_list()[1:3] for at, skip in BACKBONES.get(name).decoder_end_points.items()}
+    assert sizes == {2: [23, 31], 4: [12, 16], 8: [6, 8], 16: [3, 4]}
+
+
 def _build_tiny_xception(**arguments):
     """Features and end points of an Xception of four narrow blocks, made dense at output stride 4."""
     options = ModelOptions({'semantic': 3}, model_variant='xception_41', output_stride=4, **arguments)
