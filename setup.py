@@ -50,6 +50,7 @@ setuptools.setup(
         ],
         'dev': [
             'flask-cors>=4.0',
+            'mlflow-skinny>=3.1',
             'moto[s3]>=5.0',
             'mypy>=1.11',
             'pytest>=8.0',

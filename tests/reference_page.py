@@ -50,6 +50,7 @@ TITLES = {
     'data set': ('Data sets', '`--dataset`'),
     'task': ('Tasks', '`--task`'),
     'preprocessing': ('Preprocessings of classifiers', '`--preprocessing_name`'),
+    'logger': ('Experiment trackers', '`--logger`'),
 }
 
 

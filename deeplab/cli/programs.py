@@ -107,6 +107,7 @@ TRAIN = Program(
             of(options.TrainOptions, *_LOGS),
             of(options.RestoreOptions),
             of(options.TrainOptions, *_SAVED),
+            of(options.LoggerOptions),
         ),
         Group('Machines', of(options.TrainOptions, *_MACHINES), NUM_THREADS, of(options.CloneOptions)),
     ),

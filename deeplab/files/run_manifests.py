@@ -16,6 +16,7 @@ from deeplab.files import documents
 FILE = 'run.json'
 CLASSES = 'classes'  # key of what a run says of its classes (`DatasetDescriptor.as_json`)
 BEST_FOLDER = 'best'  # of the best checkpoint, in the log folder of a training
+EVAL_FOLDER = 'eval'  # of the figures of validations, there
 
 _OWN_NAME = re.compile(r'model\.ckpt-\d+')  # of a checkpoint that training wrote
 

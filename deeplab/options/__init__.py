@@ -85,4 +85,10 @@ from deeplab.options.tools import (
     VerifyCase,
     VerifyOptions,
 )
-from deeplab.options.training import PreviewOptions, RestoreOptions, TrainOptions, ValidationOptions
+from deeplab.options.training import (
+    LoggerOptions,
+    PreviewOptions,
+    RestoreOptions,
+    TrainOptions,
+    ValidationOptions,
+)

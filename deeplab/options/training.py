@@ -13,8 +13,9 @@ from deeplab.options.loss import LossOptions
 from deeplab.options.machines import CloneOptions
 from deeplab.options.network import ModelOptions
 from deeplab.options.optimization import OptimizerOptions
+from deeplab.options.parameters import OptionsWithSettings, Settings, require_applicable
 from deeplab.options.rules import require_seed
-from deeplab.registry import PRECISIONS
+from deeplab.registry import LOGGERS, PRECISIONS
 from deeplab.wording import option
 
 
@@ -104,6 +105,25 @@ class ValidationOptions(Options):
 
 
 @dataclasses.dataclass(frozen=True)
+class LoggerOptions(OptionsWithSettings, registries=(LOGGERS,)):
+    """The experiment trackers that a training logs to; `settings` has the parameters of all of them."""
+
+    names: tuple[str, ...] = declared(
+        ('tensorboard',),
+        lambda: (
+            'Comma-separated names of the experiment trackers that training logs to, of plugins too. '
+            f'{LOGGERS.summaries()}'
+        ),
+        flag='logger',
+    )
+    settings: Settings = ()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_applicable(self, LOGGERS, self.names)
+
+
+@dataclasses.dataclass(frozen=True)
 class TrainOptions(Options):
     """Options of `deeplab train`.
 
@@ -125,6 +145,7 @@ class TrainOptions(Options):
     loss: LossOptions = LossOptions()
     clones: CloneOptions = CloneOptions()
     validation: ValidationOptions = ValidationOptions()
+    loggers: LoggerOptions = LoggerOptions()
     batch_size: int = declared(
         8, 'Images per step, over all clones and synchronous workers.', flag='train_batch_size', range='(0, inf)'
     )

@@ -27,7 +27,7 @@ from deeplab import names
 from deeplab.datasets.descriptor import bit_shift_palette
 from deeplab.errors import CheckpointError, OptionError
 from deeplab.evaluation import split_images
-from deeplab.files import output_files
+from deeplab.files import output_files, run_manifests
 from deeplab.inference import network_source
 from deeplab.options import ReportedRun, ReportOptions
 from deeplab.pictures import drawing
@@ -35,7 +35,6 @@ from deeplab.reporting import content, inference, page, pictures, run_files, tas
 from deeplab.reporting.choice import Groups
 from deeplab.reporting.run_files import Run
 from deeplab.system import memory
-from deeplab.training import validation
 from deeplab.utils import save_annotation
 
 _MARK = b'<meta name="generator" content="deeplab report">'
@@ -150,7 +149,7 @@ def _prepared(reported: ReportedRun, folder: str, checks_weights: bool) -> tuple
     if reported.network is not None:
         identified = network_source.at(checkpoint).identified(evaluation.model, reported.network)
         evaluation = dataclasses.replace(evaluation, model=identified)
-    cache = os.path.join(folder, validation.EVAL_FOLDER)
+    cache = os.path.join(folder, run_manifests.EVAL_FOLDER)
     task = inference.prepare(checkpoint, evaluation, cache if os.path.isdir(cache) else None, checks_weights)
     return task, list(task.notes)
 

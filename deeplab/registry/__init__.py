@@ -20,6 +20,7 @@ from deeplab.registry.augmentations import (
 from deeplab.registry.datasets import DATASETS, Dataset
 from deeplab.registry.engines import ENGINES, PRECISIONS, Engine, Execution, FrozenGraph, Outputs, Predict
 from deeplab.registry.export_formats import EXPORT_FORMATS, Exported, ExportFormat, FrozenNetwork, PortableNetwork
+from deeplab.registry.loggers import LOGGERS, LoggedRun, Logger, RunLogger
 from deeplab.registry.losses import BATCH, LOSSES, PIXELS, PLANES, REGIONS, Loss
 from deeplab.registry.metrics import CONFUSION_MATRIX, METRICS, Metric, MetricContext
 from deeplab.registry.networks import (
@@ -52,6 +53,7 @@ REGISTRIES: dict[type[Record], Registry] = {  # type: ignore[type-arg]
     Dataset: DATASETS,
     Task: TASKS,
     Preprocessing: PREPROCESSINGS,
+    Logger: LOGGERS,
 }
 
 

@@ -14,7 +14,7 @@ from deeplab.files import run_manifests
 from deeplab.names import shell_quoted
 from deeplab.reporting import evaluation_files
 from deeplab.reporting.inference import Pass
-from deeplab.training import metrics_file, run_manifest, validation
+from deeplab.training import metrics_file, run_manifest
 
 MOST_POINTS = 1500  # of a curve; more cannot be told apart on a screen
 CURVES = ('loss', 'learning_rate', 'gradient_norm', 'images_per_second')
@@ -57,7 +57,7 @@ def read(name: str, folder: str, further: Sequence[str] = ()) -> Run:
     lines = [line for line in metrics_file.read(os.path.join(folder, metrics_file.FILE)) if 'loss' in line]
     chosen = np.linspace(0, len(lines) - 1, min(len(lines), MOST_POINTS)).round().astype(int)  # at equal distances
     points = [{key: number(lines[i].get(key)) for key in ('step', *CURVES)} for i in chosen]
-    folders = (folder, os.path.join(folder, validation.EVAL_FOLDER), *further)
+    folders = (folder, os.path.join(folder, run_manifests.EVAL_FOLDER), *further)
     manifest = run_manifests.newest_in(folder) or {}
     return Run(name, folder, points, evaluation_files.read(folders), manifest)
 

@@ -1,4 +1,4 @@
-"""TRAIN_LOGDIR/metrics.jsonl: training metrics for plots, one JSON object per line.
+"""TRAIN_LOGDIR/metrics.jsonl: training metrics for plots, one JSON object per line; loggers get the same numbers.
 
 Lines of steps are as frequent as log lines; with tasks, they also have the unweighted terms of the loss, such
 as `losses/panoptic/center`. Each validation adds a line with `miou`, the figures of tasks, such as
@@ -21,6 +21,7 @@ import tensorflow as tf
 from absl import logging
 
 from deeplab.files import documents, output_files, writing
+from deeplab.training.run_loggers import RunLoggers
 from deeplab.training.train_hooks import passes_multiple
 from deeplab.training.train_loop import Hook, StepResult
 
@@ -45,10 +46,15 @@ def text_of(line: Line) -> str:
 
 
 class MetricsHook(Hook):
-    """Writes a line every few steps; if the file cannot be written, training continues without it."""
+    """Writes a line every few steps; if the file cannot be written, training continues without it.
 
-    def __init__(self, directory: str, every_steps: int, batch_size: int) -> None:
+    Attributes:
+      loggers: the loggers of the training, which get the numbers of each line.
+    """
+
+    def __init__(self, directory: str, every_steps: int, batch_size: int, loggers: RunLoggers) -> None:
         """Creates the hook, which writes to a file in `directory` every so many steps of `batch_size` images."""
+        self.loggers = loggers
         self._path = os.path.join(directory, FILE)
         self._output = output_files.Dispensable(self._path)
         self._every_steps = every_steps
@@ -96,6 +102,7 @@ class MetricsHook(Hook):
             line['waiting_share'] = round(min(sum(waited) / max(seconds, 1e-9), 1.0), 4)
         self._results.clear()
         self._write(line)
+        self.loggers.scalars(result.step, {name: v for name, v in line.items() if name not in ('step', 'time')})
 
     def add_validation(self, step: int, figures: Mapping[str, float | None], settings: Mapping[str, Any]) -> None:
         """Writes the line of a validation with its settings, such as the split, unless the file has it already."""

@@ -25,6 +25,7 @@ WITHOUT_EFFECT = frozenset(
         'initialize_last_layer',
         'restore',
         'log_steps',
+        'loggers',
         'save_interval_secs',
         'save_summaries_secs',
         'save_summaries_images',

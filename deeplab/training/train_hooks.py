@@ -1,9 +1,8 @@
-"""Hooks of the training loop: log lines, progress bar, TensorBoard summaries, profile."""
+"""Hooks of the training loop: log lines, progress bar, summaries, profile."""
 
 from __future__ import annotations
 
 import contextlib
-import os
 import sys
 import time
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ from absl import logging
 from deeplab import names
 from deeplab.files import output_files
 from deeplab.training import summaries
+from deeplab.training.run_loggers import RunLoggers
 from deeplab.training.train_loop import Hook, StepResult
 from deeplab.wording import option
 
@@ -124,30 +124,23 @@ class ProgressHook(Hook):
 
 
 class SummaryHook(Hook):
-    """Writes the merged summaries and the speed at the first step and then every so many seconds.
+    """Logs the merged summaries and the speed at the first step and then every so many seconds.
 
-    If the event file cannot be written, training continues without it.
+    Once no logger takes summaries any more, they are not computed.
     """
 
-    def __init__(self, directory: str, merged: summaries.MergedSummaries, interval_secs: float):
-        self._directory = directory
-        self._output = output_files.Dispensable(os.path.join(directory, 'events.out.tfevents.*'))
+    def __init__(self, loggers: RunLoggers, merged: summaries.MergedSummaries, interval_secs: float):
+        self._loggers = loggers
         self._merged = merged
         self._interval_secs = interval_secs
-        self._writer: tf.compat.v1.summary.FileWriter | None = None
         self._last_time: float | None = None
         self._last_step = 0
         self._session: tf.compat.v1.Session | None = None
         self._histograms: list[bytes] = []  # of the step that runs
 
     def begin(self, session: tf.compat.v1.Session, step: int) -> None:
-        """Opens the event file."""
+        """Keeps the session, for the values of variables."""
         self._last_step, self._session = step, session
-        with session.graph.as_default():
-            self._output.attempt(self._open)
-
-    def _open(self) -> None:
-        self._writer = tf.compat.v1.summary.FileWriter(self._directory)
 
     def fetches(self, step: int) -> dict[str, tf.Tensor]:
         """Returns the summaries, which are empty unless they are due."""
@@ -156,33 +149,24 @@ class SummaryHook(Hook):
     def feeds(self, step: int) -> dict[tf.Tensor, Any]:
         """Returns whether the summaries are due; takes the histograms then, of the variables before the step."""
         waits = self._last_time is not None and time.monotonic() - self._last_time < self._interval_secs
-        is_due = self._output.is_on and not waits
+        is_due = self._loggers.takes_summaries and not waits
         if is_due and self._merged.variables:
             assert self._session is not None
             self._histograms = summaries.histograms(self._session.run(dict(self._merged.variables)))
         return {self._merged.is_due: is_due}
 
     def after_step(self, result: StepResult, fetched: dict[str, Any]) -> None:
-        """Writes the summaries, if the step computed them."""
-        if fetched['summary']:
-            self._output.attempt(lambda: self._write(result, fetched['summary']))
-
-    def _write(self, result: StepResult, summary: bytes) -> None:
-        assert self._writer is not None
-        self._writer.add_summary(summaries.joined(summary, self._histograms), result.step)
+        """Logs the summaries, if the step computed them."""
+        if not fetched['summary']:
+            return
+        self._loggers.summary(result.step, summaries.joined(fetched['summary'], self._histograms))
         self._histograms = []
         now = time.monotonic()
         if self._last_time is not None:
             speed = (result.step - self._last_step) / max(now - self._last_time, 1e-9)
             value = tf.compat.v1.Summary.Value(tag='global_step/sec', simple_value=speed)
-            self._writer.add_summary(tf.compat.v1.Summary(value=[value]), result.step)
+            self._loggers.summary(result.step, tf.compat.v1.Summary(value=[value]))
         self._last_time, self._last_step = now, result.step
-        self._writer.flush()
-
-    def end(self, step: int) -> None:
-        """Closes the event file."""
-        if self._writer is not None:
-            self._output.attempt(self._writer.close)
 
 
 class ProfileHook(Hook):

@@ -31,6 +31,7 @@ from deeplab.errors import OptionError
 from deeplab.evaluation.runner import CheckedSplit
 from deeplab.files import folder_lock, output_files, run_manifests
 from deeplab.options import CloneOptions, TrainOptions
+from deeplab.registry import LoggedRun
 from deeplab.system import memory
 from deeplab.training import (
     accumulation,
@@ -40,6 +41,7 @@ from deeplab.training import (
     network_clone,
     replicas,
     resume_changes,
+    run_loggers,
     run_manifest,
     split_input,
     step_input,
@@ -129,13 +131,17 @@ def _run_chief(
     if not start.step:
         diagnostics.warn(options, data.descriptor, data.check_result)
     bar = train_hooks.ProgressHook(options.number_of_steps, options.batch_size)
-    metrics = metrics_file.MetricsHook(options.train_logdir, options.log_steps, options.batch_size)
+    loggers = run_loggers.RunLoggers(options.loggers)
+    metrics = metrics_file.MetricsHook(options.train_logdir, options.log_steps, options.batch_size, loggers)
     validator = None if validated is None else validation.ValidationHook(options, validated, bar, metrics, group)
     run_now = _run_manifest(options, data, start.step, validator)
     if group is not None:
         replicas.common_start(group, start.step)
-    hooks = [RunManifestHook(options.train_logdir, run_now), metrics]
-    result = _train(options, data, start, bar, hooks, validator, group)
+    hooks = [RunManifestHook(options.train_logdir, run_now), loggers, metrics]
+    result = loggers.run(
+        LoggedRun(options.train_logdir, start.step, run_now),
+        lambda: _train(options, data, start, bar, hooks, validator, group),
+    )
     return dataclasses.replace(result, report=_report(result, validator))
 
 
@@ -258,7 +264,7 @@ def _train(
         config = cluster.connect(machines)
         graph = _build(options, data, config, start.step)
         with config.host_scope():
-            all_hooks = [*_hooks(options, data, graph, bar), *hooks, *([validator] if validator else [])]
+            all_hooks = [*_hooks(options, data, graph, bar, hooks), *hooks, *([validator] if validator else [])]
             writer: train_loop.Writer
             if machines.is_chief:
                 writer = checkpoints.CheckpointWriter(options.train_logdir, KEPT_CHECKPOINTS)
@@ -360,9 +366,13 @@ def _statistics_group(clones: CloneOptions) -> collectives.Participant | None:
 
 
 def _hooks(
-    options: TrainOptions, data: CheckedSplit, graph: TrainGraph, bar: train_hooks.ProgressHook
+    options: TrainOptions,
+    data: CheckedSplit,
+    graph: TrainGraph,
+    bar: train_hooks.ProgressHook,
+    others: Sequence[train_loop.Hook],
 ) -> list[train_loop.Hook]:
-    """Returns the hooks of every training: log, progress, warnings, summaries, profile, input."""
+    """Returns the hooks of every training beside `others`: log, progress, warnings, summaries, profile, input."""
     hooks: list[train_loop.Hook] = [train_hooks.LogHook(options.log_steps, bar), bar]
     if graph.input.is_watched is not None and graph.clones[0].outputs.logits is not None:
         class_names = [data.descriptor.class_name(number) for number in range(options.model.num_classes)]
@@ -370,9 +380,10 @@ def _hooks(
             graph.clones[0], graph.input.is_watched, len(class_names), data.ignore_label
         )
         hooks.append(watch_hooks.WatchHook(statistics, options.log_steps, class_names, bar))
-    if options.clones.is_chief and options.save_summaries_secs is not None:
-        merged = summaries.merged(graph.clones[0], graph.step, options, data.ignore_label)
-        hooks.append(train_hooks.SummaryHook(options.train_logdir, merged, options.save_summaries_secs))
+    for loggers in [hook for hook in others if isinstance(hook, run_loggers.RunLoggers)]:
+        if loggers.takes_summaries and options.save_summaries_secs is not None:
+            merged = summaries.merged(graph.clones[0], graph.step, options, data.ignore_label)
+            hooks.append(train_hooks.SummaryHook(loggers, merged, options.save_summaries_secs))
     if options.profile_logdir:
         hooks.append(train_hooks.ProfileHook(options.profile_logdir))
     return [*hooks, *graph.input.hooks]

@@ -34,7 +34,7 @@ from deeplab.errors import CheckpointError, DataError
 from deeplab.evaluation import best_figure, evaluation_rounds, runner, split_parts
 from deeplab.evaluation.best_figure import MIOU, BestFigure
 from deeplab.files import output_files, writing
-from deeplab.files.run_manifests import BEST_FOLDER
+from deeplab.files.run_manifests import BEST_FOLDER, EVAL_FOLDER
 from deeplab.inference import task_calibration
 from deeplab.inference.network import InferenceNetwork
 from deeplab.options import ModelOptions, NasOptions, PredictionOptions, TrainOptions
@@ -47,7 +47,6 @@ from deeplab.training.train_hooks import ProgressHook, passes_multiple
 from deeplab.training.train_loop import Hook, StepResult
 from deeplab.wording import option
 
-EVAL_FOLDER = 'eval'
 BATCH_SIZE = 1  # images may be as large as the crop allows, and training keeps its memory meanwhile
 
 _OTHER_NAME = '-in_training'  # if eval has written metrics of the same step to the folder
@@ -239,7 +238,6 @@ class ValidationHook(Hook):
             options.resize,
             use_moving_average=self._settings['moving_average'],
         )
-        self._writer: tf.compat.v1.summary.FileWriter | None = None
         self._value_by_step: dict[int, float | None] = {}
         self._last_step = self._previous_step = 0
         self.score = Score(_figure_of(options) or MIOU)
@@ -409,13 +407,8 @@ class ValidationHook(Hook):
             return ''
         return f' Best {self.score.figure.title} {self.score}: {self._best_folder}'
 
-    def end(self, step: int) -> None:
-        """Closes the event file."""
-        if self._writer is not None:
-            self._writer.close()
-
     def _publish(self, result: evaluation_rounds.Round) -> None:
-        """Writes a validation to best/ if it is the best, to the log, an event file, and last its metrics file."""
+        """Writes a validation to best/ if it is the best, to the log, the loggers, and last its metrics file."""
         step, figure = result.global_step, self.score.figure
         value = figure.of(result)
         content = evaluation_rounds.as_json(result, self.split.descriptor) | self._settings
@@ -432,12 +425,8 @@ class ValidationHook(Hook):
         else:
             logging.info('The best so far is %s.', self.score)
         output_files.make_folder(self._logdir)
-        if self._writer is None:
-            with tf.Graph().as_default():
-                self._writer = tf.compat.v1.summary.FileWriter(self._logdir)
-        evaluation_rounds.add_summaries(self._writer, figures, step)
-        self._writer.flush()
         assert self._metrics is not None, 'worker 0 has a metrics file'
+        self._metrics.loggers.validation(step, figures)
         self._metrics.add_validation(step, _by_key(result) | {figure.key: value}, self._settings)
         path = evaluation_rounds.free_path(self._logdir, f'metrics-{step}.json', 'split', _OTHER_NAME)
         evaluation_rounds.write_json(content, path)

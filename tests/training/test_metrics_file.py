@@ -6,7 +6,9 @@ import math
 import pytest
 
 from deeplab import train
+from deeplab.options import LoggerOptions
 from deeplab.training import metrics_file
+from deeplab.training.run_loggers import RunLoggers
 from deeplab.training.train_loop import StepResult
 from tests.helpers import training_setup
 
@@ -16,7 +18,7 @@ def write(directory, *lines):
 
 
 def hook(directory, every_steps=2):
-    return metrics_file.MetricsHook(str(directory), every_steps, batch_size=4)
+    return metrics_file.MetricsHook(str(directory), every_steps, 4, RunLoggers(LoggerOptions(())))
 
 
 def test_a_line_holds_the_means_since_the_one_before(tmp_path):

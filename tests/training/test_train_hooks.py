@@ -8,8 +8,11 @@ import pytest
 import tensorflow as tf
 
 from deeplab.core import sessions
+from deeplab.options import LoggerOptions
+from deeplab.registry import LoggedRun
 from deeplab.training import summaries, train_hooks
-from deeplab.training.train_loop import StepResult
+from deeplab.training.run_loggers import RunLoggers
+from deeplab.training.train_loop import StepResult, TrainResult
 
 SUMMARY = tf.compat.v1.Summary(value=[tf.compat.v1.Summary.Value(tag='any')]).SerializeToString()
 
@@ -99,12 +102,18 @@ def test_summaries_come_at_first_and_then_every_so_many_seconds(tmp_path, interv
         merged = tf.compat.v1.summary.merge([tf.compat.v1.summary.scalar('total_loss', tf.constant(2.0))])
         is_due = tf.compat.v1.placeholder(tf.bool, [])
         values = tf.where(is_due, merged, b'')
-        hook = train_hooks.SummaryHook(str(tmp_path), summaries.MergedSummaries(values, is_due), interval)
-        hook.begin(running, 0)
-        for step in (1, 2, 3):
-            fetched = running.run(hook.fetches(step), hook.feeds(step))
-            hook.after_step(StepResult(step, 2.0, 0.1, 0.1), fetched)
-        hook.end(3)
+        loggers = RunLoggers(LoggerOptions())
+        hook = train_hooks.SummaryHook(loggers, summaries.MergedSummaries(values, is_due), interval)
+
+        def train():
+            loggers.begin(running, 0)
+            hook.begin(running, 0)
+            for step in (1, 2, 3):
+                fetched = running.run(hook.fetches(step), hook.feeds(step))
+                hook.after_step(StepResult(step, 2.0, 0.1, 0.1), fetched)
+            return TrainResult(3, 2.0, 0.1, None)
+
+        loggers.run(LoggedRun(str(tmp_path), 0, {}), train)
     found = tags_of(tmp_path)
     assert [step for step, tag, _ in found if tag == 'total_loss'] == steps
     speeds = [value for _, tag, value in found if tag == 'global_step/sec']
@@ -166,12 +175,23 @@ def test_a_profile_that_cannot_be_written_is_told_once(tmp_path, caplog):
     tf.profiler.experimental.stop(save=False)
 
 
-def summary_hook(tmp_path, monkeypatch, writer):
+def log_two_summaries(tmp_path, monkeypatch, writer):
+    """Logs summaries in two steps with a writer of event files; returns whether they were asked for in each step."""
     monkeypatch.setattr(tf.compat.v1.summary, 'FileWriter', writer)
+    loggers, asked = RunLoggers(LoggerOptions()), []
     with tf.Graph().as_default(), sessions.open_session() as running:
-        hook = train_hooks.SummaryHook(str(tmp_path), summaries.MergedSummaries(tf.constant(b''), tf.constant(True)), 0)
-        hook.begin(running, 0)
-    return hook
+        hook = train_hooks.SummaryHook(loggers, summaries.MergedSummaries(tf.constant(b''), tf.constant(True)), 0)
+
+        def train():
+            loggers.begin(running, 0)
+            hook.begin(running, 0)
+            for step in (1, 2):
+                asked.extend(hook.feeds(step).values())
+                hook.after_step(StepResult(step, 1.0, 0.1, 0.1), {'summary': SUMMARY})
+            return TrainResult(2, 1.0, 0.1, None)
+
+        loggers.run(LoggedRun(str(tmp_path), 0, {}), train)
+    return asked
 
 
 def test_summaries_that_cannot_be_written_are_told_once_and_asked_for_no_more(tmp_path, monkeypatch, caplog):
@@ -184,20 +204,15 @@ def test_summaries_that_cannot_be_written_are_told_once_and_asked_for_no_more(tm
 
         close = add_summary
 
-    hook = summary_hook(tmp_path, monkeypatch, Writer)
-    hook.after_step(StepResult(1, 1.0, 0.1, 0.1), {'summary': SUMMARY})
-    assert list(hook.feeds(2).values()) == [False]
-    hook.after_step(StepResult(2, 1.0, 0.1, 0.1), {'summary': SUMMARY})
-    hook.end(2)
+    assert log_two_summaries(tmp_path, monkeypatch, Writer) == [True, False]
     (message,) = caplog.messages
-    assert message.startswith(f"'{tmp_path}/events.out.tfevents.*' cannot be written (No space left on device).")
+    assert f"'{tmp_path}/events.out.tfevents.*' cannot be written: No space left on device)." in message
+    assert 'The logger tensorboard has failed' in message and 'Training continues' in message
 
 
 def test_an_event_file_that_cannot_be_made(tmp_path, monkeypatch, caplog):
     def fail(directory):
         raise tf.errors.PermissionDeniedError(None, None, 'a; Permission denied')
 
-    hook = summary_hook(tmp_path, monkeypatch, fail)
-    assert list(hook.feeds(1).values()) == [False]
-    hook.end(1)
+    assert log_two_summaries(tmp_path, monkeypatch, fail) == [True, False]
     assert len(caplog.messages) == 1

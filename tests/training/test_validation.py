@@ -22,6 +22,7 @@ from deeplab.options import EvalOptions, ResizeOptions, ValidationOptions, WaitO
 from deeplab.system import memory
 from deeplab.training import validation
 from deeplab.training.metrics_file import MetricsHook
+from deeplab.training.run_loggers import RunLoggers
 from deeplab.training.train_hooks import ProgressHook
 from deeplab.training.train_loop import StepResult
 from tests.helpers import dataset_files, training_setup
@@ -175,7 +176,7 @@ def test_a_resume_remembers_the_best_and_the_count(data, tmp_path, monkeypatch):
 
 def hook_of(chosen):
     bar = ProgressHook(chosen.number_of_steps, chosen.batch_size)
-    metrics = MetricsHook(chosen.train_logdir, chosen.log_steps, chosen.batch_size)
+    metrics = MetricsHook(chosen.train_logdir, chosen.log_steps, chosen.batch_size, RunLoggers(chosen.loggers))
     return validation.ValidationHook(chosen, validation.find_split(chosen, DataSource(chosen.dataset)), bar, metrics)
 
 

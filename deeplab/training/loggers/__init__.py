@@ -1,0 +1,1 @@
+"""Loggers of trainings, one module each."""
