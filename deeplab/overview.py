@@ -29,6 +29,7 @@ GROUPS = {
     },
     'Training and evaluation': {
         'train': 'Train a network on the records of a data set.',
+        'cross_validate': 'Train without each fold in turn and evaluate on it: a table, a page, all predictions.',
         'eval': 'Evaluate checkpoints: mean IoU, and the IoU of each class.',
         'verify': 'Evaluate a checkpoint with published settings, and compare the mean IoU with the published one.',
         'report': 'Write an HTML page about one or more trainings: curves, metrics, confusion matrix, images.',
@@ -36,6 +37,7 @@ GROUPS = {
         'networks': 'List all networks with their numbers of parameters and multiply-adds.',
         'presets': 'List the published checkpoints, or show the flags for one of them.',
         'checkpoint': 'Show the variables of a checkpoint, the network it fits, and what a network would restore.',
+        'average_checkpoints': 'Average the weights of checkpoints of one network, and measure its batch norms again.',
         'launch': 'Run synchronous workers of a training on this machine, and start them again if they are killed.',
         'server': 'Run the TensorFlow server of one machine in distributed training.',
     },

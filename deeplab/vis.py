@@ -17,7 +17,7 @@ if __name__ == '__main__':  # first, so that help and usage errors do not wait f
 
 import dataclasses
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 from absl import logging
@@ -349,36 +349,54 @@ class Writer(overlap.Background[[int, str, runner.Batch]]):
         """
         threads = min(processors.available_cores(), 8)
         super().__init__(write, threads, threads * _WAITING_PER_THREAD, _bytes_of, _MOST_WAITING_BYTES)
-        self._count = 0
-        self._names: set[str] = set()
+        self._names = _FileNames()
         for name in before:
-            self._free_name(name)
-            self._count += 1
+            self._names.add(name)
 
     def add_batch(self, batch: runner.Batch) -> None:
         """Adds a batch, arrays [n, ...] by key; raises the error of an earlier image, if any."""
-        for i, name in enumerate(batch[common.IMAGE_NAME]):
-            self.add(self._count, self._free_name(name), {key: values[i] for key, values in batch.items()})
-            self._count += 1
+        for i, image_name in enumerate(batch[common.IMAGE_NAME]):
+            number, name = self._names.count, self._names.add(image_name)
+            self.add(number, name, {key: values[i] for key, values in batch.items()})
 
-    def _free_name(self, image_name: bytes) -> str:
-        """Returns a file name for the image that no other image of this round has."""
+
+class _FileNames:
+    """Names of files, without extension, for the images of a split in their order.
+
+    Attributes:
+      count: number of images so far.
+    """
+
+    def __init__(self, logs: bool = True) -> None:
+        self.count = 0
+        self._logs = logs
+        self._names: set[str] = set()
+
+    def add(self, image_name: bytes) -> str:
+        """Returns a file name for the next image that no other image of this round has."""
         name, is_changed = names.file_name(image_name)
         is_taken = name in self._names
         if is_changed or is_taken or not name:
-            name = f'{name}_{self._count:06d}' if name else f'{self._count:06d}'
+            name = f'{name}_{self.count:06d}' if name else f'{self.count:06d}'
         while name in self._names:
-            name = f'{name}_{self._count:06d}'
-        if is_changed or is_taken:
+            name = f'{name}_{self.count:06d}'
+        if self._logs and (is_changed or is_taken):
             logging.warning(
                 "Image number %06d is named '%s', %s: its file is named '%s'.",
-                self._count,
+                self.count,
                 names.shown(image_name),
                 'like another one' if is_taken else 'which is not a valid file name',
                 names.shown(name),
             )
         self._names.add(name)
+        self.count += 1
         return name
+
+
+def file_names(image_names: Iterable[bytes]) -> list[str]:
+    """Returns the names of the files of class ids, without extension, for the images of a split in their order."""
+    taken = _FileNames(logs=False)
+    return [taken.add(name) for name in image_names]
 
 
 def _bytes_of(number: int, name: str, sample: runner.Batch) -> int:

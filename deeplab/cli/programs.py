@@ -10,7 +10,7 @@ from deeplab.cli.builder_programs import BUILDERS
 from deeplab.cli.links import flag_of, of
 from deeplab.cli.program import Program
 from deeplab.cli.recipes import RECIPE
-from deeplab.cli.repeat import with_repeated
+from deeplab.cli.repeat import with_repeated, with_run_of_checkpoints
 from deeplab.cli.report_flags import compare_options, report_groups, report_options
 from deeplab.cli.shared_flags import (
     CLASSES,
@@ -25,8 +25,10 @@ from deeplab.cli.shared_flags import (
     engine_group,
 )
 from deeplab.cli.to_options import (
+    average_options,
     benchmark_options,
     checkpoint_options,
+    cross_validate_options,
     eval_options,
     export_options,
     networks_options,
@@ -185,6 +187,22 @@ program.PROGRAMS += [
     ),
     TRAIN,
     Program(
+        name='cross_validate',
+        example='--dataset_dir=tfrecord --output_dir=logs/cross_validation --train_crop_size=513,513',
+        groups=(
+            Group(
+                'Cross-validation; all flags of train are accepted, too, but those of folder, fold and splits',
+                of(options.CrossValidateOptions),
+            ),
+            *TRAIN.groups,
+        ),
+        to_options=cross_validate_options,
+        beginning=(early.use_one_dnn, early.limit_arenas),
+        required=('dataset_dir', 'output_dir'),
+        prepare=TRAIN.prepare,
+        common=f'output_dir save images {TRAIN.common}',
+    ),
+    Program(
         name='eval',
         package='deeplab',
         example='--dataset_dir=tfrecord --checkpoint_dir=logs/train --eval_logdir=logs/eval '
@@ -324,6 +342,23 @@ program.PROGRAMS += [
         positional='file',
         prepare=spread_against,
         common='variables json against dataset num_classes ' + _NETWORK_FLAGS,
+    ),
+    Program(
+        name='average_checkpoints',
+        example='logs/train --output_dir=logs/average',
+        groups=(
+            Group(
+                'Checkpoints; all flags of train are accepted, too, and override the run.json',
+                of(options.AverageOptions),
+            ),
+            *TRAIN.groups,
+        ),
+        to_options=average_options,
+        beginning=(early.use_one_dnn, early.limit_arenas),
+        required=('checkpoints', 'output_dir'),
+        positional='checkpoints',
+        prepare=with_run_of_checkpoints,
+        common='output_dir batch_norm_images use_moving_average dataset dataset_dir train_split ' + _NETWORK_FLAGS,
     ),
     Program(
         name='launch',

@@ -82,6 +82,7 @@ def train_options(values: Values) -> options.TrainOptions:
 
 def _train_options(values: Values) -> options.TrainOptions:
     dataset, model = dataset_and_model(values)
+    of_train = find_program('train').flag_names
     return filled(
         options.TrainOptions,
         values,
@@ -91,7 +92,7 @@ def _train_options(values: Values) -> options.TrainOptions:
         validation=_validation_options(values),
         command=_command(values),
         recipe_flags=tuple(values.recipe_flags),
-        given=given_fields(values),
+        given={field: value for field, value in given_fields(values).items() if field in of_train},  # others have more
         plugins=tuple(plugin_flags.named_in(values.words)),
     )
 
@@ -187,6 +188,30 @@ def preview_options(values: Values) -> options.PreviewOptions:
     if path.endswith(os.sep) or os.path.isdir(path):
         path = os.path.join(path, PREVIEW_FILE)
     return filled(options.PreviewOptions, values, train=_train_options(values), path=path)
+
+
+def cross_validate_options(values: Values) -> options.CrossValidateOptions:
+    """Returns the options of cross_validate.
+
+    Raises:
+      UsageError: a flag is given that the program sets itself for each fold.
+    """
+    for name in ('fold', 'train_split', 'eval_split', 'train_logdir'):
+        if values.given(name):
+            raise UsageError(
+                f'--{name}={values[name]} is not allowed: cross_validate trains without each fold in turn, in a folder '
+                f'of its own below --output_dir, and validates on it. Omit --{name}.'
+            )
+    values.assume('fold', 1)
+    values.assume('train_logdir', values['output_dir'])
+    command = ('deeplab', 'cross_validate', *values.words)
+    train = _train_options(values)
+    return filled(options.CrossValidateOptions, values, train=train, save=values.names('save'), command=command)
+
+
+def average_options(values: Values) -> options.AverageOptions:
+    """Returns the options of average_checkpoints."""
+    return filled(options.AverageOptions, values, train=_train_options(values))
 
 
 def benchmark_options(values: Values) -> options.BenchmarkOptions:

@@ -263,7 +263,7 @@ def restore_all(session: tf.compat.v1.Session, path: str, variables: Iterable[tf
         this case no variable is changed.
     """
     variables = list(variables)
-    _assign(session, path, variables, read_all(path, variables))
+    assign(session, path, variables, read_all(path, variables))
 
 
 def read_all(
@@ -344,11 +344,11 @@ def restore_matching(
     if check is not None:
         check(report)
     values = _values(path, fitting, names)
-    _assign(session, path, fitting, values | {name: inflate(values[name], input_channels) for name in converted})
+    assign(session, path, fitting, values | {name: inflate(values[name], input_channels) for name in converted})
     return report
 
 
-def _assign(
+def assign(
     session: tf.compat.v1.Session, path: str, variables: Sequence[tf.Variable], values: Mapping[str, np.ndarray]
 ) -> None:
     """Runs the variables' own initializers, fed with values of the checkpoint, in one run without new operations."""

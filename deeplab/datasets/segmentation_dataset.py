@@ -229,6 +229,18 @@ def find_shards(split: str, folder: str, dataset: descriptor_lib.DatasetDescript
     return tuple(os.path.join(folder, shard) for shard in shards)
 
 
+def folds_in(folder: str) -> list[int]:
+    """Returns the numbers of the folds of records, from 1.
+
+    Raises:
+      DataError: the records have no folds, or not all of them, or cannot be read.
+    """
+    shards = find_shards(split_without_fold(1), folder)
+    return sorted(
+        {1, *(int(match[1]) for match in map(FOLD.fullmatch, _splits(map(os.path.basename, shards))) if match)}
+    )
+
+
 def _other_folds(fold: int, splits: Iterable[str], folder: str) -> list[str]:
     """Returns the splits of all folds but one; raises `DataError` if there is no such fold."""
     numbers = sorted(int(match[1]) for match in map(FOLD.fullmatch, splits) if match is not None)

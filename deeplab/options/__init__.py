@@ -86,6 +86,8 @@ from deeplab.options.tools import (
     VerifyOptions,
 )
 from deeplab.options.training import (
+    AverageOptions,
+    CrossValidateOptions,
     LoggerOptions,
     PreviewOptions,
     RestoreOptions,

@@ -239,7 +239,7 @@ class BuildFolderOptions(BuilderOptions):
             fits = self.tile_overlap < min(self.tile_size)
             self._require(fits, 'tile_overlap', f'tiles have {self.tile_size[0]} x {self.tile_size[1]} pixels')
         by_list = option('BuildFolderOptions.list_folder', self.list_folder)
-        for name in ('val_fraction', 'group_pattern'):
+        for name in ('val_fraction',) if self.folds else ('val_fraction', 'group_pattern'):  # folds have groups
             if self.list_folder and (value := getattr(self, name)) is not None:
                 other = option(f'BuildFolderOptions.{name}', value)
                 raise OptionError(f'{by_list} and {other} both choose the splits. Omit one of them.')

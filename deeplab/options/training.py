@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Mapping
 from typing import Any
 
 from deeplab.errors import OptionError
 from deeplab.options.data import AugmentOptions, DatasetOptions, ResizeOptions, split_of_fold, split_without_fold
 from deeplab.options.fields import Options, PathText, declared
+from deeplab.options.inference import USE_MOVING_AVERAGE, VIS_SAVED
 from deeplab.options.loss import LossOptions
 from deeplab.options.machines import CloneOptions
 from deeplab.options.network import ModelOptions
 from deeplab.options.optimization import OptimizerOptions
 from deeplab.options.parameters import OptionsWithSettings, Settings, require_applicable
+from deeplab.options.reports import MOST_IMAGES
 from deeplab.options.rules import require_seed
 from deeplab.registry import LOGGERS, PRECISIONS
 from deeplab.wording import option
@@ -320,6 +323,77 @@ class TrainOptions(Options):
     def clone_batch_size(self) -> int:
         """Number of images that a clone processes at a time: its part of a batch or micro-batch."""
         return self.batch_size // (self.clones.parts * self.accumulation_steps)
+
+
+@dataclasses.dataclass(frozen=True)
+class CrossValidateOptions(Options):
+    """Options of `deeplab cross_validate`.
+
+    Attributes:
+      train: the training without fold 1; the trainings without other folds differ from it in splits and folder alone.
+      command: words of the command line, for the page.
+    """
+
+    train: TrainOptions
+    output_dir: PathText = declared(
+        meaning='Folder for the results: fold1 to foldN with the trainings, predictions, report.html and '
+        'cross_validation.json.'
+    )
+    save: tuple[str, ...] = declared(
+        (),
+        lambda: (
+            'Comma-separated kinds of further pictures of each image, as in vis: '
+            f'{", ".join(VIS_SAVED)}, and the kinds of files of further tasks. Not set: none beside class ids and '
+            'colored predictions.'
+        ),
+    )
+    images: int = declared(30, 'Largest number of images on the page, at most 500.', range=f'[1, {MOST_IMAGES}]')
+    command: tuple[str, ...] = dataclasses.field(default=(), compare=False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        clones = self.train.clones
+        one_by_one = 'the folds are trained one after the other, by one process. Omit it'
+        clones._require(not clones.worker_hosts, 'worker_hosts', one_by_one)
+        clones._require(not clones.master, 'master', one_by_one)
+
+    def of_fold(self, fold: int) -> TrainOptions:
+        """Returns the training without a fold, which is numbered from 1, as `deeplab train --fold=NUMBER` runs it."""
+        train, logdir = self.train, os.path.join(self.output_dir, split_of_fold(fold))
+        own = {'TrainOptions.fold': fold, 'TrainOptions.train_logdir': logdir}
+        return dataclasses.replace(
+            train,
+            fold=fold,
+            train_logdir=logdir,
+            dataset=dataclasses.replace(train.dataset, split=split_without_fold(fold)),
+            validation=dataclasses.replace(train.validation, split=split_of_fold(fold)),
+            command=(*train.command, *(option(field, value) for field, value in own.items())) if train.command else (),
+            given=None if train.given is None else {**train.given, **own},
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class AverageOptions(Options):
+    """Options of `deeplab average_checkpoints`.
+
+    Attributes:
+      train: the training of the checkpoints; its data and network are used.
+    """
+
+    train: TrainOptions
+    checkpoints: tuple[PathText, ...] = declared(
+        meaning='Checkpoints of one network, or folders, which mean all checkpoints in them; {checkpoints}= may be '
+        'omitted. The flags of the training are read from the run.json of the first.',
+        kind='repeated string',
+    )
+    output_dir: PathText = declared(meaning='Folder for the checkpoint of the mean, model.ckpt-STEP, and its run.json.')
+    batch_norm_images: int | None = declared(
+        None,
+        'Number of training images, with augmentation, on which the statistics of batch norms are measured for the '
+        'mean of the weights. 0: the mean of the statistics of the checkpoints. Not set: all images once.',
+        range='[0, inf)',
+    )
+    use_moving_average: bool | None = declared(None, USE_MOVING_AVERAGE)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -20,6 +20,15 @@ from deeplab.reporting.run_files import Run
 _MOST_EXAMPLES = 3  # images named for each cell of the confusion matrix
 _MOST_CELLS = 4000  # cells with such names: those with most pixels
 _MOST_CONFUSIONS = 100
+# What a run has on the page, without anything.
+_EMPTY: dict[str, Any] = {
+    **dict.fromkeys(('notes', 'facts', 'points', 'evaluations', 'settings', 'scores', 'figures', 'classes'), ()),
+    'repeat': '',
+    'examples': {},
+    'calibration': None,
+    'confusion': None,
+    'miou': None,
+}
 
 
 def short_names(paths: Sequence[str]) -> list[str]:
@@ -40,17 +49,13 @@ def classes(class_names: Sequence[str], colors: np.ndarray) -> list[dict[str, An
 
 def of_run(run: Run, class_names: Sequence[str]) -> dict[str, Any]:
     """Returns the data of one run."""
-    data: dict[str, Any] = {
+    data: dict[str, Any] = _EMPTY | {
         'name': run.name,
         'notes': run.notes,
         'facts': [[label, names.printable(text)] for label, text in run_files.facts(run.manifest)],
         'repeat': names.printable(run_files.repeat_line(run)),
         'points': list(run.points),
         'evaluations': [_evaluation(each, class_names) for each in run.curve.evaluations if has_classes(each)],
-        'settings': [],
-        'scores': [],
-        'examples': {},
-        'calibration': None,
     }
     return data | (_of_newest_file(run, class_names) if run.result is None else _of_pass(run.result))
 
@@ -84,16 +89,31 @@ def _of_newest_file(run: Run, class_names: Sequence[str]) -> dict[str, Any]:
         return nothing
     if matrix.shape != (len(class_names), len(class_names)):
         return nothing
-    counted = ConfusionMatrix(len(class_names))
+    figures = of_matrix(matrix)
+    return figures | {
+        'settings': [[name.capitalize(), text] for name, text in run.curve.shown(('split', 'crop size'))],
+        'figures': [['From', newest.source], ['Step', str(newest.step)], *figures['figures']],
+    }
+
+
+def of_matrix(matrix: np.ndarray) -> dict[str, Any]:
+    """Returns the figures of a confusion matrix, [label, prediction] int64, without intervals."""
+    counted = ConfusionMatrix(len(matrix))
     counted.counts = matrix
     figures = counted.result()
     return {
         'miou': [figures.miou, None, None],
-        'settings': [[name.capitalize(), text] for name, text in run.curve.shown(('split', 'crop size'))],
-        'figures': [['From', newest.source], ['Step', str(newest.step)], *_accuracies(figures)],
+        'figures': _accuracies(figures),
         'classes': _class_rows(figures, [Interval(iou, None, None) for iou in figures.class_iou]),
         'confusion': matrix.tolist(),
     }
+
+
+def of_images(images: ImageResults) -> dict[str, Any]:
+    """Returns the figures of images, without intervals and without a run."""
+    matrix = images.confusion()
+    scores = [run_files.number(float(score)) for score in images.scores()]
+    return _EMPTY | of_matrix(matrix) | {'scores': scores, 'examples': _examples(images, matrix)}
 
 
 def _of_pass(result: Pass) -> dict[str, Any]:
@@ -220,7 +240,12 @@ def chosen(runs: Sequence[Run], most: int) -> choice.Groups:
     scores = np.stack([each.images.scores() for each in passes])  # [runs, images]
     if len(passes) > 1:
         return choice.of_several(scores, most)
-    return choice.of_one(scores[0], _confusing(passes[0].images), most)
+    return chosen_of(passes[0].images, most)
+
+
+def chosen_of(images: ImageResults, most: int) -> choice.Groups:
+    """Returns the images of one pass that a page shows, with their groups."""
+    return choice.of_one(images.scores(), _confusing(images), most)
 
 
 def _confusing(images: ImageResults) -> list[int]:
@@ -234,7 +259,11 @@ def _confusing(images: ImageResults) -> list[int]:
 
 def picture_list(runs: Sequence[Run], groups: choice.Groups) -> list[dict[str, Any]]:
     """Returns number, groups, size and pairs of labels and predictions of each chosen image."""
-    results = [None if run.of_classes is None else run.of_classes.images for run in runs]
+    return pictures_of([None if run.of_classes is None else run.of_classes.images for run in runs], groups)
+
+
+def pictures_of(results: Sequence[ImageResults | None], groups: choice.Groups) -> list[dict[str, Any]]:
+    """As `picture_list`, for the results of each run; None for a run without results."""
     rows = []
     for image, of_image in groups.items():
         height, width = next(images.sizes[image] for images in results if images is not None)

@@ -15,7 +15,7 @@ from deeplab.system import packages
 
 _FOLDER = pathlib.Path(__file__).parent / 'page'
 _SCRIPTS = ('tools.js', 'charts.js', 'tables.js', 'pictures.js', 'viewer.js', 'main.js')
-_SCRIPTS_OF_TASKS = (*_SCRIPTS, 'tasks.js')
+_SCRIPTS_OF = {'tasks': 'tasks.js', 'folds': 'folds.js'}  # by the key of the content that they draw
 
 
 def require_paths(runs: Iterable[str]) -> None:
@@ -59,8 +59,8 @@ def render(content: Mapping[str, Any], pictures: Iterable[Mapping[str, Any]], li
       library: the script of the charts (`charts_library`).
     """
     style = (_FOLDER / 'style.css').read_text('utf-8')
-    scripts = _SCRIPTS_OF_TASKS if 'tasks' in content else _SCRIPTS
-    script = '\n'.join((_FOLDER / name).read_text('utf-8') for name in scripts)
+    further = [script for key, script in _SCRIPTS_OF.items() if key in content]
+    script = '\n'.join((_FOLDER / name).read_text('utf-8') for name in (*_SCRIPTS, *further))
     elements = (
         f'<script type="application/json" id="picture-{number}">{as_json(picture)}</script>\n'
         for number, picture in enumerate(pictures)

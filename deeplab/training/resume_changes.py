@@ -45,6 +45,9 @@ WITHOUT_EFFECT = frozenset(
     'CloneOptions.startup_delay_steps',
     'NasOptions.total_training_steps',  # a copy of the number of steps
 }
+_AT_BEGINNING = frozenset(
+    f'TrainOptions.{name}' for name in ('validation', 'initial_checkpoint', 'initialize_last_layer', 'restore')
+)
 # A file of the same name in another folder is assumed to be the same.
 FILES = frozenset({'DatasetOptions.name', 'ModelOptions.dense_prediction_cell_json'})
 STEPS = 'TrainOptions.number_of_steps'
@@ -95,15 +98,27 @@ def warning(runs: Sequence[Run], run_now: Run, options: TrainOptions) -> str | N
     return ' '.join(text)
 
 
-def changes(options: TrainOptions, old: Run, new: Run) -> list[Change]:
+def changes(options: TrainOptions, old: Run, new: Run, of_new_runs: bool = False) -> list[Change]:
     """Returns the options with an effect that differ between two runs, and a difference of their records.
 
-    `options` are the options of the new run. Of the old run's description, only options and records are read.
+    Args:
+      options: the options of the new run.
+      old: description of the old run, of which only options and records are read.
+      new: description of the new run.
+      of_new_runs: whether to compare what has an effect on a training from its beginning, such as the initial
+        checkpoint; False: on its continuation.
     """
-    return [*_changed(options, old.get('options'), new['options']), *_records(old, new)]
+    ignored = WITHOUT_EFFECT - _AT_BEGINNING if of_new_runs else WITHOUT_EFFECT
+    changed = [*_changed(options, old.get('options'), new['options'], ignored)]
+    if not of_new_runs:
+        steps = STEPS.rpartition('.')[2]
+        changed = [
+            each for each in changed if each.field != STEPS or _depends_on_length(options, old['options'][steps])
+        ]
+    return [*changed, *_records(old, new)]
 
 
-def _changed(options: Any, old: Any, new: Mapping[str, Any]) -> Iterator[Change]:
+def _changed(options: Any, old: Any, new: Mapping[str, Any], ignored: frozenset[str]) -> Iterator[Change]:
     """Yields the options with an effect that differ, also of options objects in them.
 
     `old` and `new` are the values then and now, as in run.json; whatever is missing in `old` is not compared.
@@ -112,12 +127,12 @@ def _changed(options: Any, old: Any, new: Mapping[str, Any]) -> Iterator[Change]
         return
     for name, value in new.items():
         field = f'{type(options).__name__}.{name}'
-        if name not in old or field in WITHOUT_EFFECT:
+        if name not in old or field in ignored:
             continue
         inner, before = getattr(options, name), old[name]
         if dataclasses.is_dataclass(inner):
-            yield from _changed(inner, before, value)
-        elif _differ(field, before, value) and (field != STEPS or _depends_on_length(options, before)):
+            yield from _changed(inner, before, value, ignored)
+        elif _differ(field, before, value):
             yield Change(field, _NAMES.get(field) or option(field), shown(before), shown(value))
 
 

@@ -208,6 +208,8 @@ REQUIRED = {
     'preview': ['--dataset_dir=records'],
     'eval': ['--checkpoint_dir=logs', '--eval_logdir=eval', '--dataset_dir=records'],
     'vis': ['--checkpoint_dir=logs', '--vis_logdir=vis', '--dataset_dir=records'],
+    'average_checkpoints': ['--checkpoints=logs', '--output_dir=mean', '--dataset_dir=records'],
+    'cross_validate': ['--output_dir=folds', '--dataset_dir=records'],
     'predict': ['--inputs=a.jpg', '--preset=mobilenetv2_coco_voc_trainaug'],
     'export_model': ['--checkpoint_path=logs/model.ckpt-1', '--export_path=graph'],
     'convert_to_tflite': ['--quantized_graph_def_path=graph.pb', '--output_tflite_path=model.tflite'],
@@ -282,6 +284,8 @@ def test_required_flags():
         'server': {'worker_hosts'},
         'merge': {'folder'},
         'launch': {'workers', 'command'},
+        'cross_validate': {'dataset_dir', 'output_dir'},
+        'average_checkpoints': {'checkpoints', 'output_dir'},
         'report': {'run'},
         'compare': {'run'},
     }
@@ -364,7 +368,12 @@ NEEDS_OF_INSTANCES = {
     'build_ade20k_data': {'instances': '--full_release_root=release'},
 }
 WITH_THOSE_OF_TRAIN = ('preview', 'benchmark')
-WITH_THOSE_OF_ANOTHER = {'report': 'eval', 'compare': 'report'}  # tests/programs/test_report.py: they are passed on
+WITH_THOSE_OF_ANOTHER = {
+    'average_checkpoints': 'train',
+    'cross_validate': 'train',
+    'report': 'eval',
+    'compare': 'report',
+}  # tests/programs/test_report.py: they are passed on
 # Of train and preview: what is about the initial checkpoint is refused without one.
 NEEDS_IN_TRAIN = dict.fromkeys(
     ('checkpoint_exclude_scopes', 'checkpoint_rename_map'), '--tf_initial_checkpoint=model.ckpt'

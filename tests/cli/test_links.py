@@ -62,6 +62,7 @@ def test_flags_of_files_and_folders_are_paths_in_every_program():
     words_of_paths = re.compile('.*(_dir|logdir|workdir|_folder|_root|_path|_file|_json|rename_map)')
     others = {
         'annotations',
+        'checkpoints',
         'class_map',
         'colors',
         'data',

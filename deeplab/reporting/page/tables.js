@@ -54,7 +54,10 @@ function drawClasses() {
   const known = runs.filter((run) => run.classes.length);
   if (!known.length) return;
   show('classes');
-  byId('classes-note').textContent = known.some((run) => run.scores.length)
+  const hasIntervals = known.some((run) => run.classes.some(({iou}) => iou[1] != null));
+  byId('classes-note').textContent = known.some((run) => run.scores.length) && !hasIntervals
+    ? 'IoU of all pixels. A column heading sorts the table and the bars.'
+    : hasIntervals
     ? 'Bars: IoU of all pixels; lines: 95 % interval of 1,000 bootstrap resamples of the images, which a class that occurs in only one image does not have. A column heading sorts the table and the bars.'
     : 'IoU of all pixels, from the newest metrics file. Without the records there are no intervals. A column heading sorts the table and the bars.';
   let ids = data.classes.map((_, id) => id);

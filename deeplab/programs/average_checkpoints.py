@@ -1,0 +1,111 @@
+"""The mean of the weights of several checkpoints of one network, as one checkpoint (`deeplab average_checkpoints`)."""
+
+from __future__ import annotations
+
+if __name__ == '__main__':  # `python -m deeplab.average_checkpoints`; first, so that help does not wait for TensorFlow
+    from deeplab import start
+
+    start.run_program('average_checkpoints')
+
+import dataclasses
+import os
+from collections.abc import Sequence
+
+from absl import logging
+
+from deeplab import names
+from deeplab.core import checkpoints
+from deeplab.datasets.segmentation_dataset import DataSource
+from deeplab.errors import OptionError
+from deeplab.files import folder_lock, output_files
+from deeplab.inference import model_source
+from deeplab.inference.run_weights import WeightsChoice
+from deeplab.options import AverageOptions
+from deeplab.system import memory
+from deeplab.training import run_manifest, split_input, weight_averaging
+from deeplab.wording import option
+
+_OUTPUT_DIR = 'AverageOptions.output_dir'
+
+
+@dataclasses.dataclass(frozen=True)
+class AverageResult:
+    """Result of a run of the program: the checkpoint of the mean, its sources, and a text for the user."""
+
+    checkpoint: str
+    sources: tuple[str, ...]
+    report: str
+
+
+@memory.explained('average_checkpoints')
+def run(options: AverageOptions) -> AverageResult:
+    """Writes a checkpoint with the mean of the weights, which eval, predict and export_model take, and its run.json.
+
+    Raises:
+      UserError: the checkpoints are of different networks, there are fewer than two, the records are missing, the
+        folder has checkpoints of a training, or it cannot be written.
+    """
+    folder = options.output_dir
+    output_files.require_folder(folder, _OUTPUT_DIR)
+    paths = weight_averaging.checkpoints_at(options.checkpoints)
+    _require_other_folder(folder, paths)
+    if not options.train.dataset.directory:
+        raise OptionError(
+            f"There is no run.json beside '{paths[0]}' that names its records. Give "
+            f'{option("DatasetOptions.directory")} and the other flags of its training'
+        )
+    weight_averaging.require_one_network(paths)
+    _require_one_description(paths)
+    choice = WeightsChoice(options.use_moving_average, 'AverageOptions.use_moving_average')
+    averages = [choice.takes_averages(path) for path in paths]
+    output_files.make_folder(folder)
+    with folder_lock.held(folder, 'average_checkpoints', _OUTPUT_DIR):
+        # The check of the records is kept in the folder of the result: the training may be running.
+        training = dataclasses.replace(options.train, train_logdir=folder)
+        data = split_input.open_data(training, DataSource(training.dataset))
+        training = split_input.with_label_weights(training, data)
+        images = data.num_images if options.batch_norm_images is None else options.batch_norm_images
+        if images and not training.fine_tune_batch_norm:
+            images = 0
+            logging.info('The training has not changed the statistics of batch norms: they are kept.')
+        described = dataclasses.replace(training, moving_average_decay=None)
+        described_run = run_manifest.describe(
+            described, data.reader.index, data.num_images, max(map(checkpoints.step_of, paths)), classes=data.descriptor
+        )
+        described_run['averaged'] = {
+            'checkpoints': [run_manifest.checkpoint(path) for path in paths],
+            'moving_averages': averages,
+            'batch_norm_images': images,
+        }
+        with output_files.writing_to(folder, _OUTPUT_DIR):
+            run_manifest.write(folder, described_run)
+        path = weight_averaging.write(paths, averages, training, data, images, folder)
+    measured = f', batch norms measured on {names.counted(images, "image")}' if images else ''
+    lines = [f'  {source}' for source in paths]
+    report = '\n'.join([f'Mean of the weights of {len(paths)} checkpoints{measured}:', *lines, path])
+    return AverageResult(path, tuple(paths), report)
+
+
+def _require_other_folder(folder: str, paths: Sequence[str]) -> None:
+    """Raises `OptionError` if the folder has one of the checkpoints, which a training may continue from."""
+    if any(os.path.realpath(os.path.dirname(path)) == os.path.realpath(folder) for path in paths):
+        raise OptionError(
+            f'{option(_OUTPUT_DIR, folder)} has one of the checkpoints, from which a training may continue. Set '
+            'another folder'
+        )
+
+
+def _require_one_description(paths: Sequence[str]) -> None:
+    """Raises `OptionError` if the run.json files beside checkpoints describe different networks or classes."""
+    described = [(path, description) for path in paths if (description := model_source.of_run(path)) is not None]
+    for path, other in described[1:]:
+        first_path, first = described[0]
+        fields = [field.name for field in dataclasses.fields(first.options)]
+        differing = [name for name in fields if getattr(first.options, name) != getattr(other.options, name)]
+        if first.classes is not None and other.classes is not None and first.classes.names != other.classes.names:
+            differing.append('names of the classes')
+        if differing:
+            raise OptionError(
+                f"The networks of '{first_path}' and '{path}' differ, although their variables are alike: "
+                f'{", ".join(differing)} in their run.json. Give checkpoints of one network'
+            )
