@@ -103,6 +103,7 @@ TRAIN = Program(
             of(options.LearningRateOptions),
             of(options.NasOptions, 'drop_path_keep_prob'),
         ),
+        Group('Learning rate range test', of(options.RateTestOptions)),
         Group('Validation during training', of(options.ValidationOptions)),
         Group(
             'Checkpoints and logs',

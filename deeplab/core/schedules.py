@@ -1,10 +1,10 @@
-"""The learning rate at a step: the slow start, then the learning policy, inside or outside a graph."""
+"""The learning rate at a step: the slow start, then the learning policy; or the rate of a range test."""
 
 from __future__ import annotations
 
 import tensorflow as tf
 
-from deeplab.options import LearningRateOptions
+from deeplab.options import LearningRateOptions, RateTestOptions
 from deeplab.registry import LEARNING_POLICIES
 
 
@@ -41,3 +41,21 @@ def learning_rate(step: tf.Tensor | int, options: LearningRateOptions, number_of
     if options.slow_start_burnin_type == 'linear':
         slow += (options.base - options.slow_start_rate) * tf.cast(step, tf.float32) / options.slow_start_steps
     return tf.where(step < options.slow_start_steps, slow, rate)
+
+
+def growing(step: tf.Tensor | int, options: RateTestOptions) -> tf.Tensor:
+    """Returns the learning rate of a range test, from `lowest` at step 0 to `highest` at the last step.
+
+    Args:
+      step: steps done before, scalar integer, 0 or more.
+      options: the range, the number of steps, and how the rate grows between them.
+
+    Returns:
+      the rate, scalar float32.
+
+    Source: arXiv:1506.01186, section 3.3 (linear growth).
+    """
+    done = tf.cast(step, tf.float32) / (options.steps - 1)  # 0 to 1
+    if options.growth == 'linear':
+        return options.lowest + (options.highest - options.lowest) * done
+    return options.lowest * tf.pow(options.highest / options.lowest, done)

@@ -58,7 +58,7 @@ from deeplab.options.inference import (
 from deeplab.options.loss import LossOptions, LossTerm, auto_label_weights_option, parse_loss
 from deeplab.options.machines import CloneOptions, LaunchOptions, ServerOptions
 from deeplab.options.network import AsppOptions, DecoderOptions, ModelOptions, NasOptions
-from deeplab.options.optimization import LearningRateOptions, OptimizerOptions
+from deeplab.options.optimization import LearningRateOptions, OptimizerOptions, RateTestOptions
 from deeplab.options.parts import MergeOptions, PartOptions
 from deeplab.options.prediction import (
     GEOJSON,

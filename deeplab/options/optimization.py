@@ -6,10 +6,11 @@ import dataclasses
 from collections.abc import Sequence
 
 from deeplab import common
-from deeplab.options.fields import declared
+from deeplab.options.fields import Options, declared
 from deeplab.options.parameters import OptionsWithSettings, Settings
 from deeplab.registry.networks import HEADS
 from deeplab.registry.optimizers import LEARNING_POLICIES, OPTIMIZERS
+from deeplab.wording import option
 
 
 @dataclasses.dataclass(frozen=True)
@@ -122,3 +123,43 @@ class OptimizerOptions(OptionsWithSettings, registries=(OPTIMIZERS,)):
     def last_layer_scopes(self) -> tuple[str, ...]:
         """Scopes of the last layers."""
         return (common.LOGITS_SCOPE,) if self.last_layers_contain_logits_only else HEADS.last_layer_scopes()
+
+
+@dataclasses.dataclass(frozen=True)
+class RateTestOptions(Options):
+    """A learning rate range test, which takes the place of a training.
+
+    Source: arXiv:1506.01186, section 3.3.
+    """
+
+    is_on: bool = declared(
+        False,
+        'Learning rate range test instead of training: the rate grows with each step until the loss diverges. Writes '
+        'the curve of the loss to {TrainOptions.train_logdir}, suggests a learning rate, and keeps no weights.',
+        flag='find_learning_rate',
+    )
+    steps: int = declared(
+        100,
+        'Number of steps from the lowest to the highest rate.',
+        flag='find_steps',
+        range='[10, inf)',
+        needs=('is_on',),
+    )
+    lowest: float = declared(
+        1e-05, 'Learning rate of the first step.', flag='find_lowest', range='(0, inf)', needs=('is_on',)
+    )
+    highest: float = declared(
+        10.0, 'Learning rate of the last step.', flag='find_highest', range='(0, inf)', needs=('is_on',)
+    )
+    growth: str = declared(
+        'exponential',
+        'How the learning rate grows: exponential, by the same factor in each step; or linear, as in the paper.',
+        flag='find_growth',
+        choices=('exponential', 'linear'),
+        needs=('is_on',),
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        rule = f'it must be more than {option("RateTestOptions.lowest", self.lowest)}'
+        self._require(self.highest > self.lowest, 'highest', rule)

@@ -14,7 +14,7 @@ from deeplab.options.inference import USE_MOVING_AVERAGE, VIS_SAVED
 from deeplab.options.loss import LossOptions
 from deeplab.options.machines import CloneOptions
 from deeplab.options.network import ModelOptions
-from deeplab.options.optimization import OptimizerOptions
+from deeplab.options.optimization import OptimizerOptions, RateTestOptions
 from deeplab.options.parameters import OptionsWithSettings, Settings, require_applicable
 from deeplab.options.reports import MOST_IMAGES
 from deeplab.options.rules import require_seed
@@ -149,6 +149,7 @@ class TrainOptions(Options):
     clones: CloneOptions = CloneOptions()
     validation: ValidationOptions = ValidationOptions()
     loggers: LoggerOptions = LoggerOptions()
+    rate_test: RateTestOptions = RateTestOptions()
     batch_size: int = declared(
         8, 'Images per step, over all clones and synchronous workers.', flag='train_batch_size', range='(0, inf)'
     )
@@ -255,6 +256,8 @@ class TrainOptions(Options):
             f'XLA compiles no exchange between clones; omit it, or {option("TrainOptions.xla", True)}',
         )
         self._require_quantizable()
+        is_alone = not self.clones.master and not self.clones.worker_hosts
+        self.rate_test._require(is_alone or not self.rate_test.is_on, 'is_on', 'it runs on one machine alone')
         self._require_micro_batches()
         self._require_initial_checkpoint()
         if self.model.crop_size is not None:

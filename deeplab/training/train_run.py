@@ -22,12 +22,13 @@ from deeplab.core import (
     moving_average,
     run_checkpoints,
     scale_losses,
+    schedules,
     sessions,
 )
 from deeplab.datasets import task_data
 from deeplab.datasets.segmentation_dataset import DataSource, SegmentationDataset
 from deeplab.deployment import cluster, model_deploy, worker_group
-from deeplab.errors import OptionError
+from deeplab.errors import NonFiniteError, OptionError
 from deeplab.evaluation.runner import CheckedSplit
 from deeplab.files import folder_lock, output_files, run_manifests
 from deeplab.options import CloneOptions, TrainOptions
@@ -39,6 +40,7 @@ from deeplab.training import (
     initial_checkpoint,
     metrics_file,
     network_clone,
+    rate_test,
     replicas,
     resume_changes,
     run_loggers,
@@ -94,6 +96,8 @@ def run(options: TrainOptions) -> TrainResult:
         if not options.clones.is_chief:  # the folder is task 0's
             return _run_other(options, source, validated, group)
         with folder_lock.held(options.train_logdir, 'train', _LOGDIR):
+            if options.rate_test.is_on:
+                return _test_rates(options, source)
             return _run_chief(options, source, validated, group)
 
 
@@ -143,6 +147,28 @@ def _run_chief(
         lambda: _train(options, data, start, bar, hooks, validator, group),
     )
     return dataclasses.replace(result, report=_report(result, validator))
+
+
+def _test_rates(options: TrainOptions, source: DataSource) -> TrainResult:
+    """Runs a learning rate range test, of a training that starts anew and writes no checkpoint."""
+    output_files.require_folder(options.train_logdir, _LOGDIR)
+    initial_checkpoint.check(options)
+    rate_test.note_checkpoints(options, checkpoints.newest(options.train_logdir))
+    data = split_input.open_data(options, source)
+    options = split_input.with_label_weights(options, data)
+    options = dataclasses.replace(options, number_of_steps=options.rate_test.steps, on_nan='stop')
+    output_files.make_folder(options.train_logdir)
+    test = rate_test.RateTest(options)
+    bar = train_hooks.ProgressHook(options.number_of_steps, options.batch_size)
+    result = TrainResult(0, None, 0.0, None)
+    is_diverged = False
+    try:
+        result = _train(options, data, Start(), bar, [test])
+    except NonFiniteError:
+        is_diverged = True
+    if result.status:
+        return dataclasses.replace(result, report='Stopped. Nothing was written.')
+    return dataclasses.replace(result, report=test.finish(is_diverged))
 
 
 def _run_other(
@@ -266,14 +292,16 @@ def _train(
         with config.host_scope():
             all_hooks = [*_hooks(options, data, graph, bar, hooks), *hooks, *([validator] if validator else [])]
             writer: train_loop.Writer
-            if machines.is_chief:
+            if options.rate_test.is_on:
+                writer = checkpoints.NoCheckpoints()
+            elif machines.is_chief:
                 writer = checkpoints.CheckpointWriter(options.train_logdir, KEPT_CHECKPOINTS)
             else:
                 writer = checkpoints.NoCheckpoints(checkpoints.CheckpointWriter(temporary, 1) if validator else None)
             initialize = _initializer(options, start, graph, writer)
             asynchronous = replicas.Group(options, data, graph.step)
         _check_memory(options, config, graph, validator)
-        if machines.is_chief:
+        if machines.is_chief and not options.rate_test.is_on:
             _write_graph(options.train_logdir)
         if group is not None:
             replicas.require_same_training(group, options, data)
@@ -348,7 +376,10 @@ def _build(
         sums = None
         if options.clones.worker_hosts:
             sums = workers.WorkerSums(config, global_step, options.clones.reduce_precision)
-        learning_rate = training_step.learning_rate(options.optimizer, options.number_of_steps, global_step)
+        if options.rate_test.is_on:
+            learning_rate = schedules.growing(global_step, options.rate_test)
+        else:
+            learning_rate = training_step.learning_rate(options.optimizer, options.number_of_steps, global_step)
         averages = None
         if options.moving_average_decay is not None:
             variables = slim.get_model_variables()

@@ -48,6 +48,11 @@ NEW = {
         'precision',
         'preset',
         'logger',
+        'find_growth',
+        'find_highest',
+        'find_learning_rate',
+        'find_lowest',
+        'find_steps',
         'recipe',
         'seed',
         'skip_corrupt_records',
@@ -381,6 +386,7 @@ NEEDS_IN_TRAIN = dict.fromkeys(
 NEEDS_IN_TRAIN |= dict.fromkeys(
     ('eval_split', 'eval_every', 'eval_crop_size', 'early_stop_evals', 'best_metric'), '--eval_split=val --eval_every=5'
 )
+NEEDS_IN_TRAIN |= dict.fromkeys(('find_steps', 'find_lowest', 'find_highest', 'find_growth'), '--find_learning_rate')
 SERVER = '--master=grpc://here:1'
 NEEDS_IN_TRAIN |= {
     'num_ps_tasks': SERVER,
@@ -413,6 +419,7 @@ OTHER_VALUES = {
     'part': '1/2',
     'preset': 'edgetpu_deeplab',
     'recipe': 'small_data',
+    'find_steps': '50',
     'preview_path': 'other.png',
     'ps_hosts': 'b:2',
     'random_augmentations': 'gamma',
