@@ -1,7 +1,8 @@
 """Trains on tiles of drawn GeoTIFF files, evaluates, and predicts rasters up to 50,000 x 50,000 pixels.
 
 The commands are deeplab's own. The large raster is a tiled, compressed BigTIFF with data in some of its blocks; its
-prediction is stopped after some blocks, continued, and checked: projection, transform, and the pixels of a block.
+prediction is stopped after some blocks, continued, and checked: projection, transform, the pixels of blocks, and the
+polygons in the coordinates of the map.
 """
 
 import argparse
@@ -75,6 +76,25 @@ def draw_large(path, side, share):
     return written
 
 
+def polygons(path, raster):
+    """Number and share of the map of the polygons of a raster, which are compared with the classes of its pixels."""
+    area, count = 0.0, 0
+    with open(path) as file:
+        for line in file:
+            if line.startswith('{"type": "Feature",'):
+                rings = json.loads(line.rstrip(',\n'))['geometry']['coordinates']
+                for ring in rings:  # holes run the other way, so they are negative
+                    x, y = np.array(ring).T - np.array(ring[0])[:, np.newaxis]
+                    area += float((x[:-1] * y[1:] - x[1:] * y[:-1]).sum()) / 2
+                count += 1
+    with rasterio.open(raster) as dataset:
+        pixel = abs(dataset.transform.a * dataset.transform.e)
+        classes = sum(int((dataset.read(1, window=window) != 255).sum()) for _, window in dataset.block_windows(1))
+    share = area / (classes * pixel)
+    assert 0.98 < share < 1.02, share
+    return {'polygons': count, 'geojson_bytes': path.stat().st_size, 'area_of_polygons': round(share, 4)}
+
+
 def main():
     options = arguments()
     work = options.workdir
@@ -84,7 +104,7 @@ def main():
     records, logs, result = work / 'records', work / 'logs', {}
     folders = [f'--image_folder={work}/images', f'--mask_folder={work}/masks', f'--output_dir={records}']
     deeplab('build_folder_data', *folders, '--tile_size=257,257', '--tile_overlap=32', '--val_fraction=0.25')
-    result['doctor'] = deeplab('doctor', records)['output'].strip().splitlines()[-1]
+    result['doctor'] = deeplab('doctor', records, f'--output={work}')['output'].strip().splitlines()[-1]
     data = [f'--dataset={records}/dataset.yaml', f'--dataset_dir={records}']
     schedule = [f'--training_number_of_steps={options.steps}', '--train_batch_size=4', '--train_crop_size=129,129']
     schedule += ['--fine_tune_batch_norm', '--base_learning_rate=0.02', '--train_split=train']
@@ -98,7 +118,8 @@ def main():
     blocks = draw_large(large, options.side, options.share)
     result |= {'side': options.side, 'blocks': (-(-options.side // TILE)) ** 2, 'blocks_with_data': len(blocks)}
     result['raster_bytes'] = large.stat().st_size
-    predict = ['predict', large, f'--checkpoint_dir={logs}', '--save=geotiff', f'--output_dir={work}/predictions']
+    predict = ['predict', large, f'--checkpoint_dir={logs}', '--save=geotiff,geojson']
+    predict += [f'--output_dir={work}/predictions']
     folder = work / 'predictions' / 'geotiff' / 'large.tif.blocks'
 
     def has_enough():
@@ -123,6 +144,7 @@ def main():
             agreement.append(float((labels == truth)[is_valid].mean()))
         result['agreement_with_the_drawn_classes'] = round(float(np.mean(agreement)), 4)
     result['result_bytes'] = folder.with_name('large.tif').stat().st_size
+    result |= polygons(work / 'predictions' / 'geojson' / 'large.geojson', folder.with_name('large.tif'))
     print(json.dumps(result, indent=1))
     if options.output:
         _machine.write_json(options.output, {**result, 'machine': _machine.describe()})
