@@ -35,6 +35,9 @@ setuptools.setup(
         'onnx': ['onnx>=1.17,<2', 'onnxruntime>=1.20,<2', 'tf2onnx>=1.17,<2'],
         'onnxruntime': ['onnx>=1.17,<2', 'onnxruntime>=1.20,<2', 'tf2onnx>=1.17,<2'],
         'tflite': ['ai-edge-litert>=1.3,<3'],
+        'annotation_tools': [  # whose libraries read in a slow test what predict writes
+            *('datumaro>=1.13,<2', 'label-studio-converter>=0.0.59,<1', 'labelme>=6.0,<8', 'pycocotools>=2.0.7,<3'),
+        ],
         'beam': ['apache-beam>=2.77,<3'],
         'coco': ['pycocotools>=2.0.7,<3'],
         'yaml': [],  # pyyaml is always installed now; older installation commands name this extra

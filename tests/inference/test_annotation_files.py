@@ -80,6 +80,100 @@ def test_what_is_written_is_read_again(name, tolerance, tmp_path):
     assert '0.75' in text
 
 
+def test_controls_of_label_studio_have_names_of_their_own(tmp_path):
+    written('label_studio', drawn(), EXACT, tmp_path)
+    (task,) = json.loads((tmp_path / 'label_studio.json').read_text())
+    named = {(region['type'], region['from_name']) for region in task['annotations'][0]['result']}
+    assert named == {('polygonlabels', 'polygon'), ('brushlabels', 'brush')}
+
+
+def drawn_by_labelme(folder, size):
+    from labelme import LabelFile, utils
+
+    path = folder / 'labelme' / 'a.json'
+    (folder / 'images' / 'a.png').rename(path.with_name('a.png'))
+    numbers = {name: number for number, name in enumerate(NAMES, 1)}
+    return utils.shapes_to_label(size, LabelFile(str(path)).shapes, {'_background_': 0} | numbers)[0] - 1
+
+
+def filled(polygon, size):
+    from pycocotools import mask
+
+    return mask.decode(mask.merge(mask.frPyObjects([polygon], *size))) > 0
+
+
+def drawn_by_datumaro(folder, size):
+    """What Datumaro, of CVAT's authors, reads from CVAT's file."""
+    import datumaro
+    from datumaro.components.annotation import AnnotationType
+
+    dataset = datumaro.Dataset.import_from(str(folder), 'cvat')
+    labels = [label.name for label in dataset.categories()[AnnotationType.label]]
+    ids = np.full(size, -1)
+    (item,) = dataset
+    for shape in item.annotations:
+        covered = shape.image > 0 if shape.type == AnnotationType.mask else filled(shape.points, size)
+        ids[covered] = NAMES.index(labels[shape.label])
+    return ids
+
+
+def drawn_by_label_studio(folder, size):
+    """What Label Studio's converter reads, after the server has numbered the tasks."""
+    from label_studio_converter import Converter, brush
+
+    path = folder / 'label_studio.json'
+    (task,) = json.loads(path.read_text())
+    path.write_text(json.dumps([task | {'id': 1}]))
+    labels = ''.join(f'<Label value="{name}"/>' for name in NAMES)
+    controls = (f'<{kind}Labels name="{kind.lower()}" toName="image">{labels}</{kind}Labels>' for kind in KINDS)
+    interface = f'<View><Image name="image" value="$image"/>{"".join(controls)}</View>'
+    ids = np.full(size, -1)
+    (read,) = Converter(interface, str(folder), download_resources=False).iter_from_json_file(str(path))
+    for region in (region for regions in read['output'].values() for region in regions):
+        if region['type'] == 'BrushLabels':
+            covered = np.reshape(brush.decode_rle(region['rle']), (*size, 4))[..., 3] > 0
+        else:
+            covered = filled((np.array(region['points']) * size[::-1] / 100).ravel().tolist(), size)
+        ids[covered] = NAMES.index((region.get('brushlabels') or region['polygonlabels'])[0])
+    return ids
+
+
+def drawn_by_pycocotools(folder, size):
+    from pycocotools.coco import COCO
+
+    coco = COCO(str(folder / 'coco.json'))
+    ids = np.full(size, -1)
+    for shape in coco.loadAnns(coco.getAnnIds()):
+        (category,) = coco.loadCats(shape['category_id'])
+        ids[coco.annToMask(shape) > 0] = NAMES.index(category['name'])
+    return ids
+
+
+KINDS = ('Polygon', 'Brush')
+TOOLS = {
+    'labelme': ('labelme', drawn_by_labelme),
+    'cvat': ('datumaro', drawn_by_datumaro),
+    'label_studio': ('label_studio_converter', drawn_by_label_studio),
+    'coco': ('pycocotools', drawn_by_pycocotools),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings('ignore')  # of these packages
+@pytest.mark.parametrize('name', TOOLS)
+@pytest.mark.parametrize('tolerance', [0.0, 1.0])
+def test_tools_draw_what_is_written(name, tolerance, tmp_path):
+    package, draw = TOOLS[name]
+    for each in (package, 'pycocotools'):
+        pytest.importorskip(each, reason=f'the package {each} is not installed')
+    ids = drawn()
+    written(name, ids, AnnotationOptions(tolerance, 0), tmp_path)
+    (tmp_path / 'images').mkdir()
+    Image.fromarray(np.zeros(ids.shape, np.uint8)).save(tmp_path / 'images' / 'a.png')  # some tools open it
+    equal = (draw(tmp_path, ids.shape) == ids).mean()
+    assert equal == 1 if tolerance == 0 else equal >= 0.995
+
+
 @pytest.mark.parametrize('name', [*READ, 'geojson'])
 def test_an_instance_in_two_parts_is_one_shape(name, tmp_path):
     ids = np.zeros((12, 20), np.int64)

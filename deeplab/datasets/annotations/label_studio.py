@@ -223,16 +223,16 @@ def _written(image: PredictedImage) -> dict[str, Any]:
     height, width = image.size
     results = []
     for shape in image.shapes:
-        common = {'original_width': width, 'original_height': height, 'image_rotation': 0, 'from_name': 'label'}
+        common: dict[str, Any] = {'original_width': width, 'original_height': height, 'image_rotation': 0}
         common |= {'to_name': 'image'} | ({} if shape.confidence is None else {'score': shape.confidence})
         if shape.has_holes or len(shape.parts) > 1:
             content = run_lengths.label_studio_content(shape.in_image(image.size))
             value: dict[str, Any] = {'format': 'rle', 'rle': content, 'brushlabels': [shape.label]}
-            results.append(common | {'type': 'brushlabels', 'value': value})
+            results.append(common | {'from_name': 'brush', 'type': 'brushlabels', 'value': value})
         else:
             points = shape.parts[0].ring * np.array([100 / width, 100 / height])
             value = {'points': points.tolist(), 'closed': True, 'polygonlabels': [shape.label]}
-            results.append(common | {'type': 'polygonlabels', 'value': value})
+            results.append(common | {'from_name': 'polygon', 'type': 'polygonlabels', 'value': value})
     results = [{'id': f'{number:010d}', **result} for number, result in enumerate(results)]
     return {'data': {'image': image.path}, 'annotations': [{'result': results}]}
 
