@@ -11,7 +11,7 @@ from absl import logging
 
 from deeplab.core import checkpoints
 from deeplab.errors import CheckpointError
-from deeplab.files import folder_lock
+from deeplab.files import cross_validation, folder_lock
 from deeplab.inference import network_source
 from deeplab.names import shown
 from deeplab.options import WaitOptions
@@ -41,6 +41,7 @@ def rounds(checkpoint_dir: str, wait: WaitOptions) -> Iterator[str]:
       CheckpointError: No first checkpoint appears in that time, or the path is one of a checkpoint's files, or
         the path of a single checkpoint that does not exist.
     """
+    cross_validation.require_other(checkpoint_dir)
     if network_source.at(checkpoint_dir).is_single():
         yield checkpoint_dir
         return

@@ -14,8 +14,10 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from deeplab.errors import DataError
+from deeplab.errors import CheckpointError, DataError
 from deeplab.files import documents, writing
+from deeplab.options import split_of_fold
+from deeplab.wording import option
 
 FILE = 'cross_validation.json'
 _FORMAT = 1
@@ -74,6 +76,16 @@ _PATHS = ('train_logdir', 'checkpoint', 'metrics')  # of a fold; relative in the
 def is_in(folder: str) -> bool:
     """Returns whether a folder has the file of a cross-validation."""
     return os.path.isfile(os.path.join(folder, FILE))
+
+
+def require_other(path: str) -> None:
+    """Raises `CheckpointError` if a path where a checkpoint is expected is the folder of a cross-validation."""
+    if is_in(path):
+        fold = os.path.join(path, split_of_fold(1))
+        raise CheckpointError(
+            f"'{path}' is the folder of a cross-validation. Give one of its trainings, such as '{fold}', or take all "
+            f'with {option("PredictOptions.ensemble")}'
+        )
 
 
 def read(folder: str) -> CrossValidation:

@@ -17,7 +17,7 @@ from deeplab.core import checkpoints
 from deeplab.datasets import descriptor
 from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.errors import CheckpointError, OptionError
-from deeplab.files import run_manifests
+from deeplab.files import cross_validation, run_manifests
 from deeplab.inference import exports
 from deeplab.options import AsppOptions, DecoderOptions, ModelOptions, ResizeOptions
 from deeplab.options.fields import Declaration, declarations
@@ -122,6 +122,7 @@ def checkpoint_at(path: str) -> str:
         field = 'PredictOptions.export_path'
         instead = f'give {option(field, path)}' if is_set_by_flag(field) else 'use Predictor.from_export'
         raise CheckpointError(f"'{path}' is an exported network, not a checkpoint: {instead}")
+    cross_validation.require_other(path)
     if not os.path.isdir(path):
         if not glob.glob(f'{glob.escape(path)}*'):
             raise CheckpointError(

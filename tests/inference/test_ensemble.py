@@ -194,3 +194,17 @@ def test_eval_refuses_what_does_not_suit_an_ensemble(trainings, tmp_path, flag, 
     assert cli.main(['eval', *line, f'--dataset={trainings[0]}/tiny.json', '--ensemble', flag]) == 2
     error = capsys.readouterr().err
     assert flag.partition('=')[0] in error and '--ensemble' in error
+
+
+@pytest.mark.parametrize('program', ['eval', 'predict'])
+def test_the_folder_of_a_cross_validation_without_the_flag_is_explained(trainings, tmp_path, program, capsys):
+    folder = os.path.dirname(trainings[0])
+    dataset_files.write_split(tmp_path, 'val', [[dataset_files.record(1)]])
+    (tmp_path / 'photo.png').write_bytes(dataset_files.png(predictor_setup.pixels(40, 60)))
+    line = {
+        'eval': [f'--dataset_dir={tmp_path}', f'--dataset={trainings[0]}/tiny.json', f'--eval_logdir={tmp_path}/eval'],
+        'predict': [f'{tmp_path}/photo.png', f'--output_dir={tmp_path}/out'],
+    }[program]
+    assert cli.main([program, f'--checkpoint_dir={folder}', *line]) == 1
+    error = capsys.readouterr().err
+    assert f"'{folder}' is the folder of a cross-validation" in error and '--ensemble' in error
