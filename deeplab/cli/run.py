@@ -22,11 +22,13 @@ from deeplab.cli.values import Values
 from deeplab.cli.words import UsageError
 from deeplab.errors import LostWorkerError, OutputError, UserError
 from deeplab.files import run_manifests, storage
+from deeplab.inference import videos
 from deeplab.options import EvalOptions, VisOptions
 from deeplab.system import interrupts, watched_process
 
 USAGE_STATUS = 2
 ERROR_STATUS = 1
+_OF_STREAMS = 'PredictOptions.inputs'  # field of the addresses of streams, which ffmpeg opens
 # Fields of folders of records and of descriptions, which may be in any storage.
 _OF_DATA_SETS = {
     *('DatasetOptions.directory', 'DatasetOptions.name', 'DoctorOptions.data', 'DoctorOptions.dataset'),
@@ -180,7 +182,8 @@ def _require_known_schemes(values: Values) -> None:
     """
     given = [(flag, values[name] or ()) for name, flag in values.known.items() if flag.is_path]
     paths = [(flag, path) for flag, value in given for path in ([value] if isinstance(value, str) else value)]
-    remote = [(flag, path) for flag, path in paths if storage.is_remote(path)]
+    streams = {path for flag, path in paths if _OF_STREAMS in flag.fields and videos.is_live(path)}
+    remote = [(flag, path) for flag, path in paths if storage.is_remote(path) and path not in streams]
     if remote:
         with without_import_chatter(), first_import.shortened():
             for flag, path in remote:

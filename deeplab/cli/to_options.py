@@ -155,7 +155,8 @@ def vis_options(values: Values) -> options.VisOptions:
 def _saved(values: Values) -> tuple[str, ...]:
     """Returns the kinds of pictures that vis or predict writes; what describes overlays asks for overlays."""
     wants_overlays = any(values.given(flag) for flag in ('overlay_alpha', 'overlay_legend') if flag in values)
-    kinds = (*values.names('save'), *(['overlay'] if wants_overlays else []))
+    given = values.names('save')
+    kinds = (*given, *(['overlay'] if wants_overlays and options.VIDEO not in given else []))
     return tuple(dict.fromkeys(kinds))
 
 

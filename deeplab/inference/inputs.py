@@ -15,7 +15,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from deeplab import names
-from deeplab.inference import image_files
+from deeplab.errors import OptionError
+from deeplab.inference import image_files, videos
 from deeplab.wording import option
 
 VIDEO_SUFFIXES = frozenset({'.mp4', '.avi', '.mov', '.mkv', '.webm', '.m4v', '.mpg', '.mpeg', '.wmv', '.flv'})
@@ -29,12 +30,19 @@ class InputFile(NamedTuple):
     Attributes:
       path: path of the file.
       name: name of its results, relative to the output folder, without extension; folders separated by '/'.
-      is_video: whether it is a video.
+      is_video: whether it is a video, a camera or a stream.
+      is_live: whether it is a camera or a stream, which is predicted until it is stopped; `path` is its address.
     """
 
     path: str
     name: str
     is_video: bool = False
+    is_live: bool = False
+
+    @property
+    def shown(self) -> str:
+        """The path for messages and files, without a password."""
+        return videos.without_password(self.path) if self.is_live else self.path
 
 
 class Failure(NamedTuple):
@@ -61,7 +69,15 @@ def find(inputs: Sequence[str], output_dir: str) -> tuple[list[InputFile], list[
 
     Returns:
       The files, and the inputs without a file.
+
+    Raises:
+      OptionError: a camera or stream is not the only input.
     """
+    if live := [text for text in inputs if videos.is_live(text)]:
+        shown = videos.without_password(live[0])
+        if len(inputs) > 1:
+            raise OptionError(f"'{shown}' is a camera or stream, which is predicted until it is stopped: give it alone")
+        return [InputFile(live[0], _clean(re.sub(r'[^\w.-]+', '_', shown)), is_video=True, is_live=True)], []
     results = [result for text in inputs for result in _of_input(text, output_dir)]
     failures = [result for result in results if isinstance(result, Failure)]
     places = [result for result in results if isinstance(result, _RootedFile)]

@@ -18,7 +18,8 @@ from deeplab.inference.inputs import Failure, InputFile
 from deeplab.inference.prediction import Prediction, overlay_suffix
 from deeplab.inference.task_decoding import TaskDecoder
 from deeplab.inference.task_files import RunDocuments
-from deeplab.options import PredictOptions
+from deeplab.inference.video_files import VideoFile, VideoFiles
+from deeplab.options import VIDEO, PredictOptions
 from deeplab.registry import TASKS
 from deeplab.wording import option
 
@@ -35,6 +36,7 @@ class OutputFolder:
       kinds: kinds of files that are written for each image.
       documents: files about all images.
       annotations: files of labeling tools about all images.
+      videos: videos that were written; known at the end.
     """
 
     def __init__(
@@ -64,18 +66,22 @@ class OutputFolder:
         self._own_names = rf'.+\.({"|".join(sorted(endings))})'
         self.documents = RunDocuments(self._folder, self.kinds, decoder)
         self._writers = annotation_files.of_kinds(self.kinds)
+        self._videos = VideoFiles(options)
         self.annotations = annotation_files.Documents(self._folder, self.kinds, labels)
         self._values: dict[str, dict[str, Any]] = {kind: {} for kind in self._writers}
         self._written = written_files.WrittenFiles(self._folder, 'predict')
         self._lock = threading.Lock()
         self._entries: dict[str, dict[str, Any]] = {}
+        self.videos: list[VideoFile] = []
         self._prepared: set[str] = set()
 
     def check(self, items: Sequence[InputFile]) -> None:
         """Raises `OptionError` if a result would replace a file that predict has not written."""
         if self._writers and (videos := [item.path for item in items if item.is_video]):
             raise OptionError(f"Annotations are of images, and '{videos[0]}' is a video. Give its frames as images")
+        self._check_videos(items)
         planned = [os.path.join(self._folder, SUMMARY), *self._document_paths()]
+        planned += [self._videos.path_of(item) for item in items if item.is_video and VIDEO in self.kinds]
         planned += [
             self._annotation_path(writer, item) for writer in self._writers.values() if writer.suffix for item in items
         ]
@@ -89,6 +95,15 @@ class OutputFolder:
             raise OptionError(
                 f"{option(_FIELD, self._folder)}: '{in_the_way[0]}'{others} would be replaced, which predict has not "
                 f'written. Give another folder, or set {option("PredictOptions.overwrite", True)}'
+            )
+
+    def _check_videos(self, items: Sequence[InputFile]) -> None:
+        """Raises `OptionError` if there is to be a video of inputs that are none."""
+        images = [item for item in items if not item.is_video]
+        if VIDEO in self.kinds and images and (len(self.kinds) == 1 or len(images) == len(items)):
+            raise OptionError(
+                f"{option('PredictOptions.save', VIDEO)} is of videos, and '{images[0].path}' is an image. Add a kind "
+                f'of images, such as {option("PredictOptions.save", "overlay")}'
             )
 
     def begin(self) -> None:
@@ -137,13 +152,16 @@ class OutputFolder:
             self._written.add(path)
             self.documents.add(kind, name + suffix, prediction.entry(kind, name + suffix))
             paths[kind] = os.path.relpath(path, self._folder).replace(os.sep, '/')
+        if number is not None and VIDEO in self.kinds:
+            self._videos.put(item, number, prediction)
         facts = {'files': paths, 'height': height, 'width': width, 'shares': prediction.shares}
         with self._lock:
             if number is None:
                 self._entries[item.path] = {'path': item.path, **facts}
             else:
-                entry = self._entries.setdefault(item.path, {'path': item.path, 'frames': {}})
-                entry['frames'][number] = facts
+                entry = self._entries.setdefault(item.path, {'path': item.shown, 'frames': {}})
+                if paths or not item.is_live:  # a camera may run for days
+                    entry['frames'][number] = facts
 
     def _begin_file(self, path: str) -> None:
         """Prepares the folder of a file; raises `DataError` if it would replace one that predict has not written."""
@@ -152,8 +170,17 @@ class OutputFolder:
         self._prepare(os.path.dirname(path))
 
     def _pictures(self) -> list[str]:
-        """Returns the kinds that are no annotations."""
-        return [kind for kind in self.kinds if kind not in self._writers]
+        """Returns the kinds with a file for each image or frame that are no annotations."""
+        return [kind for kind in self.kinds if kind not in self._writers and kind != VIDEO]
+
+    def end_video(self, item: InputFile, count: int) -> None:
+        """Completes the file of a video, see `VideoFiles.end`."""
+        if VIDEO in self.kinds:
+            self._videos.end(item, count)
+
+    def close(self) -> None:
+        """Removes what is not complete."""
+        self._videos.abort()
 
     def _document_paths(self) -> list[str]:
         return [*self.documents.paths.values(), *self.annotations.paths.values()]
@@ -180,9 +207,16 @@ class OutputFolder:
         Raises:
           DataError: The file cannot be written.
         """
+        for source, video in self._videos.finish().items():
+            self._written.add(video.path)
+            relative = os.path.relpath(video.path, self._folder).replace(os.sep, '/')
+            self._entries[source]['video'] = {'file': relative, 'frames': video.frames, 'rate': video.rate}
+            self.videos.append(video)
         entries = [self._entries[item.path] for item in items if item.path in self._entries]
         for entry in entries:
-            if 'frames' in entry:
+            if not entry.get('frames', True):
+                del entry['frames']  # of a camera, of which there is the video alone
+            elif 'frames' in entry:
                 entry['frames'] = [{'frame': i, **entry['frames'][i]} for i in sorted(entry['frames'])]
         failed = [failure._asdict() for failure in failures]
         content = {'format': FORMAT, **facts, 'images': entries, 'failed': failed}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import threading
 import time
 from collections.abc import Callable, Generator, Sequence
 from typing import NamedTuple
@@ -54,7 +55,13 @@ class _Sample(NamedTuple):
 
 
 def run(
-    predictor: Predictor, items: Sequence[InputFile], write: Write, batch_size: int, with_confidence: bool
+    predictor: Predictor,
+    items: Sequence[InputFile],
+    write: Write,
+    batch_size: int,
+    with_confidence: bool,
+    ended: Callable[[InputFile, int], None] = lambda item, count: None,
+    stop: threading.Event | None = None,
 ) -> PredictionSummary:
     """Predicts files; unreadable files do not stop it.
 
@@ -64,9 +71,11 @@ def run(
       write: called in threads, with the file, the number of a video's frame (or None) and the prediction.
       batch_size: images of the same size to predict at a time.
       with_confidence: whether the confidence will be needed.
+      ended: called with a video and the number of its frames, when all of them are read.
+      stop: ends a camera or stream when it is set.
 
     Raises:
-      UserError: What `write` raises.
+      UserError: What `write` or `ended` raises.
     """
     started = time.monotonic()
     failures: list[Failure] = []
@@ -78,7 +87,11 @@ def run(
         return prediction.image.nbytes + prediction.labels.nbytes
 
     writing = overlap.Background(write, _threads(), 2 * _threads(), bytes_of, _MOST_BYTES)
-    with bar, writing as writer, contextlib.closing(_samples(predictor, items)) as samples:
+    with (
+        bar,
+        writing as writer,
+        contextlib.closing(_samples(predictor, items, ended, stop or threading.Event())) as samples,
+    ):
         for batch in batches(samples, batch_size, lambda sample: sample.shape):
             bar.update(len(batch))
             failed = _predict(predictor, batch, writer, with_confidence)
@@ -92,17 +105,22 @@ def _predict(predictor: Predictor, batch: Sequence[_Sample], writer: _Writer, wi
     """Predicts samples of the same shape and adds them to the writer; returns the failures."""
     pixels = [sample.image for sample in batch if not isinstance(sample.image, DataError)]
     if not pixels:  # none could be read
-        return [Failure(sample.item.path, str(sample.image)) for sample in batch]
+        return [Failure(sample.item.shown, str(sample.image)) for sample in batch]
     try:
         predictions = predictor.predict(pixels, with_confidence)
     except DataError as error:
-        return [Failure(sample.item.path, str(error)) for sample in batch]
+        return [Failure(sample.item.shown, str(error)) for sample in batch]
     for sample, prediction in zip(batch, predictions, strict=True):
         writer.add(sample.item, sample.number, prediction)
     return []
 
 
-def _samples(predictor: Predictor, items: Sequence[InputFile]) -> Generator[_Sample, None, None]:
+def _samples(
+    predictor: Predictor,
+    items: Sequence[InputFile],
+    ended: Callable[[InputFile, int], None],
+    stop: threading.Event,
+) -> Generator[_Sample, None, None]:
     """Yields the images of all files in order; the next ones are read in threads."""
 
     def read(item: InputFile) -> _Sample:
@@ -114,8 +132,13 @@ def _samples(predictor: Predictor, items: Sequence[InputFile]) -> Generator[_Sam
     for is_video, group in itertools.groupby(items, lambda item: item.is_video):
         if is_video:
             for item in group:
-                with contextlib.closing(overlap.read_ahead(_frames(predictor, item), _FRAMES_AHEAD)) as frames:
-                    yield from frames
+                ahead = 1 if item.is_live else _FRAMES_AHEAD  # a frame that waits is not the newest one
+                count = 0
+                with contextlib.closing(overlap.read_ahead(_frames(predictor, item, stop), ahead)) as frames:
+                    for sample in frames:
+                        count += sample.number is not None
+                        yield sample
+                ended(item, count)
         else:
             images = overlap.map_in_order(
                 read, group, _threads(), _threads(), lambda item: predictor.bytes_of_file(item.path), _MOST_BYTES
@@ -129,9 +152,10 @@ def _threads() -> int:
     return min(processors.available_cores(), 4)
 
 
-def _frames(predictor: Predictor, item: InputFile) -> Generator[_Sample, None, None]:
+def _frames(predictor: Predictor, item: InputFile, stop: threading.Event) -> Generator[_Sample, None, None]:
     try:
-        for number, frame in enumerate(videos.frames(item.path)):
+        frames = videos.live_frames(item.path, stop) if item.is_live else videos.frames(item.path)
+        for number, frame in enumerate(frames):
             yield _Sample(item, number, predictor.read(frame))
     except DataError as error:
         yield _Sample(item, None, error)

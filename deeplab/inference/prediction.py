@@ -146,6 +146,10 @@ class Prediction:
         drawn = self._task_overlay(alpha)
         return drawing.overlay(self.image, self.labels, self._table(), self._opacity(alpha)) if drawn is None else drawn
 
+    def overlay_picture(self, alpha: float = 0.5, legend: str | None = None) -> np.ndarray:
+        """Returns the overlay beside its legend, if any, as `save` writes it: [h or more, w or more, 3] uint8."""
+        return np.asarray(self._picture('overlay', alpha, legend))
+
     def _task_overlay(self, alpha: float) -> np.ndarray | None:
         """Returns the picture of a task over the image; None if the task is `semantic`, or has none."""
         is_shown = self._opacity(alpha)[self.labels] > 0 if not self._is_kept.all() else None

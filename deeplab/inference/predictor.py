@@ -46,6 +46,7 @@ from deeplab.options import (
     ANNOTATION_FORMATS,
     SAVED,
     USUAL_SAVED,
+    VIDEO,
     EngineOptions,
     FetchOptions,
     ModelOptions,
@@ -414,7 +415,7 @@ class Predictor:
           OptionError: Predictions of the network have no files of a given kind.
         """
         options = None if self.decoder is None else self.decoder.options
-        kinds = (*SAVED, *ANNOTATION_FORMATS)
+        kinds = (*SAVED, VIDEO, *ANNOTATION_FORMATS)
         return task_files.kinds(given, USUAL_SAVED, kinds, options, 'PredictOptions.save')
 
     def digest(self) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 from deeplab.errors import OptionError
 from deeplab.files import typed_json, writing
 from deeplab.inference.task_decoding import TaskDecoder, has_classes
-from deeplab.options import ModelOptions
+from deeplab.options import VIDEO, ModelOptions
 from deeplab.registry import TASKS, TaskContext
 from deeplab.wording import option
 
@@ -28,7 +28,7 @@ def own_kinds(own: Sequence[str], options: ModelOptions | None) -> tuple[str, ..
     if options is None or has_classes(options):
         return tuple(own)
     is_drawn = any(task.overlay is not None for task in TASKS.chosen(options))
-    return tuple(kind for kind in own if kind == _MAPS or (kind == _OVERLAY and is_drawn))
+    return tuple(kind for kind in own if kind == _MAPS or (kind in (_OVERLAY, VIDEO) and is_drawn))
 
 
 def kinds(

@@ -61,12 +61,15 @@ from deeplab.options.network import AsppOptions, DecoderOptions, ModelOptions, N
 from deeplab.options.optimization import LearningRateOptions, OptimizerOptions, RateTestOptions
 from deeplab.options.parts import MergeOptions, PartOptions
 from deeplab.options.prediction import (
+    BESIDE,
     GEOJSON,
     GEOTIFF,
     LEGENDS,
     OF_RASTERS,
+    OVER,
     SAVED,
     USUAL_SAVED,
+    VIDEO,
     PredictOptions,
     PredictorOptions,
 )

@@ -32,6 +32,8 @@ _PRESET = 'PredictOptions.preset'
 LEGENDS = ('present', 'all')
 SAVED = ('mask', 'color', 'overlay', 'confidence', 'probabilities')
 USUAL_SAVED = ('mask', 'overlay')
+VIDEO = 'video'  # of the frames of a video, camera or stream
+OVER, BESIDE = 'over', 'beside'  # where the overlay is in a video
 GEOTIFF, GEOJSON = 'geotiff', 'geojson'
 OF_RASTERS = (GEOTIFF, GEOJSON)  # of whole rasters, with geotiff; instead of the kinds of images
 
@@ -85,8 +87,8 @@ class PredictOptions(Options):
     """
 
     inputs: tuple[PathText, ...] = declared(
-        meaning='An image, a folder, a pattern such as photos/**/*.jpg in quotes, a list (.txt, one path a line) or '
-        'a video; {inputs}= may be omitted.',
+        meaning='An image, a folder, a pattern such as photos/**/*.jpg in quotes, a list (.txt, one path a line), a '
+        'video, a camera (camera:0) or the address of a stream (rtsp://...); {inputs}= may be omitted.',
         kind='repeated string',
     )
     output_dir: PathText = declared(
@@ -111,9 +113,10 @@ class PredictOptions(Options):
             'overlay (colors over the image, JPEG), confidence (probability of the class, gray PNG), probabilities '
             f'([height, width, classes], NPY); of networks of other tasks: {", ".join(TASKS.all_files())} (see '
             f'docs/predict.md); annotations of labeling tools: {", ".join(ANNOTATION_FORMATS)} '
-            '(docs/annotations.md). Or geotiff: class ids of TIFF files of any size, with their projection, and with '
-            'geojson their areas in the coordinates of the map (docs/geo.md). '
-            'Not set: mask, overlay, and all kinds of these tasks.'
+            '(docs/annotations.md). Of a video, also video: the overlays as MP4, without sound. Or geotiff: class ids '
+            'of TIFF files of any size, with their projection, and with geojson their areas in the coordinates of the '
+            'map (docs/geo.md). '
+            'Not set: mask, overlay, and all kinds of these tasks; of a camera or stream, video.'
         ),
     )
     overlay_alpha: float = declared(0.5, OVERLAY_ALPHA, range='[0, 1]')
@@ -122,6 +125,11 @@ class PredictOptions(Options):
         'Draw a legend beside overlays: of the classes that are present in the image, with their shares, or of all '
         'classes, in the same place in each image. If given, overlays are written. Not set: no legend.',
         choices=LEGENDS,
+    )
+    video_layout: str = declared(
+        OVER,
+        'over: videos have the overlay; beside: each frame, and the overlay at its right.',
+        choices=(OVER, BESIDE),
     )
     overwrite: bool = declared(False, 'Replace files that predict has not written.')
     predictor: PredictorOptions = PredictorOptions()
@@ -133,7 +141,7 @@ class PredictOptions(Options):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        kinds = (*SAVED, GEOTIFF, *ANNOTATION_FORMATS, *TASKS.all_files())
+        kinds = (*SAVED, VIDEO, GEOTIFF, *ANNOTATION_FORMATS, *TASKS.all_files())
         self._require(self.save is None or bool(self.save), 'save', f'name some of {", ".join(kinds)}')
         for kind in self.save or ():
             check_allowed(kind, 'PredictOptions.save', kind, choices=kinds)

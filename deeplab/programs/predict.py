@@ -7,6 +7,7 @@ if __name__ == '__main__':  # `python -m deeplab.predict`; first, so that help d
 
     start.run_program('predict')
 
+import contextlib
 import dataclasses
 import hashlib
 import json
@@ -32,8 +33,8 @@ from deeplab.inference import (
 )
 from deeplab.inference.inputs import Failure, InputFile
 from deeplab.inference.predictor import Predictor
-from deeplab.options import SAVED, USUAL_SAVED, PredictOptions, parts
-from deeplab.system import memory
+from deeplab.options import SAVED, USUAL_SAVED, VIDEO, PredictOptions, parts
+from deeplab.system import interrupts, memory
 
 _MOST_SHOWN = 20  # failures in the report; the summary has all
 
@@ -84,8 +85,13 @@ def run(options: PredictOptions) -> PredictResult:
         return _predict_rasters(options, items, missing)
     if any(item.is_video for item in items):
         videos.require()
+    is_live = any(item.is_live for item in items)
+    if is_live and options.save is None:
+        options = dataclasses.replace(options, save=(VIDEO,))
+    rule = 'a camera or stream cannot be shared among jobs'
+    options.part._require(options.part.part is None or not is_live, 'part', rule)
     # Before the network is opened, which may take long, kinds of its tasks are not known.
-    plain = [kind for kind in options.save or USUAL_SAVED if kind in SAVED]
+    plain = [kind for kind in options.save or USUAL_SAVED if kind in (*SAVED, VIDEO)]
     output_folder.OutputFolder(options, plain).check(items)
     part = options.part.chosen
     if part is None:
@@ -115,20 +121,38 @@ def _predict(
         own_options = dataclasses.replace(options, output_dir=path)
         folder = output_folder.OutputFolder(own_options, kinds, predictor.decoder, labels)
         folder.begin()
-        with_confidence = 'confidence' in kinds or bool(annotation_files.of_kinds(kinds))
-        done = pipeline.run(predictor, items, folder.write, options.predictor.batch_size, with_confidence)
-        failures = (*missing, *done.failures)
+        done, summary, failures = _predicted(options, predictor, items, missing, folder)
+    has_classes = predictor.decoder is None or task_decoding.has_classes(predictor.decoder.options)
+    report = _report(folder, path, done, failures, summary, has_classes)
+    weights = '' if own_folder is None else predictor.digest()
+    return PredictResult(done.images, failures, summary, report, weights=weights, documents=folder.documents.state())
+
+
+def _predicted(
+    options: PredictOptions,
+    predictor: Predictor,
+    items: Sequence[InputFile],
+    missing: Sequence[Failure],
+    folder: output_folder.OutputFolder,
+) -> tuple[pipeline.PredictionSummary, str, tuple[Failure, ...]]:
+    """Predicts files and writes the summary; returns what was predicted, the path of the summary, and all failures."""
+    with_confidence = 'confidence' in folder.kinds or bool(annotation_files.of_kinds(folder.kinds))
+    size = options.predictor.batch_size
+    with contextlib.ExitStack() as stack:
+        stack.callback(folder.close)
+        stop = None
+        if any(item.is_live for item in items):
+            logging.info("Predicting '%s' until Ctrl-C.", items[0].shown)
+            stop = stack.enter_context(interrupts.noted())
+        done = pipeline.run(predictor, items, folder.write, size, with_confidence, folder.end_video, stop)
         facts = {
             'network': predictor.source,
             'classes': list(predictor.class_names),
             'seconds': round(done.seconds, 3),
             'images_per_second': round(done.images / done.seconds, 3),
         }
-        summary = folder.finish(items, failures, facts)
-    has_classes = predictor.decoder is None or task_decoding.has_classes(predictor.decoder.options)
-    report = _report(folder, path, done, failures, summary, has_classes)
-    weights = '' if own_folder is None else predictor.digest()
-    return PredictResult(done.images, failures, summary, report, weights=weights, documents=folder.documents.state())
+        failures = (*missing, *done.failures)
+        return done, folder.finish(items, failures, facts), failures
 
 
 def _predict_rasters(options: PredictOptions, items: Sequence[InputFile], missing: Sequence[Failure]) -> PredictResult:
@@ -207,6 +231,10 @@ def _report(
         f'{", ".join(folder.kinds)}: {output_dir}; {"shares of the classes" if has_classes else "list"}: {summary}',
         *(f'{kind} of all images: {path}' for kind, path in folder.documents.paths.items()),
         *(f'{kind} of all images: {path}' for kind, path in folder.annotations.paths.items()),
+        *(
+            f'video: {video.path} ({names.counted(video.frames, "frame")}, {video.rate:.4g}/s)'
+            for video in folder.videos
+        ),
     ]
     return '\n'.join([*lines, *_failure_lines(failures, summary)])
 

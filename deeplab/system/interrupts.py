@@ -137,3 +137,33 @@ def deferred() -> Iterator[Interrupts]:
 def _tell(message: str) -> None:
     """Writes one line to standard error without the logging module's locks, which the main thread may hold."""
     os.write(sys.__stderr__.fileno() if sys.__stderr__ else 2, f'\n{message}\n'.encode())
+
+
+@contextlib.contextmanager
+def noted() -> Iterator[threading.Event]:
+    """Makes the first signal set the yielded event instead of raising; the next one raises as `raised` does.
+
+    For work that goes on until it is stopped. Outside the main thread, where no handler can be set, it does nothing.
+    """
+    stop = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield stop
+        return
+    old = {number: signal.getsignal(number) for number in handled()}
+    noted_at = 0.0
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        nonlocal noted_at
+        if not stop.is_set():
+            noted_at = time.monotonic()
+            stop.set()
+        elif time.monotonic() - noted_at >= REPEAT_SECS:
+            raise KeyboardInterrupt if number == signal.SIGINT else StoppedError(number)
+
+    for number in old:
+        signal.signal(number, handle)
+    try:
+        yield stop
+    finally:
+        for number, handler in old.items():
+            signal.signal(number, handler)

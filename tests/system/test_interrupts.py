@@ -141,3 +141,18 @@ def test_second_ctrl_c_ends_a_busy_process_at_once():
         time.sleep(2 * REPEAT_SECS)  # sooner, it would be taken for the same one
         process.send_signal(signal.SIGINT)
         assert process.wait(timeout=20) == 130
+
+
+@pytest.mark.parametrize(('number', 'kind'), [(signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, StoppedError)])
+def test_the_first_signal_is_noted_and_the_next_one_raises(number, kind):
+    before = signal.getsignal(number)
+    with signals.noted() as stop:
+        assert not stop.is_set()
+        os.kill(os.getpid(), number)
+        os.kill(os.getpid(), number)  # the same one, delivered twice
+        wait_until(stop.is_set)
+        time.sleep(REPEAT_SECS)
+        with pytest.raises(kind):
+            os.kill(os.getpid(), number)
+            time.sleep(1)
+    assert signal.getsignal(number) is before
