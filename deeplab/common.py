@@ -22,6 +22,9 @@ RECORD = 'record'  # int64, the record's number in its split (shards in name ord
 SEED = 'seed'  # [2] int64, seed of the sample's augmentation (training only)
 POINTS_PREFIX = 'points/'  # first part of the keys of points, [n, k, 2] float32 rows and columns
 TARGET_PREFIX = 'target/'  # first part of the keys of the targets of tasks
+WEAK_IMAGE = f'{TARGET_PREFIX}unlabeled/weak_image'  # of an image without labels: what the teacher sees
+UNLABELED_TERMS = 'unlabeled/'  # first part of the names of figures about images without labels
+MIX_BOX = f'{TARGET_PREFIX}unlabeled/mix_box'  # [h, w, 1] bool, where an image without labels shows another one
 VALID = 'valid'  # bool, false for samples that only fill up the last batch of eval and vis
 
 # Outputs that a network predicts. Each has its own logits layer `logits/OUTPUT`.

@@ -159,7 +159,7 @@ def train_steps_per_image(
     """
 
     def preprocess(sample: Sample) -> Sample:
-        image = preprocessing.train(sample[common.IMAGE], _seed_of(sample, PREPROCESS_SEED), crop_size)
+        image = preprocessing.train(sample[common.IMAGE], seed_of(sample, PREPROCESS_SEED), crop_size)
         return {**sample, common.IMAGE: image}
 
     steps: dict[str, Step] = {PREPROCESS: preprocess}
@@ -309,10 +309,10 @@ def scale_and_crop(augment: AugmentOptions, context: AugmentContext) -> Step:
             augment.min_scale_factor,
             augment.max_scale_factor,
             augment.scale_factor_step_size,
-            _seed_of(sample, SCALE_SEED),
+            seed_of(sample, SCALE_SEED),
         )
         size = preprocess_utils.scaled_size(*preprocess_utils.size_of(sample[common.IMAGE]), scale)
-        seed = _seed_of(sample, CROP_SEED)
+        seed = seed_of(sample, CROP_SEED)
         if points_of(sample):
             sample = _points_in_window(sample, size, crops[0] if crops else None, augment, context, seed)
         if crops:
@@ -329,7 +329,7 @@ def change(record: Augmentation, augment: AugmentOptions, context: AugmentContex
     values = augment.settings_of(record)
 
     def step(sample: Sample) -> Sample:
-        seed = _seed_of(sample, record.seed_purpose)
+        seed = seed_of(sample, record.seed_purpose)
         image, label = _both(sample)
         if not record.takes_planes and label is not None and label.shape[-1] != 1:
             raise OptionError(_unmovable(record, 'takes_planes'))
@@ -369,7 +369,7 @@ class Mixing:
         record, values = self.record, self.augment.settings_of(self.record)
         if points_of(sample) or not record.takes_planes:
             raise OptionError(_unmovable(record, 'another stage' if record.takes_planes else 'takes_planes'))
-        seeds = tf.random.experimental.stateless_split(_seed_of(sample, record.seed_purpose), 3 + record.others)
+        seeds = tf.random.experimental.stateless_split(seed_of(sample, record.seed_purpose), 3 + record.others)
         of_chance, of_change, of_class, *of_others = tf.unstack(seeds)
         mixed_keys = [key for key in (common.IMAGE, common.LABEL, common.CLASS_LABEL) if key in sample]
 
@@ -463,7 +463,7 @@ def _points_in_window(
         raise OptionError(_unmovable(crop, 'corner'))
     else:
         here = context._replace(scaled_size=size, crop_seed=crop_seed, points=points_of(sample))
-        seed, values = _seed_of(sample, crop.seed_purpose), augment.settings_of(crop)
+        seed, values = seed_of(sample, crop.seed_purpose), augment.settings_of(crop)
         corner = crop.corner(sample.get(common.LABEL), seed, here, **values)
     old = preprocess_utils.size_of(sample[common.IMAGE])
     start = tf.cast(tf.stack(corner), tf.float32)
@@ -542,6 +542,6 @@ def _with_both(sample: Sample, image: tf.Tensor, label: tf.Tensor | None) -> Sam
     return {**sample, common.IMAGE: image} | ({} if label is None else {common.LABEL: label})
 
 
-def _seed_of(sample: Sample, purpose: int) -> tf.Tensor:
+def seed_of(sample: Sample, purpose: int) -> tf.Tensor:
     """Returns a seed for one random choice: without the purpose, scale, crop and flip would be correlated."""
     return tf.random.experimental.stateless_fold_in(sample[common.SEED], purpose)

@@ -24,7 +24,7 @@ compares this page with the declarations in the code; `python -m tests.reference
 THEMES = {
     'Data': ('data', 'builders'),
     'Network': ('network',),
-    'Training': ('training', 'loss', 'optimization', 'machines'),
+    'Training': ('training', 'unlabeled', 'loss', 'optimization', 'machines'),
     'Evaluation and visualization': ('inference', 'verification', 'panoptic', 'reports'),
     'Prediction': ('prediction',),
     'Export': ('export',),

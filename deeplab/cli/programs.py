@@ -104,6 +104,7 @@ TRAIN = Program(
             of(options.NasOptions, 'drop_path_keep_prob'),
         ),
         Group('Learning rate range test', of(options.RateTestOptions)),
+        Group('Images without labels', of(options.UnlabeledOptions)),
         Group('Validation during training', of(options.ValidationOptions)),
         Group(
             'Checkpoints and logs',

@@ -1,12 +1,15 @@
 """Exponential moving averages (EMA) of the weights.
 
-Each variable of the network has an average, `VARIABLE/ExponentialMovingAverage`. Training updates the averages and
-never reads them; prediction may use them instead of the weights, which often helps with large steps or small batches.
+Each variable of the network has an average, `VARIABLE/ExponentialMovingAverage`. Training updates the averages;
+prediction may use them instead of the weights, which often helps with large steps or small batches. Training reads them
+only with images without labels (`training/mean_teacher.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
 import tensorflow as tf
 from absl import logging
@@ -79,6 +82,18 @@ class MovingAverages:
         self._pairs = list(zip(variables, averages, strict=True))
         starts = [average.assign(variable, read_value=False) for variable, average in self._pairs]
         self.start = tf.group(*starts, name='start_moving_averages')  # sets each average to its variable's value
+
+    @contextlib.contextmanager
+    def in_place_of_variables(self) -> Iterator[None]:
+        """Gives layers that are built within the averages of the variables that they ask for."""
+        by_name = {variable.op.name: average for variable, average in self._pairs}
+
+        def average_of(getter: Callable[..., tf.Variable], name: str, **arguments: Any) -> tf.Variable:
+            del getter, arguments
+            return by_name[name]
+
+        with tf.compat.v1.variable_scope(tf.compat.v1.get_variable_scope(), custom_getter=average_of):
+            yield
 
     def update(self) -> list[tf.Operation]:
         """Returns operations that update each average: average -= (average - variable) * (1 - decay).

@@ -6,7 +6,8 @@ the gradients, or not at all.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -33,6 +34,15 @@ class MovingUpdate(NamedTuple):
 def register(variable: tf.Variable, batch_value: tf.Tensor, decay: float | tf.Tensor) -> None:
     """Registers a `MovingUpdate` in the default graph."""
     tf.compat.v1.add_to_collection(_COLLECTION, MovingUpdate(variable, batch_value, decay))
+
+
+@contextlib.contextmanager
+def discarded() -> Iterator[None]:
+    """Forgets the updates that layers within register: their batch moves no average."""
+    updates = tf.compat.v1.get_collection_ref(_COLLECTION)
+    before = len(updates)
+    yield
+    del updates[before:]
 
 
 def registered(scope: str | None = None) -> list[MovingUpdate]:

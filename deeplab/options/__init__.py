@@ -97,3 +97,4 @@ from deeplab.options.training import (
     TrainOptions,
     ValidationOptions,
 )
+from deeplab.options.unlabeled import UnlabeledOptions

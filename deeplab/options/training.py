@@ -18,6 +18,7 @@ from deeplab.options.optimization import OptimizerOptions, RateTestOptions
 from deeplab.options.parameters import OptionsWithSettings, Settings, require_applicable
 from deeplab.options.reports import MOST_IMAGES
 from deeplab.options.rules import require_seed
+from deeplab.options.unlabeled import UnlabeledOptions
 from deeplab.registry import LOGGERS, PRECISIONS
 from deeplab.wording import option
 
@@ -150,6 +151,7 @@ class TrainOptions(Options):
     validation: ValidationOptions = ValidationOptions()
     loggers: LoggerOptions = LoggerOptions()
     rate_test: RateTestOptions = RateTestOptions()
+    unlabeled: UnlabeledOptions = UnlabeledOptions()
     batch_size: int = declared(
         8, 'Images per step, over all clones and synchronous workers.', flag='train_batch_size', range='(0, inf)'
     )
@@ -260,6 +262,7 @@ class TrainOptions(Options):
         self.rate_test._require(is_alone or not self.rate_test.is_on, 'is_on', 'it runs on one machine alone')
         self._require_micro_batches()
         self._require_initial_checkpoint()
+        self._require_unlabeled()
         if self.model.crop_size is not None:
             self.augment.check_crop_size(self.model.crop_size)
 
@@ -316,6 +319,41 @@ class TrainOptions(Options):
         for name in ('exclude_scopes', 'rename_map') if self.initial_checkpoint is None else ():
             rule = f'it applies to the initial checkpoint; also set {initial}, or omit it'
             self.restore._require(not getattr(self.restore, name), name, rule)
+
+    def _require_unlabeled(self) -> None:
+        """Raises `OptionError` if images without labels do not combine with other options."""
+        if not self.unlabeled.is_on:
+            return
+        for is_refused, name, value in (
+            (not self.model.is_semantic, 'ModelOptions.task', self.model.task),
+            (self.model.quantize_delay_step is not None, 'ModelOptions.quantize_delay_step', None),
+            (bool(self.clones.master), 'CloneOptions.master', None),
+            (bool(self.clones.worker_hosts), 'CloneOptions.worker_hosts', None),
+            (self.clones.sync_batch_norm, 'CloneOptions.sync_batch_norm', True),
+        ):
+            rule = f'images without labels cannot be used with {option(name, value)}; omit one of the two'
+            self.unlabeled._require(not is_refused, 'directory', rule)
+        parts = self.clones.parts * self.accumulation_steps
+        steps = f' and {option("TrainOptions.accumulation_steps", self.accumulation_steps)}'
+        given = self.clones.explained_parts + (steps if self.accumulation_steps > 1 else '')
+        rule = f'{given} must divide it; set a multiple of {parts}'
+        if self.model.crop_size is not None:
+            try:
+                self.unlabeled.strong.check_crop_size(self.model.crop_size)
+            except OptionError as error:
+                fix = f'Set {option("UnlabeledOptions.augmentations")} or {option("UnlabeledOptions.magnitude")}'
+                raise OptionError(f'Images without labels: {error} {fix}') from None
+        self.unlabeled._require(self.unlabeled_batch_size % parts == 0, 'batch_size', rule)
+
+    @property
+    def unlabeled_batch_size(self) -> int:
+        """Images without labels per step, if there are any."""
+        return self.unlabeled.batch_size or self.batch_size
+
+    @property
+    def unlabeled_clone_batch_size(self) -> int:
+        """Images without labels that a clone processes at a time."""
+        return self.unlabeled_batch_size // (self.clones.parts * self.accumulation_steps)
 
     @property
     def last_layer_scopes(self) -> tuple[str, ...]:

@@ -80,6 +80,7 @@ def facts(run: Mapping[str, Any]) -> list[tuple[str, str]]:
         ('Seed', run.get('seed')),
         ('Training records', _records(run.get('records'))),
         ('Validation records', _records(run.get(run_manifest.VALIDATION_RECORDS))),
+        ('Images without labels', _records(run.get(run_manifest.UNLABELED_RECORDS))),
         ('Initial checkpoint', _with_digest(run.get(run_manifest.INITIAL_CHECKPOINT), 'path')),
         ('Versions', ', '.join(f'{name} {version}' for name, version in versions.items())),
         (

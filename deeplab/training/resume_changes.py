@@ -13,6 +13,7 @@ from deeplab import names
 from deeplab.core import schedules
 from deeplab.files.run_manifests import Run
 from deeplab.options import TrainOptions
+from deeplab.training.run_manifest import UNLABELED_RECORDS
 from deeplab.wording import option
 
 # Options that change no step of a resumed run, or that something else reports: `_records`, `training/validation.py`.
@@ -48,8 +49,8 @@ WITHOUT_EFFECT = frozenset(
 _AT_BEGINNING = frozenset(
     f'TrainOptions.{name}' for name in ('validation', 'initial_checkpoint', 'initialize_last_layer', 'restore')
 )
-# A file of the same name in another folder is assumed to be the same.
-FILES = frozenset({'DatasetOptions.name', 'ModelOptions.dense_prediction_cell_json'})
+# A file or folder of the same name in another folder is assumed to be the same.
+FILES = frozenset({'DatasetOptions.name', 'ModelOptions.dense_prediction_cell_json', 'UnlabeledOptions.directory'})
 STEPS = 'TrainOptions.number_of_steps'
 _SPLIT = 'DatasetOptions.split'
 # What the order of the samples follows from, besides the records.
@@ -115,7 +116,8 @@ def changes(options: TrainOptions, old: Run, new: Run, of_new_runs: bool = False
         changed = [
             each for each in changed if each.field != STEPS or _depends_on_length(options, old['options'][steps])
         ]
-    return [*changed, *_records(old, new)]
+    records = [change for key in ('records', UNLABELED_RECORDS) if key in new for change in _records(old, new, key)]
+    return [*changed, *records]
 
 
 def _changed(options: Any, old: Any, new: Mapping[str, Any], ignored: frozenset[str]) -> Iterator[Change]:
@@ -161,9 +163,9 @@ def _schedule(options: TrainOptions, number_of_steps: int) -> tf.compat.v1.Graph
     return graph.as_graph_def()
 
 
-def _records(old_run: Run, new_run: Run) -> Iterator[Change]:
-    """Yields a change of the records, if both runs train on the same split."""
-    old, new = old_run.get('records') or {}, new_run['records']
+def _records(old_run: Run, new_run: Run, key: str) -> Iterator[Change]:
+    """Yields a change of the records at a key of run.json, if both runs train on the same split."""
+    old, new = old_run.get(key) or {}, new_run[key]
     if old.get('split') != new['split']:
         return
     name = f'records of split {new["split"]}'

@@ -34,6 +34,7 @@ from deeplab.wording import option
 
 FORMAT = 1
 VALIDATION_RECORDS = 'validation_records'
+UNLABELED_RECORDS = 'unlabeled_records'  # only of trainings with images without labels
 INITIAL_CHECKPOINT = 'initial_checkpoint'
 _PACKAGES = ('tensorflow', 'tf-slim', 'numpy', 'pillow')
 _GIT_SECS = 10
@@ -208,6 +209,12 @@ def differences(old: Run, new: Run) -> list[str]:
             f'The validation records differ from the run that is repeated: {then["images"]} images of split '
             f'{then["split"]} then ({_short(then["digest"])}), {now["images"]} of split {now["split"]} now '
             f'({_short(now["digest"])}). Their mIoU cannot be compared.'
+        )
+    then, now = old.get(UNLABELED_RECORDS) or {}, new.get(UNLABELED_RECORDS) or {}
+    if _differ(then, now):
+        lines.append(
+            f'The images without labels differ from the run that is repeated: {then["images"]} then '
+            f'({_short(then["digest"])}), {now["images"]} now ({_short(now["digest"])}).'
         )
     then, now = old.get(INITIAL_CHECKPOINT) or {}, new.get(INITIAL_CHECKPOINT) or {}
     if _differ(then, now):

@@ -20,12 +20,24 @@ from deeplab.evaluation.runner import CheckedSplit
 from deeplab.options import TrainOptions
 from deeplab.registry import PREPROCESSINGS, TASKS
 from deeplab.registry.augmentations import TARGETS
+from deeplab.training import unlabeled_input
 from deeplab.utils import input_generator
 from deeplab.wording import option
 
 
-def open_data(options: TrainOptions, source: DataSource) -> CheckedSplit:
-    """Opens the split and checks all its records, before the graph is built.
+@dataclasses.dataclass(frozen=True)
+class TrainingSplit(CheckedSplit):
+    """A training split.
+
+    Attributes:
+      unlabeled: the images without labels; None for none.
+    """
+
+    unlabeled: CheckedSplit | None = dataclasses.field(default=None, kw_only=True)
+
+
+def open_data(options: TrainOptions, source: DataSource) -> TrainingSplit:
+    """Opens the split, and images without labels, and checks all records, before the graph is built.
 
     Raises:
       UserError: there is no such split, or its records or masks are invalid.
@@ -36,7 +48,10 @@ def open_data(options: TrainOptions, source: DataSource) -> CheckedSplit:
     data = runner.checked_split(dataset, options.model, True, cache_dir)
     images = names.counted(data.num_images, 'image')
     logging.info('Training on %s of %s, split %s.', images, options.dataset.name, dataset.split)
-    return data
+    unlabeled = unlabeled_input.open_split(options, dataset.descriptor)
+    return TrainingSplit(
+        data.descriptor, data.reader, data.check_result, has_labels=data.has_labels, unlabeled=unlabeled
+    )
 
 
 def with_label_weights(options: TrainOptions, data: CheckedSplit) -> TrainOptions:

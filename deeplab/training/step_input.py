@@ -14,7 +14,7 @@ from deeplab.deployment import model_deploy
 from deeplab.evaluation.runner import CheckedSplit
 from deeplab.options import TrainOptions
 from deeplab.system import processors
-from deeplab.training import split_input, train_loop, watch_hooks
+from deeplab.training import split_input, train_loop, unlabeled_input, watch_hooks
 from deeplab.utils import input_generator
 
 QUEUED_BATCHES = 2
@@ -48,37 +48,58 @@ def build(
     if options.clones.master:
         fed = FedInput(config, options.batch_size, functools.partial(split_input.build_input, options, data))
         return StepInput(fed, hooks=[fed])
-    first_position = first_step * options.batch_size
     with config.host_scope():
         is_watched = watch_hooks.due(global_step, options.log_steps)
+    pipeline = functools.partial(split_input.build_input, options, data, first_position=first_step * options.batch_size)
+    return _read_here(pipeline, options.clone_batch_size, config, [is_watched])._replace(is_watched=is_watched)
+
+
+def build_unlabeled(
+    options: TrainOptions, split: CheckedSplit, config: model_deploy.DeploymentConfig, first_step: int
+) -> StepInput:
+    """Builds the input of images without labels in the current graph, as `build` does for the others."""
+    pipeline = functools.partial(
+        unlabeled_input.build_input, options, split, first_position=first_step * options.unlabeled_batch_size
+    )
+    return _read_here(pipeline, options.unlabeled_clone_batch_size, config)
+
+
+def _read_here(
+    build_pipeline: Callable[..., input_generator.Pipeline],
+    clone_batch_size: int,
+    config: model_deploy.DeploymentConfig,
+    before: Sequence[tf.Tensor] = (),
+) -> StepInput:
+    """Builds one input pipeline for all clones, or one on each GPU.
+
+    Args:
+      build_pipeline: returns a pipeline; takes arguments of `input_generator.get`.
+      clone_batch_size: samples in each of its batches.
+      config: the clones.
+      before: what must be computed before the first batch of a step is taken.
+    """
     if config.use_gpus:
-        return _on_devices(options, data, config, first_position, is_watched)
-    pipeline = split_input.build_input(options, data, first_position)
+        return _on_devices(build_pipeline, clone_batch_size, config, before)
+    pipeline = build_pipeline()
     clones = config.num_clones
     # A micro-batch takes one batch for each clone: the queue need not hold all of a step.
-    queue = model_deploy.prefetch(pipeline.samples, QUEUED_BATCHES * clones, clones, [is_watched])
-    return StepInput(queue, [pipeline.initializer], is_watched)
+    queue = model_deploy.prefetch(pipeline.samples, QUEUED_BATCHES * clones, clones, before)
+    return StepInput(queue, [pipeline.initializer])
 
 
 def _on_devices(
-    options: TrainOptions,
-    data: CheckedSplit,
+    build_pipeline: Callable[..., input_generator.Pipeline],
+    clone_batch_size: int,
     config: model_deploy.DeploymentConfig,
-    first_position: int,
-    is_watched: tf.Tensor,
+    before: Sequence[tf.Tensor],
 ) -> StepInput:
     """Builds an input pipeline for each clone. Its batches wait in the memory of the clone's GPU."""
     clones = config.num_clones
     initializers = []
 
     def read(clone: int, asked: tf.Tensor) -> dict[str, tf.Tensor]:
-        pipeline = split_input.build_input(
-            options,
-            data,
-            first_position,
-            is_taken=split_input.taken_positions(
-                options.clone_batch_size, config.first_clone + clone, config.clones_of_step
-            ),
+        pipeline = build_pipeline(
+            is_taken=split_input.taken_positions(clone_batch_size, config.first_clone + clone, config.clones_of_step),
             num_parallel=-(-processors.available_cores() // clones),
             device=config.clone_device(clone),
             before=[asked],
@@ -86,7 +107,7 @@ def _on_devices(
         initializers.append(pipeline.initializer)
         return pipeline.samples
 
-    return StepInput(model_deploy.on_devices(clones, read, [is_watched]), initializers, is_watched)
+    return StepInput(model_deploy.on_devices(clones, read, before), initializers)
 
 
 class FedInput(model_deploy.Batches, train_loop.Hook):

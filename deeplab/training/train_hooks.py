@@ -51,8 +51,12 @@ class LogHook(Hook):
         mean = sum(self._seconds) / len(self._seconds)
         self._seconds.clear()
         with self._bar.hidden():
-            terms = ''.join(f', {name} = {value:.4f}' for name, value in result.terms.items())
+            terms = ''.join(f', {name} = {_shown(name, value)}' for name, value in result.terms.items())
             logging.info('global step %d: loss = %.4f (%.3f sec/step)%s', result.step, result.loss, mean, terms)
+
+
+def _shown(name: str, value: float) -> str:
+    return f'{value:.0f}' if name.endswith('_pixels') else f'{value:.4f}'
 
 
 class ProgressHook(Hook):

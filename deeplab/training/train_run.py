@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import os
@@ -29,7 +30,6 @@ from deeplab.datasets import task_data
 from deeplab.datasets.segmentation_dataset import DataSource, SegmentationDataset
 from deeplab.deployment import cluster, model_deploy, worker_group
 from deeplab.errors import NonFiniteError, OptionError
-from deeplab.evaluation.runner import CheckedSplit
 from deeplab.files import folder_lock, output_files, run_manifests
 from deeplab.options import CloneOptions, TrainOptions
 from deeplab.registry import LoggedRun
@@ -38,6 +38,7 @@ from deeplab.training import (
     accumulation,
     diagnostics,
     initial_checkpoint,
+    mean_teacher,
     metrics_file,
     network_clone,
     rate_test,
@@ -52,10 +53,12 @@ from deeplab.training import (
     train_hooks,
     train_loop,
     training_step,
+    unlabeled_input,
     validation,
     watch_hooks,
     workers,
 )
+from deeplab.training.split_input import TrainingSplit
 from deeplab.training.train_loop import TrainResult
 from deeplab.utils import input_generator, train_utils
 from deeplab.wording import option
@@ -88,6 +91,7 @@ def run(options: TrainOptions) -> TrainResult:
     Raises:
       UserError: options, data or checkpoints are invalid, or the loss is not finite.
     """
+    options = mean_teacher.with_averages(options)
     source = DataSource(options.dataset)
     validated = check_options(options, source)
     if options.clones.master:  # a server has another working directory
@@ -238,7 +242,7 @@ def check_options(options: TrainOptions, source: DataSource) -> SegmentationData
 
 
 def _run_manifest(
-    options: TrainOptions, data: CheckedSplit, first_step: int, validator: validation.ValidationHook | None
+    options: TrainOptions, data: TrainingSplit, first_step: int, validator: validation.ValidationHook | None
 ) -> run_manifests.Run:
     """Describes this run; warns of differences from the run that it resumes or repeats."""
     validated = (validator.split.reader.index, validator.split.num_images) if validator else None
@@ -247,6 +251,13 @@ def _run_manifest(
     run_now = run_manifest.describe(
         options, data.reader.index, len(data.records), first_step, validated, initial, data.descriptor
     )
+    if (unlabeled := data.unlabeled) is not None:
+        facts = unlabeled.reader.index.facts()
+        run_now[run_manifest.UNLABELED_RECORDS] = {
+            **facts,
+            'split': unlabeled_input.SPLIT,
+            'images': unlabeled.num_images,
+        }
     changes = resume_changes.warning(run_manifests.runs_in(options.train_logdir), run_now, options)
     if changes:
         logging.warning('%s', changes)
@@ -271,7 +282,7 @@ class RunManifestHook(train_loop.Hook):
 
 def _train(
     options: TrainOptions,
-    data: CheckedSplit,
+    data: TrainingSplit,
     start: Start,
     bar: train_hooks.ProgressHook,
     hooks: Sequence[train_loop.Hook] = (),
@@ -305,7 +316,9 @@ def _train(
             _write_graph(options.train_logdir)
         if group is not None:
             replicas.require_same_training(group, options, data)
-        with input_generator.explain_input_errors(data.reader, lambda: writer.last_path):
+        with contextlib.ExitStack() as explained:
+            for split in filter(None, (data, data.unlabeled)):
+                explained.enter_context(input_generator.explain_input_errors(split.reader, lambda: writer.last_path))
             return train_loop.train(
                 asynchronous.step,
                 options.number_of_steps,
@@ -355,7 +368,7 @@ def _initializer(
 
 
 def _build(
-    options: TrainOptions, data: CheckedSplit, config: model_deploy.DeploymentConfig, first_step: int
+    options: TrainOptions, data: TrainingSplit, config: model_deploy.DeploymentConfig, first_step: int
 ) -> TrainGraph:
     with config.host_scope():
         global_step = tf.compat.v1.train.get_or_create_global_step()
@@ -384,10 +397,20 @@ def _build(
         if options.moving_average_decay is not None:
             variables = slim.get_model_variables()
             averages = moving_average.MovingAverages(variables, options.moving_average_decay, global_step)
+    batches = [source.batches]
+    if data.unlabeled is not None:
+        assert averages is not None
+        unlabeled = step_input.build_unlabeled(options, data.unlabeled, config, first_step)
+        clones = mean_teacher.add(clones, unlabeled.batches, options, config, averages, global_step, data.ignore_label)
+        source = source._replace(initializers=[*source.initializers, *unlabeled.initializers])
+        batches.append(unlabeled.batches)
+    with config.update_scope():
         step = training_step.build_train_step(
             clones, options, learning_rate, global_step, averages, micro_batches, sums
         )
-        step = dataclasses.replace(step, waiting_seconds=source.batches.waiting_seconds())
+        waited = [seconds for each in batches if (seconds := each.waiting_seconds()) is not None]
+        waiting = functools.reduce(tf.maximum, waited) if waited else None
+        step = dataclasses.replace(step, waiting_seconds=waiting)
     return TrainGraph(source, clones, step, averages, sums)
 
 
@@ -398,7 +421,7 @@ def _statistics_group(clones: CloneOptions) -> collectives.Participant | None:
 
 def _hooks(
     options: TrainOptions,
-    data: CheckedSplit,
+    data: TrainingSplit,
     graph: TrainGraph,
     bar: train_hooks.ProgressHook,
     others: Sequence[train_loop.Hook],

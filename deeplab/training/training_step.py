@@ -33,8 +33,8 @@ class TrainStep:
       variable_norms: L2 norm of the gradient of each variable, [n] float32; None for none.
       variable_names: names of the variables of these norms.
       global_step: the variable that counts updates, int64.
-      terms: terms of the loss without their weights, scalars by TASK/TERM, the mean of the clones; empty for a network
-        of the task `semantic`.
+      terms: terms of the loss without their weights, scalars by TASK/TERM, the mean of the clones; for a network of the
+        task `semantic`, only figures about images without labels.
       votes: scalar float32, number of synchronous workers that want to stop after the step; None without them.
       steps_done: scalar int64, the counter after the update; None if no other replica increments it.
       rate_field: 'Class.field' of the option that sets the learning rate.
@@ -239,16 +239,20 @@ def _sums(
     updates = moving_updates.registered(clones[0].scope)
     if micro_batches is not None:
         loss, gradients, updates = micro_batches.mean(loss, gradients, updates)
-    terms = {} if options.model.is_semantic else _mean_terms(clones, all_clones)
+    names = [
+        name
+        for name in clones[0].outputs.terms
+        if not options.model.is_semantic or name.startswith(common.UNLABELED_TERMS)
+    ]
+    terms = _mean_terms(clones, names, all_clones)
     if workers is None:
         return StepSums(loss, gradients, updates), terms
     return workers.of_step(loss, gradients, updates), workers.of_terms(terms)
 
 
-def _mean_terms(clones: Sequence[model_deploy.Clone], all_clones: int) -> dict[str, tf.Tensor]:
+def _mean_terms(clones: Sequence[model_deploy.Clone], names: Sequence[str], all_clones: int) -> dict[str, tf.Tensor]:
     return {
-        name: summation.in_order([clone.outputs.terms[name] for clone in clones]) / float(all_clones)
-        for name in clones[0].outputs.terms
+        name: summation.in_order([clone.outputs.terms[name] for clone in clones]) / float(all_clones) for name in names
     }
 
 

@@ -29,6 +29,14 @@ NEW = {
     'train': {
         'accumulation_steps',
         'fold',
+        'unlabeled_dir',
+        'unlabeled_batch_size',
+        'unlabeled_weight',
+        'unlabeled_confidence',
+        'unlabeled_ramp_steps',
+        'unlabeled_augmentations',
+        'unlabeled_magnitude',
+        'unlabeled_cutmix_probability',
         'num_threads',
         'clip_gradient_norm',
         'moving_average_decay',
@@ -387,6 +395,8 @@ NEEDS_IN_TRAIN |= dict.fromkeys(
     ('eval_split', 'eval_every', 'eval_crop_size', 'early_stop_evals', 'best_metric'), '--eval_split=val --eval_every=5'
 )
 NEEDS_IN_TRAIN |= dict.fromkeys(('find_steps', 'find_lowest', 'find_highest', 'find_growth'), '--find_learning_rate')
+NEEDS_IN_TRAIN |= {name: '--unlabeled_dir=photos' for name in NEW['train'] if name.startswith('unlabeled_')}
+NEEDS_IN_TRAIN |= {'unlabeled_dir': ''}
 SERVER = '--master=grpc://here:1'
 NEEDS_IN_TRAIN |= {
     'num_ps_tasks': SERVER,
@@ -405,6 +415,8 @@ OTHER_VALUES = {
     'crop_size': '4,2',
     'dataset': 'cityscapes',
     'flip_probability': '0.25',
+    'unlabeled_augmentations': 'blur',
+    'unlabeled_cutmix_probability': '0.25',
     'format': 'tflite',
     'image_bits': '16',
     'loss': 'focal',

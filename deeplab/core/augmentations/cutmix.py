@@ -22,17 +22,30 @@ def mix(
 ) -> tuple[tf.Tensor, tf.Tensor | None]:
     """Replaces a box by what another image has there; for arguments and result see `registry.Augmentation`.
 
-    The box has the proportions of the image, an area drawn from [0, 1) of the image, and its middle anywhere.
-
-    Source: arXiv:1905.04899, section 3.1 and equation 2, with alpha 1; arXiv:1906.01916, section 3 (for segmentation).
+    Source: arXiv:1905.04899, section 3.1; arXiv:1906.01916, section 3 (for segmentation).
     """
     size = preprocess_utils.size_of(images[0])
-    area, *middles = tf.unstack(tf.random.stateless_uniform([3], seed))
-    rows, columns = (_interval(side, middle, tf.sqrt(area)) for side, middle in zip(size, middles, strict=True))
-    inside = rows[:, tf.newaxis] & columns  # [h, w]
+    inside = box(size, seed)
     other = labels[1] if labels is not None else None
     pasted = preprocess_utils.fit(images[1], other, size, context.mean_pixel, context.label_fill)
     return paste((images[0], None if labels is None else labels[0]), pasted, inside)
+
+
+def box(size: Sequence[preprocess_utils.Side], seed: tf.Tensor) -> tf.Tensor:
+    """Draws a box with the proportions of the image, an area in [0, 1) of the image, and its middle anywhere.
+
+    Args:
+      size: rows and columns of the image.
+      seed: two integers.
+
+    Returns:
+      [h, w] bool, true inside.
+
+    Source: arXiv:1905.04899, equation 2, with alpha 1.
+    """
+    area, *middles = tf.unstack(tf.random.stateless_uniform([3], seed))
+    rows, columns = (_interval(side, middle, tf.sqrt(area)) for side, middle in zip(size, middles, strict=True))
+    return rows[:, tf.newaxis] & columns
 
 
 def _interval(side: preprocess_utils.Side, middle: tf.Tensor, share: tf.Tensor) -> tf.Tensor:
