@@ -36,8 +36,8 @@ class TrainingSplit(CheckedSplit):
     unlabeled: CheckedSplit | None = dataclasses.field(default=None, kw_only=True)
 
 
-def open_data(options: TrainOptions, source: DataSource) -> TrainingSplit:
-    """Opens the split, and images without labels, and checks all records, before the graph is built.
+def open_data(options: TrainOptions, source: DataSource) -> CheckedSplit:
+    """Opens the split and checks all its records, before the graph is built.
 
     Raises:
       UserError: there is no such split, or its records or masks are invalid.
@@ -48,7 +48,17 @@ def open_data(options: TrainOptions, source: DataSource) -> TrainingSplit:
     data = runner.checked_split(dataset, options.model, True, cache_dir)
     images = names.counted(data.num_images, 'image')
     logging.info('Training on %s of %s, split %s.', images, options.dataset.name, dataset.split)
-    unlabeled = unlabeled_input.open_split(options, dataset.descriptor)
+    return data
+
+
+def open_all_data(options: TrainOptions, source: DataSource) -> TrainingSplit:
+    """Opens the split as `open_data` does, and the images without labels.
+
+    Raises:
+      UserError: see `open_data` and `unlabeled_input.open_split`.
+    """
+    data = open_data(options, source)
+    unlabeled = unlabeled_input.open_split(options, data.descriptor)
     return TrainingSplit(
         data.descriptor, data.reader, data.check_result, has_labels=data.has_labels, unlabeled=unlabeled
     )

@@ -133,7 +133,7 @@ def _run_chief(
     )
     if start.checkpoint is None:
         initial_checkpoint.check(options)
-    data = split_input.open_data(options, source)
+    data = split_input.open_all_data(options, source)
     options = split_input.with_label_weights(options, data)
     output_files.make_folder(options.train_logdir)  # not before the data is checked
     if not start.step:
@@ -158,7 +158,7 @@ def _test_rates(options: TrainOptions, source: DataSource) -> TrainResult:
     output_files.require_folder(options.train_logdir, _LOGDIR)
     initial_checkpoint.check(options)
     rate_test.note_checkpoints(options, checkpoints.newest(options.train_logdir))
-    data = split_input.open_data(options, source)
+    data = split_input.open_all_data(options, source)
     options = split_input.with_label_weights(options, data)
     options = dataclasses.replace(options, number_of_steps=options.rate_test.steps, on_nan='stop')
     output_files.make_folder(options.train_logdir)
@@ -182,7 +182,7 @@ def _run_other(
     group: worker_group.WorkerGroup | None,
 ) -> TrainResult:
     """Runs a training as another task than 0: it computes steps, and leaves files and checkpoints to task 0."""
-    data = split_input.open_data(options, source)
+    data = split_input.open_all_data(options, source)
     options = split_input.with_label_weights(options, data)
     start, report = (0, '') if group is None else replicas.common_start(group)
     if report:

@@ -159,14 +159,14 @@ def test_clones_and_micro_batches_make_the_step_of_the_whole_batch(data, photos,
 @pytest.mark.slow
 def test_an_image_that_breaks_later_is_named(data, photos, tmp_path, monkeypatch):
     options = training_setup.options(data, tmp_path / 'log', 3, **of(photos))
-    opened = split_input.open_data
+    opened = split_input.open_all_data
 
     def damaged(*arguments):
         split = opened(*arguments)
         (tmp_path / 'photos' / '1.png').write_bytes(b'no image')
         return split
 
-    monkeypatch.setattr('deeplab.training.split_input.open_data', damaged)
+    monkeypatch.setattr('deeplab.training.split_input.open_all_data', damaged)
     with pytest.raises(DataError, match=r'1\.png'):
         train.run(options)
 

@@ -7,6 +7,7 @@ from PIL import Image
 
 from deeplab import common
 from deeplab.core import sessions
+from deeplab.datasets.segmentation_dataset import DataSource
 from deeplab.errors import DataError
 from deeplab.options import AugmentOptions, UnlabeledOptions
 from deeplab.training import unlabeled_input
@@ -34,8 +35,12 @@ def made(tmp_path, photos, augment=None, **values):
     )
 
 
+def descriptor(options):
+    return DataSource(options.dataset).descriptor
+
+
 def batches(options, count, first_position=0):
-    split = training_setup.opened(options).unlabeled
+    split = unlabeled_input.open_split(options, descriptor(options))
     with tf.Graph().as_default():
         pipeline = unlabeled_input.build_input(options, split, first_position)
         with sessions.open_session(tf.compat.v1.get_default_graph()) as session:
@@ -125,7 +130,6 @@ def test_bad_folders(tmp_path, photos, damage, parts):
     options = made(tmp_path, photos)
     damage(photos)
     with pytest.raises(DataError) as error:
-        training_setup.opened(options)
+        unlabeled_input.open_split(options, descriptor(options))
     assert not [part for part in parts if part not in str(error.value)], str(error.value)
-    print(error.value)
     assert '\n' not in str(error.value)
