@@ -22,6 +22,7 @@ from deeplab.datasets import description_file
 from deeplab.names import counted
 from deeplab.wording import option
 
+WITHOUT_CHECKPOINT = 'Without a checkpoint, instead of the training above'
 _GIB = 1 << 30
 _LEFT_OUT_SHOWN = 10
 
@@ -202,3 +203,9 @@ def _suggestion_lines(diagnosis: Diagnosis, suggested: Suggestion) -> Iterator[s
         )
         yield f'  Write {json.dumps(described)} to {description_file.FILE_NAME}, with "class_names" if you like.'
     yield from (f'  {line}' for line in suggested.lines)
+    if suggested.from_scratch:
+        yield f'{WITHOUT_CHECKPOINT}:'
+        yield f'  {suggested.from_scratch}'
+    if (minutes := diagnosis.data.options.minutes) is not None:
+        scratch = f', {suggested.from_scratch_steps} from scratch' if suggested.from_scratch else ''
+        yield f'Steps for at most {minutes:g} minutes: {suggested.steps} from the checkpoint{scratch}.'

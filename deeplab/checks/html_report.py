@@ -12,7 +12,7 @@ from PIL import Image
 
 from deeplab.checks import class_rules
 from deeplab.checks.data_rules import RULES
-from deeplab.checks.diagnosis import Diagnosis
+from deeplab.checks.diagnosis import WITHOUT_CHECKPOINT, Diagnosis
 from deeplab.checks.findings import Data, has, severity_counts
 from deeplab.checks.inspection import class_ids_of, ids_of, picture
 from deeplab.checks.label_rules import LABEL_WEIGHTS
@@ -186,6 +186,8 @@ def _commands(diagnosis: Diagnosis) -> Iterator[str]:
     if diagnosis.suggestion is not None:
         yield f'<p>To train and evaluate{", once the errors are fixed" if diagnosis.status else ""}:</p>'
         yield from map(_command, diagnosis.suggestion.lines)
+        if diagnosis.suggestion.from_scratch:
+            yield f'<p>{WITHOUT_CHECKPOINT}:</p>{_command(diagnosis.suggestion.from_scratch)}'
 
 
 def _command(line: str) -> str:

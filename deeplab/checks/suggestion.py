@@ -14,7 +14,7 @@ from deeplab.checks.label_rules import LABEL_WEIGHTS
 from deeplab.datasets import description_file, folder_splits
 from deeplab.names import shell_quoted
 from deeplab.options import BuilderOptions, DoctorOptions, crop_sizes
-from deeplab.system import memory
+from deeplab.system import memory, processors
 from deeplab.zoo import catalog
 
 # Of a training of mobilenet_v2 with output stride 16: `memory.Need` of a graph of 513 x 513, batch 100.
@@ -29,12 +29,18 @@ _RATE, _OF_BATCH = 0.007, 16
 _EPOCHS, _FEWEST_STEPS, _MOST_STEPS = 100, 2000, 30000
 _FEWEST_FOR_STATISTICS = 12  # images in a batch whose statistics batch norm can be trained with
 _INITIAL = 'mobilenetv2_coco_voc_trainaug'
+_FEW_IMAGES = 5000  # that the recipe from scratch is for
+_NARROW = '0.5'  # depth multiplier of the network that the recipe from scratch was measured with
+# Operations of a matrix product in the time of a training step, for each pixel of its crops at output stride 16, by
+# depth multiplier: 0.331 s for 4 crops of 321 x 321, and 0.233 s for 8 of 241 x 321, at 207e9 operations a second.
+_OPERATIONS_PER_PIXEL = {'1.0': 166e3, _NARROW: 78e3}
+_OF_STRIDE = 16
 _CHECKPOINTS = 'checkpoints'
 _RECORDS = 'records'
 # Tables of colors that tools write beside masks; without one, the user has to write the last.
 _COLORS = ('labelmap.txt', 'label_colors.txt', 'colors.txt')
 # Options of the doctor that do not matter to a repaired copy, and the one that is named without a flag.
-_NOT_REPEATED = ('data', 'output', 'html', 'fix')
+_NOT_REPEATED = ('data', 'output', 'html', 'fix', 'minutes')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,7 +54,10 @@ class Suggestion:
       steps: number of training steps.
       eval_crop_size: height and width into which every image fits.
       free: free memory, in bytes; None if unknown.
-      lines: commands, in order.
+      lines: commands, in order; the training begins with a published checkpoint.
+      from_scratch: command of a training without a checkpoint; empty if no recipe suits the data.
+      from_scratch_steps: its number of steps; 0 without one.
+      steps_in_time: whether the limited time determines both numbers of steps.
     """
 
     crop_size: tuple[int, int]
@@ -58,6 +67,9 @@ class Suggestion:
     eval_crop_size: tuple[int, int]
     free: int | None
     lines: tuple[str, ...]
+    from_scratch: str = ''
+    from_scratch_steps: int = 0
+    steps_in_time: bool = False
 
 
 def suggest(data: Data, findings: Iterable[Finding]) -> Suggestion | None:
@@ -80,7 +92,9 @@ def suggest(data: Data, findings: Iterable[Finding]) -> Suggestion | None:
     free = memory.free()
     batch = _batch_size(crop[0] * crop[1], len(facts.images), free)
     rate = float(f'{_RATE * batch / _OF_BATCH:.2g}')
-    steps = int(min(max(-(-len(facts.images) * _EPOCHS // batch), _FEWEST_STEPS), _MOST_STEPS))
+    wanted = int(min(max(-(-len(facts.images) * _EPOCHS // batch), _FEWEST_STEPS), _MOST_STEPS))
+    possible = _steps_in_time(data.options, batch * crop[0] * crop[1])
+    steps, scratch_steps = (min(wanted, possible.get(width, wanted)) for width in _OPERATIONS_PER_PIXEL)
     lines, splits = _build_lines(data, dataset)
     directory = _RECORDS if lines else data.options.data
     is_split_by_builder = bool(lines) and data.train == sources.WHOLE
@@ -95,16 +109,15 @@ def suggest(data: Data, findings: Iterable[Finding]) -> Suggestion | None:
         'train_split': splits[data.train],
         'train_logdir': 'logs/train',
         'model_variant': 'mobilenet_v2',  # of _INITIAL, whose preset would set --dataset, too
-        'tf_initial_checkpoint': f'{_CHECKPOINTS}/{catalog.get(_INITIAL).folder}',
-        'initialize_last_layer': 'false',
         **({} if data.is_classification else {'output_stride': str(stride), 'train_crop_size': f'{crop[0]},{crop[1]}'}),
         'train_batch_size': str(batch),
-        'base_learning_rate': f'{rate:g}',
-        'training_number_of_steps': str(steps),
-        'fine_tune_batch_norm': str(batch >= _FEWEST_FOR_STATISTICS).lower(),
     }
     lines.append(f'deeplab download {_INITIAL} --cache_dir={_CHECKPOINTS}')
-    lines.append(_line('train', train) + (f' {LABEL_WEIGHTS}' if is_uneven else ''))
+    start = {'training_number_of_steps': str(steps), **_from_checkpoint(bool(task), rate, batch)}
+    lines.append(_line('train', train | start) + (f' {LABEL_WEIGHTS}' if is_uneven else ''))
+    from_scratch = ''
+    if not task and len(facts.images) <= _FEW_IMAGES:
+        from_scratch = _line('train', train | _from_nothing(scratch_steps))
     if evaluated is not None or is_split_by_builder:
         kept: dict[str, str] = {key: value for key, value in train.items() if key in ('dataset', 'dataset_dir')}
         split = DoctorOptions.eval_split if is_split_by_builder else splits[data.evaluated]
@@ -112,7 +125,53 @@ def suggest(data: Data, findings: Iterable[Finding]) -> Suggestion | None:
         kept |= {} if data.is_classification else {'eval_crop_size': f'{eval_crop[0]},{eval_crop[1]}'}
         kept['max_number_of_evaluations'] = '1'
         lines.append(_line('eval', kept))
-    return Suggestion((crop[0], crop[1]), batch, rate, steps, (eval_crop[0], eval_crop[1]), free, tuple(lines))
+    return Suggestion(
+        (crop[0], crop[1]), batch, rate, steps, (eval_crop[0], eval_crop[1]), free, tuple(lines),
+        from_scratch, scratch_steps if from_scratch else 0, bool(possible),
+    )  # fmt: skip
+
+
+def _from_checkpoint(has_task: bool, rate: float, batch: int) -> dict[str, str]:
+    """Returns the flags of a training that begins with the published checkpoint.
+
+    The recipe is for masks of class ids; other tasks have further outputs, which its losses are not made for.
+    """
+    flags = {'tf_initial_checkpoint': f'{_CHECKPOINTS}/{catalog.get(_INITIAL).folder}'}
+    if not has_task:
+        return {**flags, 'recipe': 'fine_tune'}
+    return {
+        **flags,
+        'initialize_last_layer': 'false',
+        'base_learning_rate': f'{rate:g}',
+        'fine_tune_batch_norm': str(batch >= _FEWEST_FOR_STATISTICS).lower(),
+    }
+
+
+def _from_nothing(steps: int) -> dict[str, str]:
+    """Returns the flags of a training that begins without a checkpoint."""
+    return {
+        'depth_multiplier': _NARROW,
+        'training_number_of_steps': str(steps),
+        'recipe': 'small_data',
+    }
+
+
+def _steps_in_time(options: DoctorOptions, pixels: int) -> dict[str, int]:
+    """Returns the steps that this machine does in the limited time, by depth multiplier; empty without a limit.
+
+    Args:
+      options: the time and the output stride.
+      pixels: number of pixels of the crops of a step.
+
+    The estimate takes the speed of a matrix product. The size of the last feature maps follows from the output stride;
+    half of the time is spent on them.
+    """
+    if options.minutes is None:
+        return {}
+    pixels = round(pixels * (1 + (_OF_STRIDE / options.output_stride) ** 2) / 2)
+    speed = processors.product_speed()
+    seconds = {width: pixels * operations / speed for width, operations in _OPERATIONS_PER_PIXEL.items()}
+    return {width: max(int(options.minutes * 60 / each), 1) for width, each in seconds.items()}
 
 
 def _batch_size(pixels: int, images: int, free: int | None) -> int:

@@ -37,11 +37,19 @@ class Setting:
 
 @dataclasses.dataclass(frozen=True)
 class Recipe:
-    """A set of training flags: its name, the data that it suits (one sentence), and its settings."""
+    """A set of training flags.
+
+    Attributes:
+      name: its name.
+      purpose: the data that it suits, one sentence.
+      settings: its flags.
+      needs: a flag of the command line without which it is refused; empty for none.
+    """
 
     name: str
     purpose: str
     settings: tuple[Setting, ...]
+    needs: str = ''
 
 
 def _steps(values: Values) -> int:
@@ -112,7 +120,52 @@ SMALL_DATA = Recipe(
         Setting('jitter_saturation', '0.2', 'as above'),
     ),
 )
-RECIPES: Mapping[str, Recipe] = {recipe.name: recipe for recipe in (SMALL_DATA,)}
+
+
+def _trains_statistics(values: Values) -> bool:
+    """Returns whether a batch has enough images for the statistics of batch norm; the original asks for 12."""
+    return int(values['train_batch_size']) >= _FEWEST_FOR_STATISTICS
+
+
+def _fine_tuned_rate(values: Values) -> str:
+    """Returns the published rate, 0.007 for 16 images, in proportion to the batch."""
+    return f'{_RATE * values["train_batch_size"] / _OF_BATCH:.2g}'
+
+
+_FEWEST_FOR_STATISTICS = 12
+_RATE, _OF_BATCH = 0.007, 16
+FINE_TUNE = Recipe(
+    'fine_tune',
+    'To continue from a checkpoint of other classes, such as a published one, in few steps.',
+    (
+        Setting('initialize_last_layer', 'false', 'the classes are other ones'),
+        Setting(
+            'last_layers_contain_logits_only',
+            'true',
+            'all layers but the logits keep their weights, ASPP and decoder, too',
+            ('initialize_last_layer',),
+        ),
+        Setting(
+            'base_learning_rate',
+            _fine_tuned_rate,
+            '0.007 for 16 images (arXiv:1802.02611, section 4), in proportion to the batch',
+            ('optimizer', 'learning_policy'),
+        ),
+        Setting(
+            'last_layer_gradient_multiplier',
+            '10',
+            'the new logits learn faster than the rest (arXiv:1606.00915, section 4.1)',
+            ('initialize_last_layer', 'optimizer'),
+        ),
+        Setting(
+            'fine_tune_batch_norm',
+            lambda values: None if _trains_statistics(values) else 'false',
+            'below 12 images in a batch, keeps the statistics of the checkpoint',
+        ),
+    ),
+    needs='tf_initial_checkpoint',
+)
+RECIPES: Mapping[str, Recipe] = {recipe.name: recipe for recipe in (SMALL_DATA, FINE_TUNE)}
 
 RECIPE = Flag(
     'recipe',
@@ -131,12 +184,14 @@ def apply(name: str, values: Values) -> None:
       values: values of the flags; changed.
 
     Raises:
-      UsageError: if there is no such recipe.
+      UsageError: if there is no such recipe, or the flag that it needs is not given.
     """
     if name not in RECIPES:
         hint = did_you_mean(name, RECIPES)
         raise UsageError(f"--recipe='{name}': there is no such recipe. {hint}Allowed: {', '.join(RECIPES)}, or {LIST}.")
-    settings = RECIPES[name].settings
+    settings, needed = RECIPES[name].settings, RECIPES[name].needs
+    if needed and not values[needed]:
+        raise UsageError(f'--recipe={name} needs --{needed}. Give the checkpoint, or train with another recipe.')
     texts = {each.flag: each.value if isinstance(each.value, str) else each.value(values) for each in settings}
     others = {flag for each in settings for flag in each.only_with}
     changed = {flag for flag in {*texts, *others} if _is_changed(flag, values, texts)}

@@ -49,6 +49,12 @@ class DoctorOptions(Options):
         'Output stride of the network. Classes that consist of narrower parts are reported.',
         range='(0, inf)',
     )
+    minutes: float | None = declared(
+        None,
+        'Minutes that a training may take on the processor of this machine: the suggested trainings have as many '
+        'steps, by an estimate. Not set: 100 passes over the images.',
+        range='(0, inf)',
+    )
     checkpoint_dir: PathText | None = declared(
         None,
         'Checkpoint of a classifier, or its folder, for records of image classification: lists the images whose class '

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import platform
+import time
 from collections.abc import Iterator
 from typing import Any
+
+import numpy as np
 
 from deeplab.system import system_files
 
@@ -34,6 +37,17 @@ def _limits() -> Iterator[int]:
         numbers = ' '.join(line for name in files for line in system_files.lines(folder / name)).split()
         if len(numbers) == 2 and all(number.isdigit() for number in numbers) and int(numbers[1]):
             yield -(-int(numbers[0]) // int(numbers[1]))  # without a limit: "max", or -1
+
+
+def product_speed(side: int = 1536, repetitions: int = 3) -> float:
+    """Returns the operations a second of the fastest of some products of float32 matrices of `side` x `side`."""
+    numbers = np.ones([side, side], np.float32)
+    seconds = []
+    for _ in range(repetitions):
+        started = time.perf_counter()
+        np.matmul(numbers, numbers)
+        seconds.append(time.perf_counter() - started)
+    return 2.0 * side**3 / min(seconds)
 
 
 def facts() -> dict[str, Any]:

@@ -12,6 +12,10 @@ from deeplab.errors import OptionError
 TRAIN = ['--train_logdir=log', '--dataset_dir=records']
 
 
+CHECKPOINT = '--tf_initial_checkpoint=model.ckpt'
+NEEDS = {'fine_tune': [CHECKPOINT]}
+
+
 def parsed(*words):
     return parse_flags(find_program('train'), [*TRAIN, *words])
 
@@ -24,11 +28,11 @@ def test_without_a_recipe_the_defaults_stay():
 
 @pytest.mark.parametrize('name', recipes.RECIPES)
 def test_every_setting_is_a_valid_flag_that_differs_from_its_default(name):
-    values = parsed(f'--recipe={name}')
+    values = parsed(f'--recipe={name}', *NEEDS.get(name, []))
     known = find_program('train').flags
     for setting in recipes.RECIPES[name].settings:
         assert values[setting.flag] != known[setting.flag].default, setting.flag
-    options = cli.options_of('train', [*TRAIN, f'--recipe={name}'])
+    options = cli.options_of('train', [*TRAIN, f'--recipe={name}', *NEEDS.get(name, [])])
     assert options.optimizer.name == values['optimizer']
 
 
@@ -121,6 +125,30 @@ def test_a_training_too_short_for_a_slow_start_has_none():
 def test_a_number_of_steps_that_is_not_allowed_is_refused_as_without_a_recipe():
     with pytest.raises(OptionError, match='training_number_of_steps=0 is not allowed'):
         cli.options_of('train', [*TRAIN, '--recipe=small_data', '--training_number_of_steps=0'])
+
+
+def test_fine_tuning_needs_a_checkpoint():
+    with pytest.raises(UsageError, match='--recipe=fine_tune needs --tf_initial_checkpoint'):
+        parsed('--recipe=fine_tune')
+
+
+@pytest.mark.parametrize(('batch', 'rate', 'statistics'), [(16, 0.007, True), (12, 0.0053, True), (8, 0.0035, False)])
+def test_rate_and_statistics_of_fine_tuning_follow_the_batch(batch, rate, statistics):
+    made = cli.options_of('train', [*TRAIN, '--recipe=fine_tune', CHECKPOINT, f'--train_batch_size={batch}'])
+    assert made.optimizer.learning_rate.base == rate
+    assert made.fine_tune_batch_norm == statistics
+
+
+def test_fine_tuning_keeps_the_last_layers_of_the_same_classes():
+    values = parsed('--recipe=fine_tune', CHECKPOINT, '--initialize_last_layer')
+    assert not values['last_layers_contain_logits_only']
+    assert values['last_layer_gradient_multiplier'] == 1.0
+
+
+def test_another_optimizer_leaves_out_the_rate_of_fine_tuning():
+    values = parsed('--recipe=fine_tune', CHECKPOINT, '--optimizer=adamw')
+    assert values['base_learning_rate'] == values.default('base_learning_rate')
+    assert values['last_layers_contain_logits_only']
 
 
 def test_an_unknown_recipe_is_refused_with_the_known_ones():

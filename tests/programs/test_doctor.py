@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 
 from deeplab import cli
-from deeplab.checks import html_report, inspection, suggestion
+from deeplab.checks import diagnosis, html_report, inspection, suggestion
 from deeplab.datasets import build_folder_data, descriptor, example
 from deeplab.errors import DataError, OptionError
 from deeplab.options import DoctorOptions
@@ -387,6 +387,32 @@ def test_thin_and_between_pixels():
     assert inspection.between_pixels(ids)[:3].tolist() == [0, 1, 0]
 
 
+@pytest.mark.parametrize(
+    ('minutes', 'stride', 'steps', 'from_scratch'),
+    # 3e9 operations a second, for 4 crops of 49 x 49 (41 x 49 at stride 8) with 166e3 or 78e3 for each pixel.
+    [(10.0, 16, 1129, 2000), (1.0, 16, 112, 240), (1.0, 8, 53, 114), (1e-6, 16, 1, 1), (1e6, 16, 2000, 2000)],
+)
+def test_suggested_steps_follow_the_time(tmp_path, monkeypatch, minutes, stride, steps, from_scratch):
+    folder = _write(tmp_path, _clean(), IN_FILES)
+    monkeypatch.setattr(suggestion.memory, 'free', lambda: 1 << 40)
+    monkeypatch.setattr(suggestion.processors, 'product_speed', lambda: 3e9)
+    result = _examine(folder, minutes=minutes, output_stride=stride)
+    assert (result.suggestion.steps, result.suggestion.from_scratch_steps) == (steps, from_scratch)
+    assert f'--training_number_of_steps={steps} ' in result.suggestion.lines[2]
+    assert f'--training_number_of_steps={from_scratch} ' in result.suggestion.from_scratch
+    shown = f'Steps for at most {minutes:g} minutes: {steps} from the checkpoint, {from_scratch} from scratch.'
+    assert shown in result.report
+
+
+def test_no_recipe_from_scratch_for_many_images(tmp_path, monkeypatch):
+    folder = _write(tmp_path, _clean(), IN_FILES)
+    assert _examine(folder).suggestion.from_scratch
+    monkeypatch.setattr(suggestion, '_FEW_IMAGES', 3)  # there are 4
+    result = _examine(folder)
+    assert (result.suggestion.from_scratch, result.suggestion.from_scratch_steps) == ('', 0)
+    assert diagnosis.WITHOUT_CHECKPOINT not in result.report
+
+
 def test_suggestion_follows_the_memory(tmp_path, monkeypatch):
     folder = _write(tmp_path, _clean(), IN_FILES)
     monkeypatch.setattr(suggestion.memory, 'free', lambda: 1 << 40)
@@ -396,9 +422,10 @@ def test_suggestion_follows_the_memory(tmp_path, monkeypatch):
     assert large.learning_rate == pytest.approx(0.0018)
     assert '--list_folder=' in large.lines[0]
     assert large.lines[0].startswith('deeplab build_folder_data') and '--dataset=' not in large.lines[2]
-    assert '--fine_tune_batch_norm=false' in large.lines[2]
+    assert '--recipe=fine_tune' in large.lines[2] and '--tf_initial_checkpoint=' in large.lines[2]
+    assert '--recipe=small_data' in large.from_scratch and 'checkpoint' not in large.from_scratch
     assert '--preset=' not in large.lines[2]  # it would replace the description beside the records by that of VOC
-    for line in large.lines:
+    for line in (*large.lines, large.from_scratch):
         _, program, *words = shlex.split(line)
         cli.options_of(program, [word for word in words if 'dataset.json' not in word])  # the flags exist
     monkeypatch.setattr(suggestion.memory, 'free', lambda: 0)

@@ -37,3 +37,9 @@ def test_a_missing_package_is_named_with_the_command_that_installs_it():
     packages.require(('json',), '--engine=mine', 'mine')
     with pytest.raises(OptionError, match=r"--engine=mine needs no_such_package.*'deeplab-toolkit\[mine\]'"):
         packages.require(('json', 'no_such_package'), '--engine=mine', "'deeplab-toolkit[mine]'")
+
+
+def test_the_speed_of_products_is_of_the_fastest(monkeypatch):
+    times = iter([0.0, 4.0, 10.0, 12.0, 20.0, 23.0])  # 4, 2 and 3 seconds
+    monkeypatch.setattr(processors.time, 'perf_counter', lambda: next(times))
+    assert processors.product_speed(side=10) == 2 * 10**3 / 2.0
