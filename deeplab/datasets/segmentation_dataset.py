@@ -84,9 +84,12 @@ class SegmentationDataset:
         if self.items:
             return pair_records.PairRecords(self.items)
         columns: dict[str, Columns] = {}
-        names = (shard_names.split_of(os.path.basename(shard)) for shard in self.shards)
-        for name in dict.fromkeys([self.split] if FOLDS.fullmatch(self.split) is None else names):
-            columns |= index_file.load(self.directory, str(name), self.shards)
+        shards: dict[str, list[str]] = {}  # by the split that has them
+        for shard in self.shards:
+            of_fold = shard_names.split_of(os.path.basename(shard)) if FOLDS.fullmatch(self.split) else self.split
+            shards.setdefault(str(of_fold), []).append(shard)
+        for name, own in shards.items():
+            columns |= index_file.load(self.directory, name, own)
         index = RecordIndex(self.shards, self.skip_corrupt_records, columns, self.descriptor.label_divisor)
         if len(columns) < len(self.shards) and len(index) >= index_file.WORTH_AN_INDEX:
             logging.info(

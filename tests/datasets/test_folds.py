@@ -85,6 +85,30 @@ def test_a_build_has_a_split_for_each_fold_and_keeps_test(tmp_path):
         build_folder_data.run(write(tmp_path, stems, folds=2))
 
 
+def test_records_without_a_fold_are_opened_by_the_indexes_of_the_others(tmp_path, caplog):
+    caplog.set_level('INFO', logger='absl')
+    options = write(tmp_path, [f'train/{number}' for number in range(6)], folds=3)
+    build_folder_data.run(options)
+    joined = segmentation_dataset.get_dataset(
+        f'{options.output_dir}/dataset.yaml', 'folds_without_2', options.output_dir
+    )
+    caplog.clear()
+    assert len(joined.open_records()) == 4
+    assert not [line for line in caplog.messages if 'have changed' in line]
+
+
+def test_folds_of_lists_have_groups(tmp_path):
+    (tmp_path / 'lists').mkdir()
+    (tmp_path / 'lists' / 'train.txt').write_text('a_0\na_1\nb_0\nc_0\n')
+    (tmp_path / 'lists' / 'test.txt').write_text('d_0\n')
+    options = write(tmp_path, ['a_0', 'a_1', 'b_0', 'c_0', 'd_0'], folds=3)
+    options = dataclasses.replace(options, list_folder=str(tmp_path / 'lists'), group_pattern='^(.)_')
+    summary = build_folder_data.run(options)
+    assert sorted(facts['images'] for facts in summary['splits'].values()) == [1, 1, 1, 2]
+    with pytest.raises(OptionError, match='both choose the splits'):
+        dataclasses.replace(options, folds=None)
+
+
 def test_a_training_without_a_fold():
     words = ['--dataset_dir=records', '--train_logdir=logs', '--fold=2']
     train = cli.options_of('train', words)
