@@ -19,7 +19,7 @@ from deeplab.core.metrics import ConfusionMatrix
 from deeplab.evaluation import fold_figures
 from deeplab.files import cross_validation, run_manifests
 from deeplab.training.train_loop import TrainResult
-from tests.helpers import dataset_files
+from tests.helpers import dataset_files, task_records
 
 pytestmark = pytest.mark.usefixtures('tiny_network')
 
@@ -198,6 +198,25 @@ def test_records_without_folds_are_refused(tmp_path, capsys):
     error = capsys.readouterr().err
     assert 'have no folds' in error and '--folds=5' in error
     assert not (tmp_path / 'cv').exists()
+
+
+@pytest.mark.slow
+def test_networks_without_classes(tmp_path, capsys):
+    """A network of depth has a table of its figures, a page without images, and the files of its predictions."""
+    for fold in (1, 2):
+        records = [task_records.record(10 * fold + number, with_labels=False) for number in range(2)]
+        dataset_files.write_split(tmp_path, f'fold{fold}', [records])
+    content = {'num_classes': task_records.CLASSES, 'depth_scale': task_records.DEPTH_SCALE}
+    (tmp_path / 'dataset.json').write_text(json.dumps(content))
+    assert cli.main(line(tmp_path, tmp_path / 'cv', '--network_task=depth', '--train_crop_size=33,33')) == 0
+    validation = cross_validation.read(str(tmp_path / 'cv'))
+    rmse = [json.loads(pathlib.Path(fold.metrics).read_text())['metrics']['depth']['rmse'] for fold in validation.folds]
+    assert validation.results['figures']['depth rmse']['folds'] == rmse and not validation.results['classes']
+    assert 'depth rmse' in capsys.readouterr().out
+    page = (tmp_path / 'cv' / 'report.html').read_text()
+    content = json.loads(re.search(r'id="content">(.*?)</script>', page)[1])
+    assert [run['name'] for run in content['runs']] == ['Fold 1', 'Fold 2'] and not content['pictures']
+    assert len(list((tmp_path / 'cv' / 'predictions').rglob('depth/*.png'))) == 4
 
 
 def of_fold(matrix, **further):

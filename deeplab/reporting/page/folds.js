@@ -26,5 +26,6 @@ function drawFolds() {
 }
 
 drawFolds();
+byId('summary').hidden = !runs.some(({miou}) => miou); // of networks without classes
 byId('sections').replaceChildren();
 drawSections();
