@@ -122,7 +122,10 @@ def _begun(options: CrossValidateOptions) -> CrossValidation:
         'digest': hashlib.sha256('\n'.join(digests).encode()).hexdigest(),
         'images': sum(map(len, parts)),
     }
-    settings = {'options': run_manifest.options_as_json(options.train), 'records': records}
+    described = run_manifest.options_as_json(options.train)
+    if described['validation']['every'] == described['number_of_steps']:  # not given, see `TrainOptions.fold`
+        described['validation']['every'] = None
+    settings = {'options': described, 'records': records}
     begun = cross_validation.load(options.output_dir)
     if begun is None:
         begun = CrossValidation(options.output_dir, len(folds), settings=settings)
