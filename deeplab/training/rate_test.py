@@ -30,7 +30,7 @@ class Suggestion(NamedTuple):
 
     Attributes:
       smoothed: the loss without noise, for each step.
-      steepest: learning rate where it falls fastest per decade of the rate: the one to try.
+      steepest: learning rate where it falls fastest from step to step: the one to try.
       lowest: learning rate where it is lowest; higher ones are too high.
     """
 
@@ -54,7 +54,7 @@ def suggest(rates: np.ndarray, losses: np.ndarray) -> Suggestion:
     end = int(np.argmin(smoothed))
     if end < 2 or smoothed[0] - smoothed[end] < _LEAST_FALL * abs(start):
         return Suggestion(smoothed, None, None)
-    slopes = np.gradient(smoothed, np.log10(rates))
+    slopes = np.gradient(smoothed)  # from step to step: the rates of linear growth lie far apart at its lower end
     return Suggestion(smoothed, float(rates[np.argmin(slopes[:end])]), float(rates[end]))
 
 

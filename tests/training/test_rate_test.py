@@ -50,6 +50,12 @@ def test_the_suggestion_is_where_the_loss_falls_fastest():
     np.testing.assert_allclose(rate_test.suggest(rates, losses).smoothed[5:40], losses[5:40], atol=0.05)
 
 
+def test_the_steepest_fall_of_linear_growth_is_not_where_rates_are_dense():
+    rates = np.linspace(1e-4, 0.2, 100)
+    losses = 3 - np.minimum(rates / 0.04, 1) - 0.3 * rates / 0.2 + 0.08 * np.sin(np.arange(100) * 0.35)
+    assert rate_test.suggest(rates, losses).steepest < 0.04
+
+
 @pytest.mark.parametrize('losses', [np.full(40, 1.5), np.linspace(1.0, 3.0, 40)])
 def test_a_loss_that_does_not_fall_suggests_nothing(losses):
     found = rate_test.suggest(np.geomspace(1e-5, 10, 40), losses)
