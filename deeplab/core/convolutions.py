@@ -1,4 +1,4 @@
-"""Convolutions as operations of inputs and weights; 1x1 convolutions have faster gradients."""
+"""Convolutions as operations of inputs and weights, with faster gradients of 1x1 and of strided depthwise ones."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import tensorflow as tf
 from deeplab.core import batch_statistics
 
 _POINTWISE_GRADIENT = 'DeepLabPointwiseConv2D'
+_STRIDED_DEPTHWISE_GRADIENT = 'DeepLabStridedDepthwise'
 
 
 class Convolution(NamedTuple):
@@ -69,15 +70,33 @@ def pointwise_gradients(inputs: tf.Tensor) -> contextlib.AbstractContextManager[
     With the pixels as rows, a 1x1 convolution with stride 1 is the product Y = X W, so dX = dY W' and dW = X' dY.
     On a CPU these take about half the time of TensorFlow's gradients if a bias is added (oneDNN merges the gradients of
     filter and bias to one slow operation): a training step of MobileNetV2 takes 0.88 to 0.92 of the time
-    (benchmarks/NOTES.md). Forward, it remains a convolution, which TensorFlow merges with bias and activation.
+    (benchmarks/NOTES.md). In bfloat16, products take half the time of the gradients of wide convolutions. Forward, it
+    remains a convolution, which TensorFlow merges with bias and activation.
 
     Args:
-      inputs: inputs of the convolutions. On a GPU, and for types other than float32, TensorFlow's gradients are used.
+      inputs: inputs of the convolutions. On a GPU, and for types other than float32 and bfloat16, the gradients are
+        TensorFlow's own.
     """
-    if inputs.dtype != tf.float32 or tf.config.list_physical_devices('GPU'):
+    return _on_cpu({'Conv2D': _POINTWISE_GRADIENT}, inputs, tf.float32, tf.bfloat16)
+
+
+def strided_depthwise_gradients(inputs: tf.Tensor) -> contextlib.AbstractContextManager[None]:
+    """Computes the gradients of the inputs of the strided depthwise convolutions that are built within in float32.
+
+    On a CPU, TensorFlow's gradient in bfloat16 takes 10 to 100 times as long (benchmarks/NOTES.md).
+
+    Args:
+      inputs: inputs of the convolutions. On a GPU, and for other types than bfloat16, the gradients are TensorFlow's.
+    """
+    return _on_cpu({'DepthwiseConv2dNative': _STRIDED_DEPTHWISE_GRADIENT}, inputs, tf.bfloat16)
+
+
+def _on_cpu(gradients: dict[str, str], inputs: tf.Tensor, *types: tf.DType) -> contextlib.AbstractContextManager[None]:
+    """Registers gradients of the operations that are built within, if their inputs have one of the types, on a CPU."""
+    if inputs.dtype not in types or tf.config.list_physical_devices('GPU'):
         return contextlib.nullcontext()
     override: contextlib.AbstractContextManager[None] = tf.compat.v1.get_default_graph().gradient_override_map(
-        {'Conv2D': _POINTWISE_GRADIENT}
+        gradients
     )
     return override
 
@@ -94,3 +113,22 @@ def _pointwise_gradients(convolution: tf.Operation, gradient: tf.Tensor) -> tupl
 
 
 tf.RegisterGradient(_POINTWISE_GRADIENT)(_pointwise_gradients)
+
+
+def _strided_depthwise_gradients(convolution: tf.Operation, gradient: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns the gradients of the inputs [n, h, w, c] and of the weights [kernel size, kernel size, c, 1]."""
+    inputs, weights = convolution.inputs
+    settings = {name: convolution.get_attr(name) for name in ('strides', 'padding')}
+    input_gradient = tf.raw_ops.DepthwiseConv2dNativeBackpropInput(
+        input_sizes=tf.shape(inputs),
+        filter=tf.cast(weights, tf.float32),
+        out_backprop=tf.cast(gradient, tf.float32),
+        **settings,
+    )
+    weight_gradient = tf.raw_ops.DepthwiseConv2dNativeBackpropFilter(
+        input=inputs, filter_sizes=weights.shape, out_backprop=gradient, **settings
+    )
+    return tf.cast(input_gradient, inputs.dtype), weight_gradient
+
+
+tf.RegisterGradient(_STRIDED_DEPTHWISE_GRADIENT)(_strided_depthwise_gradients)

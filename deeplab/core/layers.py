@@ -276,7 +276,9 @@ def depthwise_conv2d(
                     input=inputs, filter=weights, strides=[1, 1, 1, 1], padding=padding, dilations=[1, *rates, 1]
                 )
             strides = [1, stride, stride, 1]
-            return tf.nn.depthwise_conv2d(inputs, weights, strides, padding, dilations=rates, name='depthwise')
+            is_strided = stride > 1 and not native_dilation
+            with convolutions.strided_depthwise_gradients(inputs) if is_strided else contextlib.nullcontext():
+                return tf.nn.depthwise_conv2d(inputs, weights, strides, padding, dilations=rates, name='depthwise')
 
         convolution = convolutions.Convolution(weights, convolve, outer_scope, is_depthwise=True)
         return _finish(convolution, normalize, activation, 0.0 if bias else None)

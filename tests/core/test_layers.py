@@ -269,16 +269,46 @@ def test_arg_scope_reaches_layers(graph):
     assert _run(outputs)[0].item() == -2
 
 
-def test_gradients_of_1x1_convolutions_are_products(graph):
+@pytest.mark.parametrize(('precision', 'tolerance'), [('float32', 1e-5), ('bfloat16', 2e-2)])
+def test_gradients_of_1x1_convolutions_are_products(graph, precision, tolerance):
     inputs = tf.constant(_random(2, 3, 4, 5))
     wanted = tf.constant(_random(2, 3, 4, 6))
-    outputs = layers.conv2d(inputs, 6, 1, normalize=False, activation=None, scope='a')
+    outputs = layers.conv2d(tf.cast(inputs, precision), 6, 1, normalize=False, activation=None, scope='a')
     weights = tf.compat.v1.trainable_variables()[0]
     plain = tf.nn.conv2d(inputs, weights, 1, 'SAME')
-    found, expected = (tf.gradients(tf.reduce_sum(y * wanted), [inputs, weights]) for y in (outputs, plain))
-    assert {gradient.op.inputs[0].op.type for gradient in found} == {'MatMul'}  # behind a reshape
+    found, expected = (
+        tf.gradients(tf.reduce_sum(tf.cast(y, tf.float32) * wanted), [inputs, weights]) for y in (outputs, plain)
+    )
+    types = [op.type for op in graph.get_operations()]
+    assert types.count('MatMul') == 2 and types.count('Conv2DBackpropInput') == 1  # the latter is the plain one's
     for first, second in zip(_run(*found), _run(*expected), strict=True):
-        np.testing.assert_allclose(first, second, rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(first, second, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize('fixed_padding', [False, True])
+def test_gradients_of_strided_depthwise_convolutions_avoid_a_slow_kernel(graph, fixed_padding):
+    """TensorFlow's gradient of their inputs in bfloat16 takes up to a hundred times as long as in float32."""
+    inputs = tf.constant(_random(2, 7, 9, 5))
+    wanted = tf.constant(_random(2, 4, 5, 5))
+    gradients = []
+    for precision in (tf.bfloat16, tf.float32):
+        with tf.compat.v1.variable_scope('', reuse=tf.compat.v1.AUTO_REUSE):
+            outputs = layers.depthwise_conv2d(
+                tf.cast(inputs, precision),
+                3,
+                stride=2,
+                fixed_padding=fixed_padding,
+                normalize=False,
+                bias=False,
+                activation=None,
+                scope='a',
+            )
+        weights = tf.compat.v1.trainable_variables()[0]
+        gradients.append(tf.gradients(tf.reduce_sum(tf.cast(outputs, tf.float32) * wanted), [inputs, weights]))
+    kernels = [op for op in graph.get_operations() if op.type == 'DepthwiseConv2dNativeBackpropInput']
+    assert [op.outputs[0].dtype for op in kernels] == [tf.float32] * 2
+    for short, long in zip(*_run(*gradients), strict=True):
+        np.testing.assert_allclose(short, long, rtol=0, atol=2e-2 * np.abs(long).max())
 
 
 def test_statistics_of_an_expansion_come_from_its_input(graph, monkeypatch):
