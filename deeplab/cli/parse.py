@@ -211,7 +211,11 @@ def _run_of_checkpoint(values: Values) -> tuple[str, run_manifests.Run] | None:
     """Returns the run.json of the checkpoint of a command line, and the newest run in it; None without one."""
     # Flags that are translated to flags of another program set no field; its own command line finds the run.
     known = {name: flag for name, flag in values.known.items() if flag.fields}
-    path = next((values.path(name) for name in _CHECKPOINTS if name in known), None)
+    name = next((name for name in _CHECKPOINTS if name in known), None)
+    if name is None:
+        return None
+    is_repeated = known[name].kind == 'repeated string'  # each has a run.json of its own; the first one is shown
+    path = next(iter(values.texts(name)), None) if is_repeated else values.path(name)
     if path and values.known.get('ensemble') and values['ensemble'] and cross_validation.is_in(path):
         path = cross_validation.read(path).folds[0].train_logdir
     return run_manifests.beside(path) if path else None

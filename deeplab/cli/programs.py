@@ -35,6 +35,7 @@ from deeplab.cli.to_options import (
     plain_options,
     predict_options,
     preview_options,
+    rank_options,
     spread_against,
     train_options,
     verify_options,
@@ -44,6 +45,7 @@ from deeplab.cli.words import Entry, Flag, Group
 from deeplab.overview import TRAIN_EXAMPLE
 
 # Names of flags that --help shows for many programs, see `Program.common`.
+_RANK_VIEWS = ('view_scales', 'view_flipped')
 _NETWORK_FLAGS = 'preset model_variant output_stride atrous_rates decoder_output_stride'
 _PAGE_FLAGS = (
     'output images metrics_dir dataset_dir dataset eval_split eval_crop_size use_moving_average window engine preset'
@@ -421,6 +423,27 @@ program.PROGRAMS += [
         common=(
             'output_dir save classes overlay_alpha overwrite checkpoint_dir ensemble export_path dataset '
             'use_moving_average eval_crop_size window eval_scales add_flipped_images engine ' + _NETWORK_FLAGS
+        ),
+    ),
+    Program(
+        name='rank',
+        example='photos --checkpoint_dir=logs/train --output_dir=ranking',
+        groups=(
+            Group('Images and results', of(options.RankOptions, without=_RANK_VIEWS), of(options.PartOptions)),
+            Group('Views of an image', of(options.RankOptions, *_RANK_VIEWS)),
+            Group('Prediction', of(options.PredictorOptions, without=['classes'])),
+            Group('Sizes', of(options.WindowOptions), *RESIZE),
+            engine_group(),
+            NETWORK,
+            HEAD,
+        ),
+        to_options=rank_options,
+        beginning=(early.use_one_dnn,),
+        required=('inputs', 'checkpoint_dir'),
+        positional='inputs',
+        common=(
+            'output_dir first measure class_balance labeled checkpoint_dir view_scales view_flipped eval_crop_size '
+            'window engine ' + _NETWORK_FLAGS
         ),
     ),
     Program(

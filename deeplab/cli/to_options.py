@@ -275,6 +275,12 @@ def predict_options(values: Values) -> options.PredictOptions:
     )
 
 
+def rank_options(values: Values) -> options.RankOptions:
+    """Returns the options of rank."""
+    predictor = filled(options.PredictorOptions, values, execution=_engine_options(values))
+    return filled(options.RankOptions, values, predictor=predictor, network=given_network(values))
+
+
 def spread_against(words: Sequence[str]) -> list[str]:
     """Returns the words with --against='FLAGS' and --against=PRESET written as --against and flags.
 

@@ -14,7 +14,7 @@ import io
 import json
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from deeplab.files import storage
@@ -80,18 +80,21 @@ def _text(path: str) -> str:
 
 
 def load_lines(path: str | os.PathLike[str]) -> list[Any]:
-    """Reads a JSON Lines file: one value per line; lines that are incomplete or not JSON are skipped.
+    """Reads a JSON Lines file, see `lines_of`."""
+    return list(lines_of(path))
+
+
+def lines_of(path: str | os.PathLike[str]) -> Iterator[Any]:
+    """Yields the values of a JSON Lines file, one per line; lines that are incomplete or not JSON are skipped.
 
     Raises:
       OSError: the file cannot be read.
     """
-    values = []
     with open(path, encoding='utf-8', errors='replace') as file:
         for line in file:
             if line.endswith('\n'):  # else the process was stopped while it wrote the line
                 with contextlib.suppress(DocumentError):
-                    values.append(parse_json(line))
-    return values
+                    yield parse_json(line)
 
 
 def parse_json(text: str, keeps_pairs: bool = False, checks_depth: bool = True) -> Any:

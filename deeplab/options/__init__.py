@@ -73,6 +73,7 @@ from deeplab.options.prediction import (
     PredictOptions,
     PredictorOptions,
 )
+from deeplab.options.ranking import MEASURES, RankOptions
 from deeplab.options.rasters import RasterOptions
 from deeplab.options.reports import ReportedRun, ReportOptions
 from deeplab.options.tools import (

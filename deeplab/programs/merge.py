@@ -22,6 +22,7 @@ _MODULES = {
     'doctor': 'deeplab.programs.doctor',
     'eval': 'deeplab.eval',
     'predict': 'deeplab.programs.predict',
+    'rank': 'deeplab.programs.rank',
     'vis': 'deeplab.vis',
 }
 

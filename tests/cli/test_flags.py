@@ -228,6 +228,7 @@ REQUIRED = {
     'convert_to_tflite': ['--quantized_graph_def_path=graph.pb', '--output_tflite_path=model.tflite'],
     'checkpoint': ['--file=logs/model.ckpt-1'],
     'doctor': ['--data=records'],
+    'rank': ['--inputs=a.jpg', '--checkpoint_dir=logs'],
     'download_and_convert_data': ['--dataset_name=flowers', '--dataset_dir=records'],
     'verify': ['--dataset_dir=records', '--preset=mobilenetv2_coco_voc_trainaug'],
     'eval_coco_format': ['--gt_json_file=a', '--gt_folder=b', '--pred_json_file=c', '--pred_folder=d'],
@@ -287,6 +288,7 @@ def test_required_flags():
         'eval': {'checkpoint_dir', 'eval_logdir', 'dataset_dir'},
         'vis': {'checkpoint_dir', 'vis_logdir', 'dataset_dir'},
         'predict': {'inputs'},
+        'rank': {'inputs', 'checkpoint_dir'},
         'export_model': {'checkpoint_path', 'export_path'},
         'convert_to_tflite': {'quantized_graph_def_path', 'output_tflite_path'},
         'checkpoint': {'file'},
@@ -405,6 +407,7 @@ NEEDS_IN_TRAIN |= {
     **dict.fromkeys(('worker_timeout_secs', 'restarts', 'reduce_precision'), '--worker_hosts=a:1,b:1'),
 }
 OTHER_VALUES = {
+    'class_balance': '0.25',
     'workers': '3',
     'command': 'train_image_classifier',
     'ftrl_learning_rate_power': '-1',
