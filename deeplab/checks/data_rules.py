@@ -410,6 +410,14 @@ _RULES = (
         'Look at them, the most probable ones first, and correct their classes',
     ),
     Rule(
+        'contradicted_mask',
+        'Masks that networks contradict',
+        WARNING,
+        'have a mask that a network which was trained without it contradicts, more than is usual in the data set',
+        'an object that nobody has labeled; two classes exchanged; the mask of another image',
+        'Look at them, the likeliest ones first, and correct their masks',
+    ),
+    Rule(
         'absent_classes',
         'Classes without images',
         WARNING,

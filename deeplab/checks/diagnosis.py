@@ -15,6 +15,7 @@ from deeplab.checks.data_rules import RULES
 from deeplab.checks.facts import Facts, shown_cases
 from deeplab.checks.findings import Data, Finding, has, severity_counts
 from deeplab.checks.label_rules import LABEL_WEIGHTS
+from deeplab.checks.mask_contradictions import MaskContradiction
 from deeplab.checks.repaired_copy import LOG, Repairs
 from deeplab.checks.rule import HARMFUL, WARNING
 from deeplab.checks.suggestion import Suggestion
@@ -41,6 +42,7 @@ class Diagnosis:
       repairs: repairs in the copy; None if none was made.
       copy: diagnosis of the copy; None if none was made.
       contradictions: images whose classes a classifier contradicts; None without one.
+      mask_contradictions: masks of a cross-validation, the most contradicted ones first; None without one.
       path: path of the JSON file.
       report: text for the user.
     """
@@ -53,6 +55,7 @@ class Diagnosis:
     repairs: Repairs | None = None
     copy: Diagnosis | None = None
     contradictions: Sequence[Contradiction] | None = None
+    mask_contradictions: Sequence[MaskContradiction] | None = None
     path: str = ''
     report: str = ''
 
@@ -79,6 +82,8 @@ class Diagnosis:
         }
         if self.contradictions is not None:
             content['contradictions'] = [each._asdict() for each in self.contradictions]
+        if self.mask_contradictions is not None:
+            content['mask_contradictions'] = [each.as_json() for each in self.mask_contradictions]
         if self.repairs is not None:
             content['repairs'] = {
                 'folder': self.repairs.folder,

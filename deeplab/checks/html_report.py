@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 from PIL import Image
 
-from deeplab.checks import class_rules
+from deeplab.checks import class_rules, contradicted_masks
 from deeplab.checks.data_rules import RULES
 from deeplab.checks.diagnosis import WITHOUT_CHECKPOINT, Diagnosis
 from deeplab.checks.findings import Data, has, severity_counts
@@ -37,6 +37,7 @@ def render(diagnosis: Diagnosis) -> str:
     """Returns the page."""
     sections = [
         ('findings', 'Findings', ''.join(_findings(diagnosis))),
+        ('masks', 'Masks that networks contradict', ''.join(_masks(diagnosis))),
         ('repairs', 'Repaired copy', ''.join(_repairs(diagnosis))),
         ('classes', 'Classes', ''.join(_classes(diagnosis))),
         ('commands', 'Command lines', ''.join(_commands(diagnosis))),
@@ -122,6 +123,10 @@ def _pictures(data: Data, samples: Sequence[tuple[str, int]], by_borders: bool =
 
 def _list(data: Data, pictures: Iterable[str]) -> str:
     return f'<ul class="pairs{" is-single" if data.is_classification else ""}">{"".join(pictures)}</ul>'
+
+
+def _masks(diagnosis: Diagnosis) -> Iterator[str]:
+    yield from contradicted_masks.render(diagnosis.data, diagnosis.mask_contradictions, _draw)
 
 
 def _repairs(diagnosis: Diagnosis) -> Iterator[str]:

@@ -60,6 +60,11 @@ class DoctorOptions(Options):
         'Checkpoint of a classifier, or its folder, for records of image classification: lists the images whose class '
         'it contradicts, the surest ones first. It needs TensorFlow.',
     )
+    folds: PathText | None = declared(
+        None,
+        'Folder of a cross-validation on the same records (deeplab cross_validate): lists the masks that the networks '
+        'trained without them contradict, the likeliest errors first. It needs TensorFlow.',
+    )
     output: PathText = declared('deeplab_doctor.json', 'JSON file for the findings, or its folder.')
     html: PathText | None = declared(
         None,
@@ -85,7 +90,7 @@ class DoctorOptions(Options):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ('fix', 'checkpoint_dir'):
+        for name in ('fix', 'checkpoint_dir', 'folds'):
             rule = f'it needs all images in one run; omit it, or {option("PartOptions.part")}'
             self._require(self.part.part is None or getattr(self, name) is None, name, rule)
         for name in ('image_folder', 'mask_folder', 'list_folder', 'output', 'html', 'fix', 'colors'):

@@ -19,16 +19,19 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import tqdm
 
 from deeplab.checks import (
     agreement_rules,
     class_rules,
+    contradicted_masks,
     file_rules,
     html_report,
     inspection,
     instance_rules,
     label_rules,
     label_weights,
+    mask_contradictions,
     repaired_copy,
     sources,
     split_rules,
@@ -45,7 +48,7 @@ from deeplab.datasets import color_tables, description_file, folder_splits, plan
 from deeplab.datasets import descriptor as descriptor_lib
 from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.errors import DataError, OptionError, OutputError
-from deeplab.files import output_files, part_folders, typed_json, writing
+from deeplab.files import cross_validation, output_files, part_folders, typed_json, writing
 from deeplab.options import DoctorOptions, parts
 from deeplab.options.parts import Part
 from deeplab.system import standard_error
@@ -140,10 +143,15 @@ def _diagnose(options: DoctorOptions, splits: Mapping[str, Facts] | None = None)
     if options.checkpoint_dir is not None:
         contradictions = class_rules.contradictions(_predictions(data, options.checkpoint_dir))
         findings += class_rules.contradicted(data, contradictions)
+    masks = None
+    if options.folds is not None:
+        masks = mask_contradictions.find(_fold_predictions(data, options.folds), data.descriptor.num_classes)
+        findings += contradicted_masks.findings(data, masks)
     # In order of harm: by severity; then whole splits before the most samples.
     findings.sort(key=lambda finding: (SEVERITIES.index(finding.severity), -(finding.count or math.inf)))
     table = class_rules.table(data) if data.is_classification else _class_table(data)
-    return Diagnosis(data, tuple(findings), table, suggestion.suggest(data, findings), contradictions=contradictions)
+    suggested = suggestion.suggest(data, findings)
+    return Diagnosis(data, tuple(findings), table, suggested, contradictions=contradictions, mask_contradictions=masks)
 
 
 def _write(diagnosis: Diagnosis, path: str, page: str | None) -> str:
@@ -169,7 +177,7 @@ def _with_copy(diagnosis: Diagnosis, repairs: Repairs) -> Diagnosis:
     """Returns the diagnosis with what was done in the repaired copy, and what is still wrong there."""
     of_copy = dataclasses.replace(
         diagnosis.data.options, data=repairs.folder, image_folder=None, mask_folder=None, mask_suffix='',
-        list_folder=None, fix=None, colors=None, ignore_other_ids=False,
+        list_folder=None, fix=None, folds=None, colors=None, ignore_other_ids=False,
     )  # fmt: skip
     copy = _diagnose(of_copy)
     return dataclasses.replace(diagnosis, repairs=repairs, copy=copy, suggestion=copy.suggestion)
@@ -251,6 +259,51 @@ def _predictions(data: Data, checkpoint: str) -> Iterator[tuple[str, ImageSummar
                 predictions = predictor([split.read(image.number).image for image in batch])
                 for image, prediction in zip(batch, predictions, strict=True):
                     yield split.name, image, prediction.class_probabilities
+
+
+def _fold_predictions(data: Data, folder: str) -> Iterator[mask_contradictions.FoldPrediction]:
+    """Yields the prediction of each image of the folds, by the network that was trained without it.
+
+    Raises:
+      CheckpointError: A checkpoint is missing, or does not match its network.
+      DataError: The folder has no finished cross-validation.
+      OptionError: It is of other records or classes, or the images have no masks.
+    """
+    given, number = option('DoctorOptions.folds', folder), data.descriptor.num_classes
+    folds = cross_validation.read(folder).folds
+    lacking = [fold.split for fold in folds if fold.split not in data.splits]
+    if lacking:
+        raise OptionError(
+            f'{given} is of other records: these have no split {lacking[0]}. Give the records of the folds.'
+        )
+    if data.is_classification:
+        raise OptionError(f'{given} is for masks, but these records have classes of whole images. Omit it.')
+    with standard_error.without_import_chatter():
+        from deeplab.inference.predictor import Predictor  # it needs TensorFlow
+    splits = {split.name: split for split in data.source.splits}
+    total = sum(len(data.splits[fold.split].images) for fold in folds)
+    with tqdm.tqdm(total=total, desc='predict folds', unit='image', disable=None) as bar:
+        for fold in folds:
+            weights = {'use_moving_average': fold.use_moving_average, 'add_flipped_images': True}
+            with Predictor.from_checkpoint(fold.checkpoint, **weights) as predictor:
+                if (classes := len(predictor.class_names)) != number:
+                    raise OptionError(
+                        f'{given} has networks of {classes} classes, the data set {number}. Give its own.'
+                    )
+                for image in data.splits[fold.split].images:
+                    sample = splits[fold.split].read(image.number)
+                    mask = None if sample.mask is None else _ids(sample.mask)
+                    if mask is not None and mask.shape == image.size:
+                        prediction = predictor.predict([predictor.read(sample.image)])[0]
+                        yield mask_contradictions.FoldPrediction(fold.split, image, mask, prediction.probabilities)
+                    bar.update()
+
+
+def _ids(content: bytes) -> np.ndarray | None:
+    """Returns the ids of a mask, [h, w] uint8; None if it has none, which other rules report."""
+    with contextlib.suppress(DataError):
+        return inspection.ids_of(content)
+    return None
 
 
 def _chosen(wanted: str, splits: Collection[str]) -> str:
