@@ -72,7 +72,7 @@ def opened(options: TrainOptions):
     """The checked split of a training."""
     from deeplab.training import split_input
 
-    return split_input.open_data(options, DataSource(options.dataset))
+    return split_input.open_all_data(options, DataSource(options.dataset))
 
 
 _runs = {}  # results of `trained`, by what was trained

@@ -51,7 +51,7 @@ def build(data, tmp_path, monkeypatch):
             config = cluster.connect(options.clones)
             training = train_run._build(options, split, config, 0)
             with config.host_scope():
-                train_run._hooks(options, split, training, train_hooks.ProgressHook(6, 2))
+                train_run._hooks(options, split, training, train_hooks.ProgressHook(6, 2), [])
         return graph, training.step
 
     return built
