@@ -3,9 +3,9 @@
     python benchmarks/unlabeled_images.py --camvid=../shared/data/camvid --workdir=WORKDIR [--seeds=0,1,2]
 
 Trains with --recipe=small_data on the images with labels alone, and with the rest of the training images as
---unlabeled_dir, for the same steps. Prints one line and writes benchmarks/results/unlabeled_images.json, once both
-trainings of a seed are there. When it is started again, it repeats no evaluation that exists and continues a training
-that was stopped. With --kinds, it runs only some of the trainings.
+--unlabeled_dir, for the same steps and with two settings. Prints one line and writes
+benchmarks/results/unlabeled_images.json with all trainings that are finished. When it is started again, it repeats no
+evaluation that exists and continues a training that was stopped. --seeds and --kinds choose the trainings to run.
 """
 
 import argparse
@@ -18,10 +18,17 @@ import _data
 import _machine
 import camvid
 
-EVERY = 8  # of the training images, this one has labels
+EVERY = 8  # of the training images, one has labels
 CROP = '--train_crop_size=241,321'
 RECIPE = (*camvid.NETWORK, '--recipe=small_data', CROP, '--train_batch_size=8')
-KINDS = ('labeled', 'unlabeled')
+LABELED = 'labeled'
+SETTINGS = {
+    LABELED: (),
+    'confident': ('--unlabeled_confidence=0.9',),
+    'wide': (
+        '--unlabeled_confidence=0.6', '--unlabeled_weight=2', '--unlabeled_ramp_steps=400', '--unlabeled_magnitude=0.6',
+    ),
+}  # fmt: skip
 
 
 def deeplab(name: str, *flags: str) -> None:
@@ -50,19 +57,30 @@ def build(data: pathlib.Path, workdir: pathlib.Path) -> tuple[pathlib.Path, path
     return records, others
 
 
-def trained(records: pathlib.Path, logdir: pathlib.Path, seed: int, steps: int, flags: tuple[str, ...]) -> dict:
-    """Trains, unless that is done; returns the figures of val, with the averaged weights that the recipe keeps."""
-    measured = logdir / 'eval' / f'metrics-{steps}-moving_average.json'
-    if not measured.exists():
-        deeplab(
-            'train', *RECIPE, f'--dataset_dir={records}', '--train_split=train', f'--train_logdir={logdir}',
-            f'--training_number_of_steps={steps}', f'--seed={seed}', *flags,
-        )  # fmt: skip
-        deeplab(
-            'eval', *camvid.NETWORK, f'--dataset_dir={records}', f'--checkpoint_dir={logdir}', '--eval_split=val',
-            f'--eval_logdir={logdir / "eval"}', '--eval_crop_size=361,481', '--max_number_of_evaluations=1',
-        )  # fmt: skip
-    metrics = json.loads(measured.read_text())
+def measured(logdir: pathlib.Path, steps: int) -> pathlib.Path:
+    """Returns the path of the figures of val, with the averaged weights that the recipe keeps."""
+    return logdir / 'eval' / f'metrics-{steps}-moving_average.json'
+
+
+def train(records: pathlib.Path, logdir: pathlib.Path, seed: int, steps: int, flags: tuple[str, ...]) -> None:
+    """Trains and evaluates, unless that is done."""
+    if measured(logdir, steps).exists():
+        return
+    deeplab(
+        'train', *RECIPE, f'--dataset_dir={records}', '--train_split=train', f'--train_logdir={logdir}',
+        f'--training_number_of_steps={steps}', f'--seed={seed}', *flags,
+    )  # fmt: skip
+    deeplab(
+        'eval', *camvid.NETWORK, f'--dataset_dir={records}', f'--checkpoint_dir={logdir}', '--eval_split=val',
+        f'--eval_logdir={logdir / "eval"}', '--eval_crop_size=361,481', '--max_number_of_evaluations=1',
+    )  # fmt: skip
+
+
+def figures(logdir: pathlib.Path, steps: int) -> dict | None:
+    """Returns the figures of a training; None if it is not finished."""
+    if not measured(logdir, steps).exists():
+        return None
+    metrics = json.loads(measured(logdir, steps).read_text())
     lines = [json.loads(line) for line in (logdir / 'metrics.jsonl').read_text().splitlines()]
     step = statistics.median(line['seconds_per_step'] for line in lines if 'seconds_per_step' in line)
     used = {key: lines[-1][key] for key in lines[-1] if key.startswith('losses/unlabeled/')}
@@ -75,31 +93,34 @@ def main() -> None:
     parser.add_argument('--workdir', type=pathlib.Path, required=True)
     parser.add_argument('--seeds', default='0,1,2')
     parser.add_argument('--steps', type=int, default=800)
-    parser.add_argument('--kinds', default=','.join(KINDS))
+    parser.add_argument('--kinds', default=','.join(SETTINGS))
     arguments = parser.parse_args()
-    records, others = build(arguments.camvid, arguments.workdir)
-    flags = {'labeled': (), 'unlabeled': (f'--unlabeled_dir={others}',)}
-    runs = []
-    for seed in map(int, arguments.seeds.split(',')):
-        run: dict = {'seed': seed}
+    workdir, steps = arguments.workdir, arguments.steps
+    records, others = build(arguments.camvid, workdir)
+    for seed in filter(None, arguments.seeds.split(',')):
         for kind in arguments.kinds.split(','):
-            run[kind] = trained(records, arguments.workdir / f'{kind}_{seed}', seed, arguments.steps, flags[kind])
-        if set(KINDS) <= set(run):
-            runs.append({**run, 'gain': run['unlabeled']['miou'] - run['labeled']['miou']})
-    if not runs:
-        return
-    means = {kind: statistics.mean(run[kind]['miou'] for run in runs) for kind in KINDS}
-    times = [run['unlabeled']['seconds_per_step'] / run['labeled']['seconds_per_step'] for run in runs]
-    images = {
-        'labeled': len((arguments.workdir / 'lists' / 'train.txt').read_text().split()),
-        'unlabeled': len(list(others.iterdir())),
+            folder = () if kind == LABELED else (f'--unlabeled_dir={others}',)
+            train(records, workdir / f'{kind}_{seed}', int(seed), steps, (*folder, *SETTINGS[kind]))
+    runs: dict[str, dict] = {}
+    for kind in SETTINGS:
+        folders = sorted(workdir.glob(f'{kind}_[0-9]*'))
+        found = {folder.name.rpartition('_')[2]: figures(folder, steps) for folder in folders}
+        runs[kind] = {seed: run for seed, run in found.items() if run is not None}
+    gains = {
+        kind: {
+            seed: run['miou'] - runs[LABELED][seed]['miou'] for seed, run in runs[kind].items() if seed in runs[LABELED]
+        }
+        for kind in SETTINGS
+        if kind != LABELED
     }
-    result = {'steps': arguments.steps, 'flags': RECIPE, 'images': images, 'seeds': runs, 'mean_miou': means}
-    path = _machine.write('unlabeled_images', {**result, 'step_time_ratio': statistics.median(times)})
-    print(
-        f'val mIoU {means["labeled"]:.4f} with labels of every {EVERY}th image, {means["unlabeled"]:.4f} with the '
-        f'others as images without labels, seeds {[run["seed"] for run in runs]}: {path}'
+    labeled = len((workdir / 'lists' / 'train.txt').read_text().split())
+    images = {'labeled': labeled, 'unlabeled': len(list(others.iterdir()))}
+    path = _machine.write(
+        'unlabeled_images',
+        {'steps': steps, 'flags': RECIPE, 'settings': SETTINGS, 'images': images, 'runs': runs, 'gains': gains},
     )
+    shown = {kind: {seed: round(run['miou'], 4) for seed, run in runs[kind].items()} for kind in runs}
+    print(f'val mIoU by seed, with labels of {labeled} images and {images["unlabeled"]} without: {shown}: {path}')
 
 
 if __name__ == '__main__':

@@ -35,7 +35,7 @@ class UnlabeledOptions(Options):
         needs=('directory',),
     )
     confidence: float = declared(
-        0.95,
+        0.9,
         'Confidence threshold of pseudo labels: a pixel counts if the probability of its predicted class is at least '
         'this.',
         flag='unlabeled_confidence',
