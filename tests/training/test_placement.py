@@ -12,6 +12,7 @@ from deeplab.core import lean_variables
 from deeplab.deployment import cluster
 from deeplab.options import CloneOptions
 from deeplab.training import train_hooks, train_run
+from deeplab.training.run_loggers import RunLoggers
 from tests.helpers import training_setup
 
 pytestmark = pytest.mark.usefixtures('tiny_network')
@@ -51,7 +52,9 @@ def build(data, tmp_path, monkeypatch):
             config = cluster.connect(options.clones)
             training = train_run._build(options, split, config, 0)
             with config.host_scope():
-                train_run._hooks(options, split, training, train_hooks.ProgressHook(6, 2), [])
+                train_run._hooks(
+                    options, split, training, train_hooks.ProgressHook(6, 2), [RunLoggers(options.loggers)]
+                )
         return graph, training.step
 
     return built
