@@ -104,10 +104,14 @@ def main() -> None:
         seeds.append(row)
         for kind in (kind for kind in KINDS if kind in arguments.kinds.split(',')):
             folder = arguments.workdir / f'{kind}_{seed}'
-            added = {'labeled': [], 'random': drawn}.get(kind)
-            if added is None:
+            chosen = folder / 'lists' / 'train.txt'
+            if chosen.exists() and (folder / 'logs').exists():
+                added = sorted(set(chosen.read_text().split()) - set(labeled))  # as the training was begun
+            elif kind == 'ranked':
                 names_of = {'labeled': labeled, 'others': others}
                 added = ranked(arguments.camvid, folder, names_of, arguments.workdir / f'labeled_{seed}' / 'logs')
+            else:
+                added = drawn if kind == 'random' else []
             records = build(arguments.camvid, folder, sorted(labeled + added), val)
             row[kind] = {'sequences': sequences(added), **train(records, folder / 'logs', seed, arguments)}
             means = {
