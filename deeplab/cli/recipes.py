@@ -122,18 +122,13 @@ SMALL_DATA = Recipe(
 )
 
 
-def _trains_statistics(values: Values) -> bool:
-    """Returns whether a batch has enough images for the statistics of batch norm; the original asks for 12."""
-    return int(values['train_batch_size']) >= _FEWEST_FOR_STATISTICS
-
-
 def _fine_tuned_rate(values: Values) -> str:
     """Returns the published rate, 0.007 for 16 images, in proportion to the batch."""
     return f'{_RATE * values["train_batch_size"] / _OF_BATCH:.2g}'
 
 
-_FEWEST_FOR_STATISTICS = 12
 _RATE, _OF_BATCH = 0.007, 16
+_OF_RARE_CLASSES = ('loss', 'label_weights', 'label_weights_power', 'rare_class_sampling', 'moving_average_decay')
 FINE_TUNE = Recipe(
     'fine_tune',
     'To continue from a checkpoint of other classes, such as a published one, in few steps.',
@@ -157,11 +152,7 @@ FINE_TUNE = Recipe(
             'the new logits learn faster than the rest (arXiv:1606.00915, section 4.1)',
             ('initialize_last_layer', 'optimizer'),
         ),
-        Setting(
-            'fine_tune_batch_norm',
-            lambda values: None if _trains_statistics(values) else 'false',
-            'below 12 images in a batch, keeps the statistics of the checkpoint',
-        ),
+        *(setting for setting in SMALL_DATA.settings if setting.flag in _OF_RARE_CLASSES),
     ),
     needs='tf_initial_checkpoint',
 )
