@@ -88,13 +88,8 @@ def run(options: EvalOptions) -> EvalResult:
 
 def _run(options: EvalOptions) -> EvalResult:
     opening.check(options.engine)  # before the records, which may take long
-    choice = WeightsChoice(options.use_moving_average, 'EvalOptions.use_moving_average')
-    source = network_source.at(options.checkpoint_dir)
-    if options.ensemble:
-        networks = ensemble.find([*options.further_checkpoint_dirs, options.checkpoint_dir], options.network)
-        averages = [choice.takes_averages(each.checkpoint) for each in networks]
-        source = ensemble.EnsembleSource(networks, averages)
-    elif options.further_checkpoint_dirs:
+    source = _ensemble(options) if options.ensemble else network_source.at(options.checkpoint_dir)
+    if options.further_checkpoint_dirs and not options.ensemble:
         for path in (options.checkpoint_dir, *options.further_checkpoint_dirs):
             network_source.at(path).check_among_several()
     options = source.applied(options)
@@ -122,6 +117,7 @@ def _run(options: EvalOptions) -> EvalResult:
         task = dataclasses.replace(task, source=source)
         evaluated = _evaluate(source.path, options, task)
         return EvalResult((evaluated,), report(evaluated, split.descriptor))
+    choice = _choice(options)
     if options.further_checkpoint_dirs or options.all_checkpoints:
         return _of_several(options, task, choice)
     if (part := options.part.chosen) is not None:
@@ -130,6 +126,17 @@ def _run(options: EvalOptions) -> EvalResult:
     newest = waiting.rounds(options.checkpoint_dir, options.wait)
     rounds = [_evaluate(checkpoint, options, task, choice) for checkpoint in newest]
     return EvalResult(tuple(rounds), report(rounds[-1], split.descriptor) if rounds else '')
+
+
+def _choice(options: EvalOptions) -> WeightsChoice:
+    return WeightsChoice(options.use_moving_average, 'EvalOptions.use_moving_average')
+
+
+def _ensemble(options: EvalOptions) -> ensemble.EnsembleSource:
+    """Returns the ensemble of all given checkpoints, each with its weights or moving averages."""
+    networks = ensemble.find([*options.further_checkpoint_dirs, options.checkpoint_dir], options.network)
+    choice = _choice(options)
+    return ensemble.EnsembleSource(networks, [choice.takes_averages(each.checkpoint) for each in networks])
 
 
 def _task(options: EvalOptions, split: runner.Split) -> runner.Task:

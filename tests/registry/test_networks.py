@@ -52,7 +52,10 @@ def _head(name='own', **fields):
             r"'mobilenet_v9' is not known\. Did you mean mobilenet_v2\? Known: .*mobilenet_v2",
         ),
         ({'model_variant': 'xception_65', 'output_stride': 4}, 'output_stride=4 .* xception_65.* 8, 16, 32'),
-        ({'decoder': DecoderOptions(output_strides=(2,))}, r'output_strides=\(2,\) .* mobilenet_v2: .* 4, 8, 16'),
+        (
+            {'model_variant': 'resnet_v1_50', 'decoder': DecoderOptions(output_strides=(2,))},
+            r'output_strides=\(2,\) .* resnet_v1_50: .* 4, 8, 16',
+        ),
     ],
 )
 def test_options_that_no_backbone_supports(fields, message):
