@@ -14,7 +14,7 @@ from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.inference import videos
 from deeplab.options import USUAL_SAVED, DatasetOptions
 from deeplab.programs import predict
-from tests.helpers import panoptic_setup, predictor_setup
+from tests.helpers import panoptic_setup, predictor_setup, video_setup
 from tests.inference.test_predictor import write_export
 
 PAGE = (pathlib.Path(__file__).parents[2] / 'docs' / 'predict.md').read_text(encoding='utf-8')
@@ -61,14 +61,17 @@ def test_python(prepared, monkeypatch, capsys, number):
 def test_command(prepared, monkeypatch, command):
     monkeypatch.chdir(prepared)
     monkeypatch.setattr(videos, 'require', lambda: None)
-    monkeypatch.setattr(videos, 'frames', lambda path: iter([predictor_setup.pixels(20, 30)]))
+    video_setup.replace_ffmpeg(monkeypatch)
+    for reader in ('frames', 'live_frames'):
+        monkeypatch.setattr(videos, reader, lambda *given: (frame for frame in [predictor_setup.pixels(20, 30)]))
     options = cli.options_of('predict', [word.strip("'") for word in command.split()])
     if options.preset is not None:  # a download, and a network that takes long to build
         shared = predict.Predictor.from_checkpoint('logs/train')
         monkeypatch.setattr(predict, '_predictor', lambda _: contextlib.nullcontext(shared))
     result = predict.run(options)
     assert result.status == 0 and result.images > 0
-    for kind in options.save or USUAL_SAVED:
+    usual = ('video',) if videos.is_live(options.inputs[0]) else USUAL_SAVED
+    for kind in options.save or usual:
         paths = [path for path in pathlib.Path(options.output_dir, kind).rglob('*') if path.is_file()]
         assert len(paths) == result.images
     assert os.path.exists(os.path.join(options.output_dir, 'predictions.json'))

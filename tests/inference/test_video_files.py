@@ -1,5 +1,6 @@
 """Videos that predict writes, and cameras that it reads, with stand-ins for ffmpeg; slow ones with ffmpeg itself."""
 
+import gc
 import json
 import os
 import subprocess
@@ -18,7 +19,7 @@ from deeplab.inference import inputs, video_files, videos
 from deeplab.options import PredictOptions
 from deeplab.programs import predict
 from deeplab.system import packages
-from tests.helpers import predictor_setup
+from tests.helpers import predictor_setup, video_setup
 
 pytestmark = [
     pytest.mark.usefixtures('tiny_network'),
@@ -36,22 +37,14 @@ def training(tmp_path_factory, tiny_network):
 @pytest.fixture
 def written(monkeypatch):
     """The first pixel of each frame that a stand-in for the encoder gets; its files say how many frames they have."""
-    values = []
+    return video_setup.replace_ffmpeg(monkeypatch)
 
-    def write_frames(path, size, **settings):
-        width, height = size
-        assert width % 2 == height % 2 == 0
-        try:
-            while (frame := (yield)) is not None:
-                assert frame.shape == (height, width, 3)
-                values.append(int(frame[0, 0, 0]))
-        finally:
-            with open(path, 'w') as file:
-                file.write(str(len(values)))
 
-    monkeypatch.setitem(sys.modules, 'imageio_ffmpeg', types.SimpleNamespace(write_frames=write_frames))
-    monkeypatch.setattr(videos, 'facts_of', lambda path: videos.VideoFacts(10.0, False))
-    return values
+@pytest.fixture(autouse=True)
+def _close_pipes():
+    """Collects the pipes here, where they are allowed, and not in a later test."""
+    yield
+    gc.collect()
 
 
 def picture(value, height=5, width=7):
