@@ -262,8 +262,7 @@ def lost(hosts, worker, reason):
     return rf'LostWorkerError: Worker {worker} \({hosts[worker]}\) {reason}, at step \d+\. {again}'
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize('victim', [0, 2])
+@pytest.mark.parametrize('victim', [pytest.param(0, marks=pytest.mark.slow), pytest.param(2, marks=pytest.mark.long)])
 def test_a_killed_worker_is_named_at_once(processes, victim):
     hosts = servers.free_addresses(4)
     all_of_them = processes(hosts, range(4), timeout=60)
@@ -280,8 +279,7 @@ def test_a_killed_worker_is_named_at_once(processes, victim):
     assert all_of_them[victim - 1].process.communicate()[1].count('\n') < 40
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize('victim', [0, 1])
+@pytest.mark.parametrize('victim', [pytest.param(0, marks=pytest.mark.slow), pytest.param(1, marks=pytest.mark.long)])
 def test_a_frozen_worker_is_named_and_ends_when_it_goes_on(processes, victim):
     hosts = servers.free_addresses(3)
     all_of_them = processes(hosts, range(3))

@@ -25,7 +25,7 @@ FAMILIES = {
     'nas_pnasnet': {'aspp': ASPP, 'nas': NasOptions(4)},
     'nas_hnasnet': {'aspp': ASPP, 'nas': NasOptions(4), 'output_stride': 8},
 }
-SLOW = ('mobilenet_v2', 'mobilenet_v3_small_seg', 'resnet_v1_50_beta')
+SLOW = ('mobilenet_v2', 'mobilenet_v3_small_seg')
 
 
 def _cases():
