@@ -3,9 +3,10 @@
 Networks make mistakes, and the same ones in many images; a wrong mask is one that another mask would explain much
 better than is usual in the data set. What a prediction says about the label of a pixel is calibrated first: of all
 pixels that are predicted as class k with a confidence in bin b, the share q(y | k, b) has the label y. The gain of
-another label c at a pixel is log q(c | k, b) - log q(y | k, b). Three explanations of an image are compared with its
+another label c at a pixel is log q(c | k, b) - log q(y | k, b). Four explanations of an image are compared with its
 mask as it is:
 
+    whole      the mask is not of this image: mean of -log q(y | k, b), less its expectation if labels follow q
     moved      the mask lies elsewhere: signed-rank statistic of the mean gains of 6 x 8 parts of the image, the largest
                over all displacements
     exchanged  two classes are exchanged: sum of the gains, the largest over all pairs of classes where both gain

@@ -114,14 +114,14 @@ class Journal:
             entries[values['path']] = Entry(shares, by_class, features / np.linalg.norm(features), thumbnail)
         return entries
 
-    def maps(self, paths: Sequence[str]) -> dict[str, np.ndarray]:
-        """Returns the maps of some images, [h, w] uint8, by normalized path."""
+    def maps(self, paths: Sequence[str]) -> list[np.ndarray]:
+        """Returns the maps of some images, [h, w] uint8 each; there must be an entry of each."""
         maps, wanted = {}, set(paths)
         for values in self._values():
-            if (path := os.path.normpath(values['path'])) in wanted:
+            if values['path'] in wanted:
                 height, width, text = values['map']
-                maps[path] = np.frombuffer(base64.b64decode(text), np.uint8).reshape(height, width)
-        return maps
+                maps[values['path']] = np.frombuffer(base64.b64decode(text), np.uint8).reshape(height, width)
+        return [maps[path] for path in paths]
 
     def _values(self) -> Iterator[dict[str, Any]]:
         """Yields the values of images whose files have not changed."""

@@ -72,11 +72,11 @@ def run(options: RankOptions) -> RankResult:
       UserError: There is no image, no network, the networks have different classes, a file cannot be written, or
         another rank writes to the folder.
     """
-    items, failures = _found(options.inputs, options.output_dir)
+    items, failures = _images_of(options.inputs, options.output_dir)
     if not items:
         reasons = '; '.join(f"'{names.shown(failure.path)}': {failure.reason}" for failure in failures)
-        raise DataError(f'There is no image to rank{f" ({reasons})" if reasons else ""}. Give images or their folder')
-    labeled, missing = _found(options.labeled, options.output_dir) if options.labeled else ([], [])
+        raise DataError(f'There is no image to rank{f" ({reasons})" if reasons else ""}. Give images or their folder.')
+    labeled, missing = _images_of(options.labeled, options.output_dir) if options.labeled else ([], [])
     failures += missing
     unlabeled = {os.path.abspath(item.path) for item in items}
     every = [*items, *(item for item in labeled if os.path.abspath(item.path) not in unlabeled)]
@@ -92,9 +92,10 @@ def run(options: RankOptions) -> RankResult:
         failures = failures if part.number == 1 else []
     with folder_lock.held(folder, 'rank', 'RankOptions.output_dir'):
         journal, failed, classes = _predicted(options, own, folder)
+        own_items, all_items = set(own), set(items)
         facts: dict[str, Any] = {
-            'items': [[item.path, item.name] for item in items if item in set(own)],
-            'labeled': [[item.path, item.name] for item in own if item not in set(items)],
+            'items': [[item.path, item.name] for item in items if item in own_items],
+            'labeled': [[item.path, item.name] for item in own if item not in all_items],
             'failed': [failure._asdict() for failure in (*failures, *failed)],
             'classes': classes,
             'choice': {name: getattr(options, name) for name in ('first', 'measure', 'class_balance')},
@@ -124,7 +125,7 @@ def merge(folder: str, of_parts: Sequence[part_folders.PartFolder]) -> RankResul
     return _finish(folder, journal, facts)
 
 
-def _found(given: Sequence[str], output_dir: str) -> tuple[list[InputFile], list[Failure]]:
+def _images_of(given: Sequence[str], output_dir: str) -> tuple[list[InputFile], list[Failure]]:
     """Returns the images that options name, and what is none."""
     items, failures = inputs.find(given, output_dir)
     failures += [Failure(item.shown, _IS_VIDEO) for item in items if item.is_video]
@@ -199,7 +200,9 @@ def _finish(folder: str, journal: Journal, facts: Mapping[str, Any]) -> RankResu
             row['similar_to'] = other
         row['classes'] = _uncertain_classes(images[place], choice['measure'], facts['classes'])
         rows.append(row)
-    return _write(folder, journal, rows, made.chosen, facts, failures)
+    chosen = [ranked[place] for place in made.places[: made.chosen]]
+    page = ranking_page.render(rows[: made.chosen], chosen, journal.maps(chosen), choice, len(rows))
+    return _write(folder, rows, made.chosen, page, facts, failures)
 
 
 def scores_of(images: Sequence[Entry], measure: str, class_balance: float, every: Sequence[Entry]) -> np.ndarray:
@@ -231,9 +234,9 @@ def _uncertain_classes(entry: Entry, measure: str, classes: Sequence[str]) -> li
 
 def _write(
     folder: str,
-    journal: Journal,
     rows: Sequence[Mapping[str, Any]],
     chosen: int,
+    page: str,
     facts: Mapping[str, Any],
     failures: tuple[Failure, ...],
 ) -> RankResult:
@@ -242,8 +245,6 @@ def _write(
     cells = [[', '.join(row[name]) if name == 'classes' else row.get(name, '') for name in columns] for row in rows]
     content = {'format': _FORMAT, **facts['choice'], 'class_names': facts['classes'], 'chosen': chosen}
     content |= {'images': rows, 'failed': facts['failed']}
-    maps = journal.maps([os.path.normpath(os.path.join(folder, row['image'])) for row in rows[:chosen]])
-    page = ranking_page.render(folder, rows[:chosen], maps, facts['choice'], len(rows))
     written = {
         LIST: ''.join(f'{row["image"]}\n' for row in rows[:chosen]),
         TABLE: documents.csv_text([columns, *cells]),

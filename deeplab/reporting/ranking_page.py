@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import pathlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -21,18 +20,18 @@ _NOTHING = 128
 
 
 def render(
-    folder: str,
     rows: Sequence[Mapping[str, Any]],
-    maps: Mapping[str, np.ndarray],
+    paths: Sequence[str],
+    maps: Sequence[np.ndarray],
     choice: Mapping[str, Any],
     number: int,
 ) -> str:
     """Returns the page.
 
     Args:
-      folder: folder that the paths of the images are relative to.
       rows: the chosen images in their order: rank, image, score, classes, and each measure.
-      maps: [h, w] uint8, uncertainty of each image by normalized path, 255 for 1.
+      paths: paths of their files.
+      maps: [h, w] uint8, uncertainty of each of them, 255 for 1.
       choice: measure and class_balance of the scores.
       number: number of all images.
     """
@@ -42,7 +41,7 @@ def render(
         'Chosen one after the other by score times distance from the images that are labeled or chosen already; '
         'near-duplicates are left out. Beside each image: entropy of its parts, from dark (certain) to bright.'
     )
-    shown = rows[:_MOST]
+    shown = list(zip(rows, paths, maps, strict=True))[:_MOST]
     more = f' The page shows the first {_MOST}.' if len(rows) > _MOST else ''
     return html_page.filled(
         (_FOLDER / 'ranking.html').read_text('utf-8'),
@@ -50,16 +49,14 @@ def render(
             'head': html_page.head('rank', title, (_FOLDER / 'ranking.css').read_text('utf-8')),
             'title': text(title),
             'about': text(about + more),
-            'images': ''.join(_figures(folder, shown, maps)),
+            'images': ''.join(_figures(shown)),
         },
     )
 
 
-def _figures(folder: str, rows: Sequence[Mapping[str, Any]], maps: Mapping[str, np.ndarray]) -> Iterator[str]:
-    for row in rows:
-        path = os.path.normpath(os.path.join(folder, row['image']))
+def _figures(shown: Sequence[tuple[Mapping[str, Any], str, np.ndarray]]) -> Iterator[str]:
+    for row, path, uncertainty in shown:
         photo = _photo(path)
-        uncertainty = maps[path]
         heat = drawing.heat(uncertainty / 255)
         size = (photo.shape[1], photo.shape[0])
         heat = np.asarray(Image.fromarray(heat).resize(size, Image.Resampling.BILINEAR))

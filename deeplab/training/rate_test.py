@@ -94,15 +94,20 @@ class RateTest(Hook):
         if len(rates) < 3:
             lower = option('RateTestOptions.lowest', self._options.rate_test.lowest / 1000)
             return f'The loss diverges in the first steps. Begin with a lower learning rate: {lower}'
-        found = suggest(rates, losses)
+        suggestion = suggest(rates, losses)
         is_diverged |= self.stop_reason() is not None
         paths = [os.path.join(self._options.train_logdir, name) for name in FILES]
         with output_files.writing_to(self._options.train_logdir, _LOGDIR):
-            writing.write(paths[0], json.dumps(self._content(found, is_diverged), indent=1) + '\n')
-            curve = rate_curve.Curve(rates, losses, found.smoothed, found.steepest, found.lowest, self._title())
+            writing.write(paths[0], json.dumps(self._content(suggestion, is_diverged), indent=1) + '\n')
+            curve = rate_curve.Curve(
+                rates, losses, suggestion.smoothed, suggestion.steepest, suggestion.lowest, self._title()
+            )
             drawing.write(paths[1], rate_curve.drawn(curve))
         end = f'diverges at {rates[-1]:.2g}' if is_diverged else f'does not diverge up to {rates[-1]:.2g}'
-        lines = [f'{len(rates)} steps from a learning rate of {rates[0]:.2g}: the loss {end}.', *self._advice(found)]
+        lines = [
+            f'{len(rates)} steps from a learning rate of {rates[0]:.2g}: the loss {end}.',
+            *self._advice(suggestion),
+        ]
         return '\n'.join([*lines, f'Curve: {paths[1]}; data: {paths[0]}'])
 
     def _title(self) -> str:
@@ -111,32 +116,33 @@ class RateTest(Hook):
     def _field(self) -> str:
         return OPTIMIZERS.get(self._options.optimizer.name).rate_field
 
-    def _advice(self, found: Suggestion) -> list[str]:
+    def _advice(self, suggestion: Suggestion) -> list[str]:
         test = self._options.rate_test
-        if found.steepest is None or found.lowest is None:
+        if suggestion.steepest is None or suggestion.lowest is None:
             ends = f'{option("RateTestOptions.lowest")}, {option("RateTestOptions.highest")}'
             more = option('RateTestOptions.steps', 3 * test.steps)
             return [f'The loss does not fall at any rate, so none is suggested. Try another range ({ends}) or {more}.']
         lines = [
-            f'It falls fastest at {found.steepest:.2g} and is lowest at {found.lowest:.2g}; higher rates are too high.',
-            f'Suggestion: {option(self._field(), float(f"{found.steepest:.2g}"))}',
+            f'It falls fastest at {suggestion.steepest:.2g} and is lowest at {suggestion.lowest:.2g}; higher rates are '
+            'too high.',
+            f'Suggestion: {option(self._field(), float(f"{suggestion.steepest:.2g}"))}',
         ]
-        if found.lowest == self._rates[-1]:
+        if suggestion.lowest == self._rates[-1]:
             higher = option('RateTestOptions.highest', test.highest * 100)
             lines.append(f'It still falls at the highest rate: {higher} shows more.')
         return lines
 
-    def _content(self, found: Suggestion, is_diverged: bool) -> dict[str, Any]:
+    def _content(self, suggestion: Suggestion, is_diverged: bool) -> dict[str, Any]:
         options = self._options
-        points = zip(self._rates, self._losses, found.smoothed.tolist(), strict=True)
+        points = zip(self._rates, self._losses, suggestion.smoothed.tolist(), strict=True)
         return {
             'format': 1,
             'optimizer': options.optimizer.name,
             'option': self._field(),
             'batch_size': options.batch_size,
             'growth': options.rate_test.growth,
-            'suggestion': found.steepest,
-            'lowest_loss': found.lowest,
+            'suggestion': suggestion.steepest,
+            'lowest_loss': suggestion.lowest,
             'is_diverged': is_diverged,
             'points': [
                 {'step': step, 'learning_rate': rate, 'loss': loss, 'smoothed_loss': smoothed}

@@ -39,7 +39,7 @@ def test_entries_come_back(tmp_path):
     np.testing.assert_allclose(entry.shares, expected.shares, atol=1e-6)
     np.testing.assert_allclose(entry.features, expected.features, atol=1e-3)
     assert entry.thumbnail.shape == (17, 17) and (entry.thumbnail == 10).all()
-    (shown,) = journal.maps([str(tmp_path / 'b')]).values()
+    (shown,) = journal.maps([str(tmp_path / 'b')])
     np.testing.assert_array_equal(shown, expected.map)
 
 

@@ -71,6 +71,13 @@ def test_a_copy_is_last(training, photos):
     assert all('similar_to' not in row for row in rows[:-1])
 
 
+def test_absolute_paths_and_a_relative_folder(training, photos):
+    rows = rank.run(options(training)).images
+    again = rank.run(options(training, str(photos / 'photos'), output_dir='again')).images
+    assert again == rows
+    assert (photos / 'again' / 'ranking.html').read_bytes() == (photos / 'ranking' / 'ranking.html').read_bytes()
+
+
 def test_images_like_labeled_ones_come_last(training, photos):
     os.mkdir('labeled')
     Image.fromarray(predictor_setup.pixels(20, 30, 3)).save('labeled/three.png')
