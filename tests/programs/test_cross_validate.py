@@ -47,6 +47,10 @@ def write_records(folder, more=0):
     return folder
 
 
+def require_package_of_pages():
+    pytest.importorskip('vl_convert', reason='the package vl-convert-python is not installed')
+
+
 def line(records, output, *more):
     return ['cross_validate', f'--dataset_dir={records}', f'--output_dir={output}', *LINE, *more]
 
@@ -59,6 +63,7 @@ def records(tmp_path_factory):
 @pytest.fixture(scope='module')
 def finished(tmp_path_factory, records, tiny_network):
     """The folder of a finished run, and what it printed."""
+    require_package_of_pages()
     folder = tmp_path_factory.mktemp('finished') / 'cv'
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
@@ -192,6 +197,7 @@ def test_workers_are_refused(records, tmp_path, capsys):
 
 
 def test_records_without_folds_are_refused(tmp_path, capsys):
+    require_package_of_pages()
     (tmp_path / 'dataset.json').write_text(json.dumps({'num_classes': 3}))
     dataset_files.write_split(tmp_path, 'train', [[dataset_files.record(1)]])
     assert cli.main(line(tmp_path, tmp_path / 'cv')) == 1
