@@ -291,7 +291,7 @@ def test_convolutions_are_made_in_one_place():
         for name, _ in _calls(_tree(path))
         if name in {f'{space}.{kind}' for space in ('tf.nn', 'tf.compat.v1.nn', 'slim') for kind in kinds}
     }
-    assert makers <= {'deeplab.core.convolutions', 'deeplab.core.layers'}
+    assert makers <= {'deeplab.core.convolutions', 'deeplab.core.fused_batch_norm', 'deeplab.core.layers'}
 
 
 def test_architecture_page_shows_the_layers():

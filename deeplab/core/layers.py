@@ -41,6 +41,7 @@ from deeplab.core import (
     compute_types,
     convolutions,
     dropout,
+    fused_batch_norm,
     initializers,
     moving_updates,
     quantization,
@@ -415,12 +416,11 @@ def batch_norm(
     with tf.compat.v1.variable_scope(scope, values=[inputs]):
         gamma, beta, moving_mean, moving_variance, _ = norm = _statistics(int(inputs.shape[-1]), epsilon)
         if not _uses_batch(is_training, trained_scopes):
-            outputs = tf.compat.v1.nn.fused_batch_norm(
-                inputs, gamma, beta, moving_mean, moving_variance, epsilon, is_training=False
-            )[0]
+            moving = moving_mean, moving_variance
+            outputs = fused_batch_norm.apply(inputs, gamma, beta, epsilon, moving).outputs
             return fake_quantized(outputs, quantization.ACTIVATION, fake_quantization=fake_quantization)
         if expansion is None and group is None:
-            outputs, mean, variance = tf.compat.v1.nn.fused_batch_norm(inputs, gamma, beta, epsilon=epsilon)
+            outputs, mean, variance = fused_batch_norm.apply(inputs, gamma, beta, epsilon)
         else:
             moments = batch_statistics.of_batch(inputs, expansion, moving_mean, group)
             factor, shift = batch_statistics.fold(moments, gamma, beta, epsilon)

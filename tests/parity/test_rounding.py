@@ -36,7 +36,7 @@ def float64_layers(monkeypatch):
         if inputs.dtype != tf.float64:
             return fused(inputs, *statistics, is_training=is_training)
         gamma, beta, mean, variance, epsilon = (tf.cast(value, tf.float64) for value in statistics)
-        return ((inputs - mean) / tf.sqrt(variance + epsilon) * gamma + beta,)
+        return (inputs - mean) / tf.sqrt(variance + epsilon) * gamma + beta, mean, variance
 
     def resize_bilinear(images, size):
         if images.dtype != tf.float64:
