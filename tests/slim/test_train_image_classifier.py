@@ -108,7 +108,7 @@ def test_fine_tuning_in_two_stages(tmp_path, capsys):
     check_stages(*fine_tuned(tmp_path, capsys, 'cifarnet', scope, 32), scope)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_fine_tuning_resnet_in_two_stages(tmp_path, capsys):
     scope = 'resnet_v1_50/logits'
     check_stages(*fine_tuned(tmp_path, capsys, 'resnet_v1_50', scope, 64), scope)
