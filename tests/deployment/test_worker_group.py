@@ -9,8 +9,6 @@ import queue
 import re
 import signal
 import socket
-import subprocess
-import sys
 import threading
 import time
 
@@ -19,7 +17,7 @@ import tensorflow as tf
 
 from deeplab.deployment import cluster, worker_group
 from deeplab.errors import LostWorkerError, MachineError
-from tests.helpers import servers, tcp_proxy
+from tests.helpers import group_worker, processes, servers, tcp_proxy
 
 TIMEOUT = 1.0
 
@@ -223,38 +221,50 @@ def test_an_error_without_a_lost_worker_ends_all(members, monkeypatch):
 class Process:
     """A worker in a process of its own, and its lines."""
 
-    def __init__(self, hosts, task, timeout):
-        words = [sys.executable, '-m', 'tests.helpers.group_worker', ','.join(hosts), str(task), str(timeout)]
-        pipes = {'stdin': subprocess.PIPE, 'stdout': subprocess.PIPE, 'stderr': subprocess.PIPE}
-        environment = {**os.environ, 'TF_CPP_MIN_LOG_LEVEL': '3'}
-        self.process = subprocess.Popen(words, text=True, env=environment, **pipes)
+    def __init__(self, hosts, task, timeout, errors):
+        self.errors = errors
+        read_input, write_input = os.pipe()
+        read_output, write_output = os.pipe()
+        with errors.open('w') as stderr:
+            self.process = processes.Forked(
+                group_worker.main, hosts, task, timeout, stdin=read_input, stdout=write_output, stderr=stderr
+            )
+        os.close(read_input)
+        os.close(write_output)
+        self._input = open(write_input, 'w')
         self._lines = queue.Queue()
-        threading.Thread(target=self._read, daemon=True).start()
+        threading.Thread(target=self._read, args=[open(read_output)], daemon=True).start()
 
-    def _read(self):
-        for line in self.process.stdout:
-            self._lines.put(line)
+    def _read(self, output):
+        with output:
+            for line in output:
+                self._lines.put(line)
 
     def line(self):
         return self._lines.get(timeout=90).rstrip('\n')
 
     def send(self, line):
-        self.process.stdin.write(f'{line}\n')
-        self.process.stdin.flush()
+        self._input.write(f'{line}\n')
+        self._input.flush()
+
+    def end(self):
+        self.process.kill()
+        self.process.wait()
+        self._input.close()
 
 
 @pytest.fixture
-def processes():
+def separate(tmp_path):
     made = []
 
     def make(hosts, tasks, timeout=3):
-        made.extend(Process(hosts, task, timeout) for task in tasks)
+        for task in tasks:
+            made.append(Process(hosts, task, timeout, tmp_path / f'stderr-{len(made)}'))
         return made[-len(tasks) :]
 
     yield make
     for each in made:
-        each.process.kill()
-        each.process.communicate()
+        each.end()
 
 
 def lost(hosts, worker, reason):
@@ -263,9 +273,9 @@ def lost(hosts, worker, reason):
 
 
 @pytest.mark.parametrize('victim', [pytest.param(0, marks=pytest.mark.slow), pytest.param(2, marks=pytest.mark.long)])
-def test_a_killed_worker_is_named_at_once(processes, victim):
+def test_a_killed_worker_is_named_at_once(separate, victim):
     hosts = servers.free_addresses(4)
-    all_of_them = processes(hosts, range(4), timeout=60)
+    all_of_them = separate(hosts, range(4), timeout=60)
     for each in all_of_them:
         assert each.line().startswith('started ')
     killed = time.monotonic()
@@ -276,13 +286,13 @@ def test_a_killed_worker_is_named_at_once(processes, victim):
             assert re.fullmatch(lost(hosts, victim, 'has ended'), each.line())
             assert each.line().startswith('left after ')
     assert time.monotonic() - killed < 15
-    assert all_of_them[victim - 1].process.communicate()[1].count('\n') < 40
+    assert all_of_them[victim - 1].errors.read_text().count('\n') < 40
 
 
 @pytest.mark.parametrize('victim', [pytest.param(0, marks=pytest.mark.slow), pytest.param(1, marks=pytest.mark.long)])
-def test_a_frozen_worker_is_named_and_ends_when_it_goes_on(processes, victim):
+def test_a_frozen_worker_is_named_and_ends_when_it_goes_on(separate, victim):
     hosts = servers.free_addresses(3)
-    all_of_them = processes(hosts, range(3))
+    all_of_them = separate(hosts, range(3))
     for each in all_of_them:
         assert each.line().startswith('started ')
     frozen = all_of_them[victim].process
@@ -321,8 +331,8 @@ def test_a_worker_that_has_lost_the_chief_does_not_leave_it(members, monkeypatch
 
 
 @pytest.mark.slow
-def test_all_leave_at_the_end(processes):
-    all_of_them = processes(servers.free_addresses(3), range(3))
+def test_all_leave_at_the_end(separate):
+    all_of_them = separate(servers.free_addresses(3), range(3))
     for each in all_of_them:
         assert each.line().startswith('started ')
     for each in all_of_them:
@@ -334,20 +344,20 @@ def test_all_leave_at_the_end(processes):
 
 
 @pytest.mark.slow
-def test_a_worker_that_begins_again_belongs_to_the_next_group(processes):
+def test_a_worker_that_begins_again_belongs_to_the_next_group(separate):
     hosts = servers.free_addresses(2)
-    chief, second = processes(hosts, range(2), timeout=60)
+    chief, second = separate(hosts, range(2), timeout=60)
     first_generation = chief.line()
     assert second.line() == first_generation
     chief.process.send_signal(signal.SIGSTOP)  # it does not notice that worker 1 has gone
     second.process.kill()
     second.process.wait()
-    (again,) = processes(hosts, [1], timeout=60)
+    (again,) = separate(hosts, [1], timeout=60)
     time.sleep(5)
     chief.process.send_signal(signal.SIGCONT)
     assert chief.line() == 'on_end'
     assert re.search(r'Worker 1 \(.*\) (was started again, or twice|has ended), at step', chief.line())
     chief.process.wait()
-    (new_chief,) = processes(hosts, [0], timeout=60)
+    (new_chief,) = separate(hosts, [0], timeout=60)
     begun = new_chief.line()
     assert begun.startswith('started ') and begun != first_generation and again.line() == begun

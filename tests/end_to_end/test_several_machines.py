@@ -1,13 +1,6 @@
 """Distributed training: servers in this process, one thread per replica."""
 
 import dataclasses
-import itertools
-import os
-import pathlib
-import re
-import signal
-import subprocess
-import sys
 import threading
 
 import numpy as np
@@ -20,8 +13,6 @@ from deeplab.options import CloneOptions
 from deeplab.training import train_loop
 from tests.helpers import servers, training_setup
 from tests.helpers.checkpoint_files import values_of
-
-ROOT = pathlib.Path(__file__).parents[2]
 
 
 @pytest.fixture(autouse=True)
@@ -121,52 +112,3 @@ def test_a_server_that_is_not_there(data, tmp_path, monkeypatch):
     with pytest.raises(MachineError, match="master='grpc://localhost:1': no connection"):
         train.run(training_setup.options(data, tmp_path / 'log', clones=CloneOptions(master='grpc://localhost:1')))
     assert not list((tmp_path / 'log').glob('*.index'))
-
-
-def run_program(name, *words):
-    # A shell that starts the tests in its background has them ignore Ctrl-C, and a program would inherit that.
-    return subprocess.Popen(
-        [sys.executable, '-m', 'deeplab', name, *words],
-        cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-        env={**os.environ, 'PYTHONPATH': str(ROOT)},
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
-    )  # fmt: skip
-
-
-@pytest.mark.slow
-def test_the_programs_themselves(data, tmp_path):
-    """Three servers and two trainings in separate processes; the same command line then has nothing to do.
-
-    Task 1 waits before task 0 starts, and looks every second whether it may begin: it does before the other has done
-    all steps.
-    """
-    ps, *workers = servers.free_addresses(3)
-    hosts = [f'--ps_hosts={ps}', f'--worker_hosts={",".join(workers)}']
-    common = [
-        f'--dataset={data.name}', f'--dataset_dir={data.directory}', f'--train_logdir={tmp_path / "log"}',
-        '--train_crop_size=33,33', '--train_batch_size=2', '--depth_multiplier=0.25', '--training_number_of_steps=100',
-        '--num_replicas=2', '--num_ps_tasks=1', '--startup_delay_steps=1', '--log_steps=1',
-    ]  # fmt: skip
-    processes = [run_program('server', '--job_name=ps', *hosts)]
-    processes += [run_program('server', '--job_name=worker', f'--task={task}', *hosts) for task in (0, 1)]
-    try:
-        chief, other = (
-            [*common, f'--master=grpc://{address}', f'--task={task}'] for task, address in enumerate(workers)
-        )
-        second = run_program('train', *other)
-        begun = list(itertools.takewhile(lambda line: 'waits for task 0' not in line, second.stdout))
-        assert second.poll() is None, begun
-        first = run_program('train', *chief)
-        logs = [process.communicate(timeout=300)[0] for process in (first, second)]
-        assert (first.returncode, second.returncode) == (0, 0), logs
-        assert re.search(r'Trained to step \d+ in ', logs[0])
-        assert re.search(r'Ended at step \d+, as task 1 of 2\.', logs[1])
-        assert all('global step ' in log for log in logs)
-        again = run_program('train', *chief)
-        assert 'Nothing to train' in again.communicate(timeout=100)[0]
-    finally:
-        for process in processes:
-            process.send_signal(signal.SIGINT)
-        assert [process.wait(30) for process in processes] == [130, 130, 130]
-        for process in processes:
-            process.stdout.close()

@@ -1,4 +1,4 @@
-"""One synchronous worker without a training: `python -m tests.helpers.group_worker HOSTS TASK TIMEOUT_SECS`.
+"""One synchronous worker without a training, in a process of its own.
 
 It counts ten steps a second, and prints what it does. Lines on standard input: `get KEY`, `put KEY VALUE`, `end REASON`
 and `leave`.
@@ -34,7 +34,7 @@ def obey(group, has_left):
 
 
 def main(hosts, task, timeout_secs):
-    group = worker_group.WorkerGroup(hosts.split(','), int(task), float(timeout_secs), lambda: say('on_end'))
+    group = worker_group.WorkerGroup(hosts, task, timeout_secs, lambda: say('on_end'))
     group.start()
     say(f'started {group.generation}')
     has_left = threading.Event()
@@ -47,7 +47,3 @@ def main(hosts, task, timeout_secs):
     started = time.monotonic()
     group.leave()
     say(f'left after {time.monotonic() - started:.1f} s')
-
-
-if __name__ == '__main__':
-    main(*sys.argv[1:])

@@ -50,6 +50,21 @@ def _build(images, options):
 TINY = Backbone(name='tiny', build=_build, scope='tiny', output_strides=(16,))
 
 
+_PLUGIN = """
+from deeplab.registry import register
+from tests.helpers.training_setup import TINY
+
+register(TINY)
+"""
+
+
+def write_plugin(folder: pathlib.Path) -> list[str]:
+    """Writes a plugin with `TINY`; returns the flags of a program, in a process of its own, that trains it."""
+    path = folder / 'tiny.py'
+    path.write_text(_PLUGIN)
+    return [f'--plugins={path}', '--model_variant=tiny']
+
+
 def write_data(folder: pathlib.Path) -> DatasetOptions:
     """Seven images in two shards, with a description of their data set."""
     records = [dataset_files.record(seed, 20 + seed, 30 - seed) for seed in range(IMAGES)]

@@ -27,7 +27,7 @@ def test_a_port_that_is_taken():
 
 
 def test_ctrl_c_is_heard(monkeypatch):
-    """The command line exits with status 130, as end_to_end/test_several_machines.py checks."""
+    """The command line exits with status 130, as tests/test_distributed_page.py checks."""
 
     def wait():
         raise KeyboardInterrupt
