@@ -15,6 +15,7 @@ from deeplab.errors import OptionError
 from deeplab.options import LaunchOptions
 from deeplab.programs import launch
 
+STEPS = 600  # of the training, which take several seconds
 # Prints its words and GPUs; with a file OUT/TASK that has a number, it takes that number off and ends by it.
 STUB = """
 import os, pathlib, signal, sys, time
@@ -141,13 +142,13 @@ def test_a_training_with_a_killed_worker_equals_an_undisturbed_one(tmp_path):
     from tests.helpers import training_setup
 
     data = training_setup.write_data(tmp_path / 'records')
+    network = training_setup.write_plugin(tmp_path)
 
     def start(name):
         words = [
             '--workers=2', '--restarts=2', '--', 'train', f'--dataset={data.name}', f'--dataset_dir={data.directory}',
-            f'--train_logdir={tmp_path / name}', '--train_crop_size=33,33', '--train_batch_size=4',
-            '--depth_multiplier=0.25', '--training_number_of_steps=90', '--log_steps=1', '--worker_timeout_secs=5',
-            '--save_interval_secs=1', '--model_variant=mobilenet_v2', '--output_stride=16',
+            f'--train_logdir={tmp_path / name}', '--train_crop_size=33,33', '--train_batch_size=4', *network,
+            f'--training_number_of_steps={STEPS}', '--log_steps=1', '--worker_timeout_secs=5', '--save_interval_secs=1',
         ]  # fmt: skip
         root = pathlib.Path(__file__).parents[2]
         return subprocess.Popen(
@@ -156,20 +157,23 @@ def test_a_training_with_a_killed_worker_equals_an_undisturbed_one(tmp_path):
         )  # fmt: skip
 
     with start('plain') as plain:
-        assert 'Trained to step 90' in plain.communicate(timeout=200)[0]
+        assert f'Trained to step {STEPS}' in plain.communicate(timeout=200)[0]
     with start('killed') as killed:
+        command = ['pgrep', '-o', '-f', rf'train_logdir={tmp_path / "killed"} .*--task=0']
+        while not (chief := subprocess.run(command, capture_output=True, text=True).stdout):
+            assert killed.poll() is None
+        command = ['pgrep', '-o', '-f', rf'train_logdir={tmp_path / "killed"} .*--task=0']
+        while not (chief := subprocess.run(command, capture_output=True, text=True).stdout):
+            assert killed.poll() is None
         while not list((tmp_path / 'killed').glob('model.ckpt-[1-9]*.index')):
             assert killed.poll() is None
-            time.sleep(0.05)
-        (chief,) = subprocess.run(
-            ['pgrep', '-o', '-f', rf'train_logdir={tmp_path / "killed"} .*--task=0'], capture_output=True, text=True
-        ).stdout.split()
+            time.sleep(0.01)
         os.killpg(int(chief), signal.SIGKILL)
         output, log = killed.communicate(timeout=200)
     assert killed.returncode == 0, log
     assert 'Worker 0 was killed. It is started again.' in log
     assert 'Restart 1 of 2' in log
-    assert 'Trained to step 90' in output
+    assert f'Trained to step {STEPS}' in output
     assert training_setup.losses(tmp_path / 'killed') == training_setup.losses(tmp_path / 'plain')
-    for path in (tmp_path / 'plain').glob('model.ckpt-90.*'):
+    for path in (tmp_path / 'plain').glob(f'model.ckpt-{STEPS}.*'):
         assert path.read_bytes() == (tmp_path / 'killed' / path.name).read_bytes()
