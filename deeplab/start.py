@@ -11,6 +11,7 @@ import sys
 
 TYPE_CHECKING = False  # as in `typing`, whose import takes a sixth of the time of `deeplab --help`
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import NoReturn
 
 INTERRUPTED_STATUS = 130
@@ -32,11 +33,22 @@ def main(argv: list[str] | None = None) -> int:
         status = watched_process.fork_for(words, _advice)
         if status is not None:
             return status
-        from deeplab import cli
-
-        return cli.main(words)
+        return _command_line()(words)
     except KeyboardInterrupt:
         return _report_interrupt(2)
+
+
+def _command_line() -> Callable[[list[str]], int]:
+    """Returns `cli.main`; imports it without the garbage collector, which would find nothing, slowly."""
+    import gc
+
+    was_enabled = gc.isenabled()
+    gc.disable()
+    from deeplab import cli
+
+    if was_enabled:
+        gc.enable()
+    return cli.main
 
 
 def run_program(name: str) -> NoReturn:

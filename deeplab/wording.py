@@ -11,6 +11,7 @@ tests/test_wording.py checks that these names are fields.
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import contextvars
 import difflib
@@ -51,7 +52,7 @@ def option(field: str, value: Any = _UNSET) -> str:
     key = (_keys.get() or {}).get(field)
     if key is not None:
         return f"'{key}'" if value is _UNSET else f"'{key}: {json.dumps(value)}'"
-    flag = (_flags or {}).get(field)
+    flag = None if _flags is None else _flags.get(field)
     if flag is None:
         name = field.rpartition('.')[2]
         return name if value is _UNSET else f'{name}={value!r}'
@@ -93,7 +94,7 @@ def _letters(text: str) -> str:
 
 def is_set_by_flag(field: str) -> bool:
     """Returns whether a program of the command line runs and `field` has a flag."""
-    return field in (_flags or {})
+    return _flags is not None and field in _flags
 
 
 @contextlib.contextmanager
@@ -127,14 +128,14 @@ def file_keys(keys: Mapping[str, str]) -> Iterator[None]:
 
 def current_flag_names() -> Mapping[str, str] | None:
     """Returns the mapping of `flag_names`, for a process that continues the work of this one; None in Python."""
-    return _flags
+    return None if _flags is None else dict(_flags)
 
 
 def add_flag_names(flags: Mapping[str, str]) -> None:
     """Adds names of flags within the `with` block of `flag_names`, for fields that have none; does nothing outside."""
     global _flags
     if _flags is not None:
-        _flags = {**flags, **_flags}
+        _flags = collections.ChainMap(_flags, flags)  # type: ignore[arg-type]  # neither is changed
 
 
 def as_text(value: Any) -> str:

@@ -126,6 +126,20 @@ def test_help_and_flags_import_neither_tensorflow_nor_pillow():
     assert done.stdout.split() == []
 
 
+def test_a_builder_imports_no_parts_of_networks():
+    code = """if True:
+        import sys
+        from deeplab import cli, wording
+        from deeplab.cli.program import names_in_messages
+        with wording.flag_names(names_in_messages(cli.find_program('build_voc2012_data'))):
+            cli.parse_flags(cli.find_program('build_voc2012_data'), ['--output_dir=x'])
+            print('deeplab.core.backbones' in sys.modules, 'deeplab.inference.runtimes' in sys.modules)
+            print(wording.option('ModelOptions.output_stride'))
+    """
+    done = subprocess.run([sys.executable, '-c', code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ['False', 'False', '--output_stride']
+
+
 def test_the_installed_command_starts_there():
     assert "'deeplab = deeplab.start:main'" in (ROOT / 'setup.py').read_text()
     assert deeplab.start.main is start.main

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from deeplab.cli import links
@@ -105,19 +106,45 @@ class Program:
 PROGRAMS: list[Program] = []
 
 
-def names_in_messages(program: Program) -> dict[str, str]:
-    """Returns the names of flags by option fields, for messages of a program (see `wording.flag_names`).
+class NamesInMessages(Mapping[str, str]):
+    """Names of flags by option fields, for messages of a program (see `wording.flag_names`).
 
     A message can be about a flag of another program, such as --train_logdir in eval. It has the name that it has there,
-    unless the name depends on the program, such as --train_crop_size.
+    unless the name depends on the program, such as --train_crop_size. The flags of all programs are read, and the
+    modules of all registries imported, for the first message.
     """
-    names: dict[str, set[str]] = {}
-    shared = {id(group): group for other in PROGRAMS for group in other.all_groups}  # each is read once
-    for group in shared.values():
-        for field, name in links.flag_names(group.flags).items():
-            names.setdefault(field, set()).add(name)
-    short = {field: 'task' for field, name in program.flag_names.items() if name == TASK_FLAG}  # see `words`
-    return {field: min(choices) for field, choices in names.items() if len(choices) == 1} | program.flag_names | short
+
+    def __init__(self, program: Program) -> None:
+        """Creates the object for the messages of `program`."""
+        self._program = program
+
+    def __getitem__(self, field: str) -> str:
+        """Returns the flag of a field."""
+        return self._names[field]
+
+    def __iter__(self) -> Iterator[str]:
+        """Yields the fields."""
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        """Returns the number of fields."""
+        return len(self._names)
+
+    @functools.cached_property
+    def _names(self) -> dict[str, str]:
+        names: dict[str, set[str]] = {}
+        shared = {id(group): group for other in PROGRAMS for group in other.all_groups}  # each is read once
+        for group in shared.values():
+            for field, name in links.flag_names(group.flags).items():
+                names.setdefault(field, set()).add(name)
+        own = self._program.flag_names
+        short = {field: 'task' for field, name in own.items() if name == TASK_FLAG}  # see `words`
+        return {field: min(choices) for field, choices in names.items() if len(choices) == 1} | own | short
+
+
+def names_in_messages(program: Program) -> Mapping[str, str]:
+    """Returns the names of flags in the messages of a program."""
+    return NamesInMessages(program)
 
 
 def with_flags(flag: Flag, flags: Mapping[str, str]) -> Flag:

@@ -93,8 +93,9 @@ class Search:
 
     def first(self, folder: str, extensions: Sequence[str], stem: str) -> str:
         """Returns the first existing file FOLDER/STEM.EXTENSION; the path with the first extension if there is none."""
-        paths = [pathlib.Path(folder, f'{stem}.{extension}') for extension in extensions]
-        return str(next((path for path in map(self.find, paths) if os.path.isfile(path)), paths[0]))
+        paths = (self.find(pathlib.Path(folder, f'{stem}.{extension}')) for extension in extensions)
+        there = next((path for path in paths if os.path.isfile(path)), None)
+        return str(there or pathlib.Path(folder, f'{stem}.{extensions[0]}'))
 
 
 def _key(name: str) -> str:

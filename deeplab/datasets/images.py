@@ -134,12 +134,7 @@ def read_header(content: bytes) -> Header:
     if image_format == 'npy':
         return _array_header(content)[0]
     with _opened(content) as image:
-        if image_format == 'jpeg':
-            channels, bits = Image.getmodebands(image.mode), 8
-        else:  # Pillow converts 16 bits to 8 for several channels; the first chunk has the stored depth.
-            depth, color_type = content[24], content[25]
-            channels, bits = _PNG_CHANNELS.get(color_type, 3), 16 if depth == 16 else 8
-        return Header(image_format, image.height, image.width, channels, bits, orientation.read(content))
+        return _header(image, content, image_format)
 
 
 def wrong_kind(header: Header, channels: int, bits: int) -> str:
@@ -165,14 +160,16 @@ def read_whole(content: bytes, decodes: bool = True) -> Header:
     Raises:
       DataError: It is no image that is known here, truncated or, if it is decoded, otherwise broken.
     """
-    header = read_header(content)
-    if header.format == 'npy':
-        _require_values(content)
-    elif decodes:
-        with _loaded(content):
-            pass
-    elif not (header.format == 'jpeg' and content.endswith(b'\xff')):  # decoders do without a JPEG's very last byte
-        _require_end(content)
+    image_format = content_format(content)
+    if image_format == 'npy':
+        return _require_values(content)[0]
+    with _opened(content) as image:
+        header = _header(image, content, image_format)
+        if decodes:
+            image.draft('L', (1, 1))  # of a JPEG, all is read, but few pixels are computed: half the time
+            image.load()
+        if decodes or not (image_format == 'jpeg' and content.endswith(b'\xff')):
+            _require_end(content)  # decoders do without a JPEG's very last byte
     return header
 
 
@@ -344,10 +341,22 @@ def encode_png(pixels: np.ndarray, level: int = -1) -> bytes:
     return stream.getvalue()
 
 
+def _header(image: Image.Image, content: bytes, image_format: str) -> Header:
+    """Returns the header of a JPEG or PNG that has been opened."""
+    if image_format == 'jpeg':
+        channels, bits = Image.getmodebands(image.mode), 8
+    else:  # Pillow converts 16 bits to 8 for several channels; the first chunk has the stored depth.
+        depth, color_type = content[24], content[25]
+        channels, bits = _PNG_CHANNELS.get(color_type, 3), 16 if depth == 16 else 8
+    return Header(image_format, image.height, image.width, channels, bits, orientation.read(content))
+
+
 def _counts(image: Image.Image, content: bytes) -> np.ndarray:
     """Returns the number of pixels of each id: [256]."""
-    counts = np.array(image.histogram()[: 256 : _gray_step(content)], np.int64)
-    return np.pad(counts, (0, 256 - len(counts)))
+    counts = np.zeros(256, np.int64)
+    present = image.histogram()[: 256 : _gray_step(content)]
+    counts[: len(present)] = present
+    return counts
 
 
 def _gray_step(content: bytes) -> int:

@@ -209,11 +209,10 @@ class Options:
         kind: type = type(self)
         for name, declaration in declarations(kind).items():
             value = getattr(self, name)
-            if value is not None:
-                declaration.check(value, f'{kind.__name__}.{name}')
-            if value != declaration.default and any(
-                getattr(self, needed) == declarations(kind)[needed].default for needed in declaration.needs
-            ):
+            if value is None or value == declaration.default:  # allowed; names of defaults need no registry
+                continue
+            declaration.check(value, f'{kind.__name__}.{name}')
+            if any(getattr(self, needed) == declarations(kind)[needed].default for needed in declaration.needs):
                 needed = ' and '.join(option(f'{kind.__name__}.{needed}') for needed in declaration.needs)
                 self._require(False, name, f'also set {needed}, or omit it')
 

@@ -1,5 +1,6 @@
 import functools
 import io
+import struct
 
 import numpy as np
 import pytest
@@ -33,6 +34,23 @@ def test_headers_say_channels_and_bits_as_they_are_stored(channels):
     assert images.read_whole(dataset_files.npy(deep)) == images.Header('npy', 5, 9, channels, 16)
     plain = deep.astype(np.uint8)
     assert images.read_whole(dataset_files.png(plain.squeeze())) == images.Header('png', 5, 9, channels, 8)
+
+
+@pytest.mark.parametrize('options', [{}, {'progressive': True}, {'subsampling': 0}], ids=str)
+@pytest.mark.parametrize('mode', ['RGB', 'L', 'CMYK'])
+def test_a_damaged_jpeg_is_refused_where_decoding_all_of_its_pixels_fails(mode, options):
+    stream = io.BytesIO()
+    Image.fromarray(dataset_files.pixels(40, 70)).convert(mode).save(stream, 'JPEG', **options)
+    assert images.read_whole(stream.getvalue()).size == (40, 70)
+    refused = 0
+    for content in damaged(stream.getvalue(), 150):
+        try:
+            Image.open(io.BytesIO(content)).load()
+        except (OSError, SyntaxError, ValueError, IndexError, struct.error):
+            refused += 1
+            with pytest.raises(DataError):
+                images.read_whole(content)
+    assert refused > 30
 
 
 def test_headers_of_other_kinds():
