@@ -19,7 +19,7 @@ from deeplab.options.parameters import OptionsWithSettings, Settings, require_ap
 from deeplab.options.reports import MOST_IMAGES
 from deeplab.options.rules import require_seed
 from deeplab.options.unlabeled import UnlabeledOptions
-from deeplab.registry import LOGGERS, PRECISIONS
+from deeplab.registry import AUTO_PRECISION, LOGGERS, PRECISIONS
 from deeplab.wording import option
 
 
@@ -202,8 +202,9 @@ class TrainOptions(Options):
     precision: str = declared(
         'float32',
         'Data type of convolutions and activations: 16-bit types need less memory and are faster on hardware that '
-        'supports them. Weights, checkpoints and the loss stay float32.',
-        choices=PRECISIONS,
+        'supports them. Weights, checkpoints and the loss stay float32. auto: bfloat16 if the processor (AVX512_BF16, '
+        'AMX) or all GPUs (since Ampere) compute it, else float32; a resumed run keeps its type.',
+        choices=(*PRECISIONS, AUTO_PRECISION),
     )
     xla: bool = declared(False, 'Compile the network with XLA: a slower start, often faster steps.')
     moving_average_decay: float | None = declared(
@@ -289,7 +290,7 @@ class TrainOptions(Options):
         rule = f'ranges of 8 bits are measured in one clone; omit {self.clones.explained_parts}'
         self.model._require(self.clones.parts == 1, 'quantize_delay_step', rule)
         rule = f'8 bits are imitated in float32; omit {option("TrainOptions.precision", precision)}'
-        self.model._require(precision == 'float32', 'quantize_delay_step', rule)
+        self.model._require(precision in ('float32', AUTO_PRECISION), 'quantize_delay_step', rule)
 
     def _require_micro_batches(self) -> None:
         """Raises `OptionError` unless the images of a step can be split into equal micro-batches, on one machine."""

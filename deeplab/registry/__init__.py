@@ -18,7 +18,16 @@ from deeplab.registry.augmentations import (
     AugmentContext,
 )
 from deeplab.registry.datasets import DATASETS, Dataset
-from deeplab.registry.engines import ENGINES, PRECISIONS, Engine, Execution, FrozenGraph, Outputs, Predict
+from deeplab.registry.engines import (
+    AUTO_PRECISION,
+    ENGINES,
+    PRECISIONS,
+    Engine,
+    Execution,
+    FrozenGraph,
+    Outputs,
+    Predict,
+)
 from deeplab.registry.export_formats import EXPORT_FORMATS, Exported, ExportFormat, FrozenNetwork, PortableNetwork
 from deeplab.registry.loggers import LOGGERS, LoggedRun, Logger, RunLogger
 from deeplab.registry.losses import BATCH, LOSSES, PIXELS, PLANES, REGIONS, Loss

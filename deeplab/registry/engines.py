@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from deeplab.registry.records import Record, Registry
 
 PRECISIONS = ('float32', 'bfloat16', 'float16')
+AUTO_PRECISION = 'auto'  # in place of one of them: it is chosen when the network or the training begins
 
 
 class FrozenGraph(NamedTuple):

@@ -1,4 +1,4 @@
-"""The name of the processor, and the number of its cores that this process may use."""
+"""The name of the processor, its instruction sets, and the number of its cores that this process may use."""
 
 from __future__ import annotations
 
@@ -19,6 +19,14 @@ def name() -> str:
         if line.startswith('model name'):
             return line.partition(':')[2].strip()
     return platform.processor() or platform.machine()
+
+
+def instructions() -> frozenset[str]:
+    """Returns the instruction sets of the processor by Linux's names, such as 'avx512_bf16'; none without /proc."""
+    for line in system_files.lines(system_files.PROC / 'cpuinfo'):
+        if line.startswith('flags'):
+            return frozenset(line.partition(':')[2].split())
+    return frozenset()
 
 
 def available_cores() -> int:

@@ -41,6 +41,7 @@ from deeplab.training import (
     mean_teacher,
     metrics_file,
     network_clone,
+    precision,
     rate_test,
     replicas,
     resume_changes,
@@ -122,6 +123,7 @@ def _run_chief(
         if group is not None:
             replicas.common_start(group, start.step, report)
         return TrainResult(start.step, None, 0.0, start.checkpoint, report=report)
+    options, reason = precision.resolved(options, start.step)
     # Quick checks come before the check of the records, which is slow.
     for folder in (options.train_logdir, *validation.folders(options)):
         output_files.require_folder(folder, _LOGDIR)
@@ -143,6 +145,7 @@ def _run_chief(
     metrics = metrics_file.MetricsHook(options.train_logdir, options.log_steps, options.batch_size, loggers)
     validator = None if validated is None else validation.ValidationHook(options, validated, bar, metrics, group)
     run_now = _run_manifest(options, data, start.step, validator)
+    run_now |= {} if reason is None else {precision.REASON: reason}
     if group is not None:
         replicas.common_start(group, start.step)
     hooks = [RunManifestHook(options.train_logdir, run_now), loggers, metrics]
@@ -155,6 +158,7 @@ def _run_chief(
 
 def _test_rates(options: TrainOptions, source: DataSource) -> TrainResult:
     """Runs a learning rate range test, of a training that starts anew and writes no checkpoint."""
+    options, _ = precision.resolved(options)
     output_files.require_folder(options.train_logdir, _LOGDIR)
     initial_checkpoint.check(options)
     rate_test.note_checkpoints(options, checkpoints.newest(options.train_logdir))
@@ -182,6 +186,7 @@ def _run_other(
     group: worker_group.WorkerGroup | None,
 ) -> TrainResult:
     """Runs a training as another task than 0: it computes steps, and leaves files and checkpoints to task 0."""
+    options, _ = precision.resolved(options)
     data = split_input.open_all_data(options, source)
     options = split_input.with_label_weights(options, data)
     start, report = (0, '') if group is None else replicas.common_start(group)

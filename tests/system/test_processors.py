@@ -1,4 +1,4 @@
-"""The number of cores that this process may use.
+"""The cores that this process may use, and their instruction sets.
 
 Covers system/processors.py, system/packages.py and system/system_files.py.
 """
@@ -43,3 +43,14 @@ def test_the_speed_of_products_is_of_the_fastest(monkeypatch):
     times = iter([0.0, 4.0, 10.0, 12.0, 20.0, 23.0])  # 4, 2 and 3 seconds
     monkeypatch.setattr(processors.time, 'perf_counter', lambda: next(times))
     assert processors.product_speed(side=10) == 2 * 10**3 / 2.0
+
+
+@pytest.mark.parametrize(
+    ('text', 'expected'),
+    [('model name\t: A\nflags\t\t: fpu avx512f avx512_bf16\n', {'fpu', 'avx512f', 'avx512_bf16'}), (None, set())],
+)
+def test_instruction_sets_are_those_of_the_first_core(monkeypatch, tmp_path, text, expected):
+    if text is not None:
+        (tmp_path / 'cpuinfo').write_text(text)
+    monkeypatch.setattr(system_files, 'PROC', tmp_path)
+    assert processors.instructions() == expected
