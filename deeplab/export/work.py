@@ -25,7 +25,7 @@ from deeplab.export import destinations, export_graph, plain, proof, results, sp
 from deeplab.export.destinations import Destination
 from deeplab.files import output_files, run_manifests
 from deeplab.inference import export_metadata, opening, task_calibration, task_decoding
-from deeplab.inference.comparison import Comparison, compared
+from deeplab.inference.comparison import LEAST_AGREEMENT, MOST_DIFFERENCE, Comparison, compared
 from deeplab.inference.network import InferenceNetwork
 from deeplab.inference.opening import Weights
 from deeplab.inference.runners import CheckpointRunner, ExportRunner, padded
@@ -34,10 +34,6 @@ from deeplab.pictures.sample_image import sample_image
 from deeplab.registry import BACKBONES, EXPORT_FORMATS, TASKS, FrozenGraph, PortableNetwork
 from deeplab.wording import option
 
-# Fraction of the pixels that must have the label of the checkpoint, for variants that only round.
-_LEAST_AGREEMENT = {'float32': 0.999, 'float16': 0.98}
-# Largest difference of the maps of further tasks, for the same variants; see `Comparison.difference`.
-_MOST_DIFFERENCE = {'float32': 2e-3, 'float16': 0.05}
 _SHOWN_LAYERS = 3
 # Python expressions that read an image [h, w, channels] with values of 0 to 255.
 _RGB_IMAGE = "np.asarray(PIL.Image.open('image.png').convert('RGB'))"
@@ -250,7 +246,7 @@ class CheckpointExports:
     def _require_agreement(self, destination: Destination, comparison: Comparison) -> None:
         """Raises `OptionError` if an export in floating point gives other labels or maps than its checkpoint."""
         variant = destination.target.variant
-        least, most = _LEAST_AGREEMENT.get(variant, 0.0), _MOST_DIFFERENCE.get(variant)
+        least, most = LEAST_AGREEMENT.get(variant, 0.0), MOST_DIFFERENCE.get(variant)
         if comparison.differences and most is not None and not (comparison.difference or 0.0) <= most:
             raise OptionError(
                 f'{_failure(destination)}: its outputs differ from the outputs of the checkpoint by up to '

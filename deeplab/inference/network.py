@@ -13,6 +13,7 @@ from absl import logging
 from deeplab import common, model
 from deeplab.checks import checkpoint_network
 from deeplab.core import checkpoints, cost, freezing, graph_memory, moving_average
+from deeplab.inference.engine_choice import EngineChoice
 from deeplab.options import EngineOptions, ModelOptions, PredictionOptions
 from deeplab.registry import BACKBONES, TASKS, FrozenGraph, Outputs
 from deeplab.system import memory
@@ -67,7 +68,7 @@ class InferenceNetwork:
     with_probabilities: bool = False
     of_labels_only: bool = False
     has_separate_maps: bool = False
-    chosen_engines: dict[EngineOptions, EngineOptions] = dataclasses.field(default_factory=dict)
+    chosen_engines: dict[EngineOptions, EngineChoice] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not self.options.is_semantic:  # a result needs the maps of all outputs

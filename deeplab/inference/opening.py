@@ -22,18 +22,29 @@ from absl import logging
 import deeplab
 from deeplab.errors import OptionError, UserError, reason_of
 from deeplab.inference import conversion_cache, task_decoding
-from deeplab.inference.comparison import Comparison, compared
+from deeplab.inference.comparison import LEAST_AGREEMENT, MOST_DIFFERENCE, Comparison, compared
+from deeplab.inference.engine_choice import SLOWER, Candidate, EngineChoice
 from deeplab.inference.network import InferenceNetwork
 from deeplab.inference.runtimes import tensorflow
 from deeplab.options import AUTO_ENGINE, DEFAULT_ENGINE, EngineOptions
 from deeplab.pictures.sample_image import sample_image
-from deeplab.registry import BACKBONES, ENGINES, HEADS, TASKS, Engine, Execution, FrozenGraph, Predict
+from deeplab.registry import (
+    AUTO_PRECISION,
+    BACKBONES,
+    ENGINES,
+    HEADS,
+    TASKS,
+    Engine,
+    Execution,
+    FrozenGraph,
+    Outputs,
+    Predict,
+)
 from deeplab.system import packages, processors
 from deeplab.wording import option
 
 _TIMED_BATCHES = 3
 _SIDE_OF_ANY = 129  # side of the images that are tried where the network takes any size
-_MOST_DIFFERENCE = 2e-3  # of the maps of further tasks, see `Comparison.difference`
 _LONGEST_REASON = 300  # characters
 
 
@@ -61,7 +72,7 @@ def check(options: EngineOptions) -> None:
     packages.require(engine.requires, option(ENGINES.field, engine.name), engine.install)
     with _imports_explained(engine):
         precisions = engine.precisions()
-    if options.precision not in precisions:
+    if options.precision not in (*precisions, AUTO_PRECISION):
         raise OptionError(
             f'{option("EngineOptions.precision", options.precision)} is not possible: on this processor, '
             f'{engine.name} computes in {" or ".join(precisions)} only. Set '
@@ -102,8 +113,8 @@ def opened(
       CheckpointError: The checkpoint does not match the network.
       OptionError: The engine is not installed, or cannot run the network; the message names the operation.
     """
-    if options.engine == AUTO_ENGINE:
-        options = fastest(network, weights, options, cache_dirs)
+    if options.is_auto:
+        options = choose(network, weights, options, cache_dirs).options
     check(options)
     engine = ENGINES.get(options.engine)
     execution = Execution(options.precision, options.threads or processors.available_cores())
@@ -190,7 +201,7 @@ def _convert(engine: Engine, network: InferenceNetwork, weights: Weights, execut
 
 def _require_equal(comparison: Comparison, least_agreement: float, failure: str, advice: str) -> None:
     """Raises `OptionError` if labels, or the maps of tasks, differ from TensorFlow's by more than rounding errors."""
-    if comparison.differences and not (comparison.difference or 0.0) <= _MOST_DIFFERENCE:
+    if comparison.differences and not (comparison.difference or 0.0) <= MOST_DIFFERENCE['float32']:
         shown = comparison.shown_differences()
         raise OptionError(f"{failure}: its outputs differ from TensorFlow's on a test image by up to {shown}. {advice}")
     if comparison.agreement < least_agreement:
@@ -232,63 +243,118 @@ def _images(network: InferenceNetwork) -> np.ndarray:
     return np.array([sample_image(size, channels, seed).image for seed in range(network.batch_size or 1)], np.float32)
 
 
-def fastest(
+def choose(
     network: InferenceNetwork, weights: Weights, options: EngineOptions, cache_dirs: Sequence[str] = ()
-) -> EngineOptions:
-    """Times three batches in each installed engine, and returns the options with the fastest one; logs the times.
+) -> EngineChoice:
+    """Chooses the fastest engine and precision in place of 'auto', and logs what was tried.
 
-    An engine that is not installed, or cannot run the network in this precision, is left out.
+    Three batches of sample images are timed in each candidate: in each installed engine if the engine is 'auto', in
+    each type that the processor computes if the precision is. A candidate is left out if it cannot run the network, or
+    if its predictions differ from TensorFlow's in float32 by more than rounding errors of its type.
 
     Args:
       network: see `opened`.
       weights: see `opened`.
-      options: with any engine.
+      options: with 'auto' as engine, precision or both.
       cache_dirs: see `opened`.
 
     Raises:
       CheckpointError: The checkpoint does not match the network.
-      OptionError: No engine can run the network.
+      OptionError: No candidate can run the network.
     """
     if options in network.chosen_engines:
         return network.chosen_engines[options]
-    seconds: dict[str, float] = {}
-    reasons = []
+    check(options)
     images = _images(network)
     network.frozen(weights.checkpoint, weights.use_moving_average)  # a checkpoint that does not match is no engine's
-    for engine in ENGINES.records():
-        if absent := packages.missing(engine.requires):
-            reasons.append(f'{engine.name}: {" and ".join(absent)} not installed')
-            continue
-        try:
-            if options.precision not in (precisions := engine.precisions()):
-                reasons.append(f'{engine.name}: computes in {" or ".join(precisions)} only on this processor')
-                continue
-            with opened(network, weights, _of_engine(options, engine.name), cache_dirs) as predict:
-                seconds[engine.name] = _time(predict, images)
-        except Exception as error:  # of an engine: another one can run the network
-            reasons.append(f'{engine.name}: {reason_of(error)[:_LONGEST_REASON]}')
-    if not seconds:
+    tried = [*_tried(network, weights, options, cache_dirs, images)]
+    passed = sorted((each for each in tried if not each.reason), key=lambda each: each.seconds or 0.0)
+    others = [each for each in tried if each.reason]
+    if not passed:
+        reasons = '; '.join(f'{each.name}: {each.reason}' for each in others)
         raise OptionError(
             f'{option(ENGINES.field, options.engine)}: no engine can run the network with '
-            f'{option("EngineOptions.precision", options.precision)}. {"; ".join(reasons)}.'
+            f'{option("EngineOptions.precision", options.precision)}. {reasons}.'
         )
-    taken, *_ = by_time = sorted(seconds, key=lambda name: seconds[name])
-    times = ', '.join(f'{name} {1000 * seconds[name]:.0f} ms' for name in by_time)
-    logging.info(
-        '%s takes %s. Time of a batch of %d: %s.%s',
-        option(ENGINES.field, AUTO_ENGINE),
-        taken,
-        len(images),
-        times,
-        f' Not timed: {"; ".join(reasons)}.' if reasons else '',
+    taken, *slower = passed
+    assert taken.precision is not None
+    slower = [dataclasses.replace(each, reason=SLOWER) for each in slower]
+    choice = EngineChoice(
+        _of_engine(options, taken.engine, taken.precision), (taken, *slower, *others), batch_size=len(images)
     )
-    network.chosen_engines[options] = _of_engine(options, taken)
-    return network.chosen_engines[options]
+    logging.info('%s', choice.text(options))
+    network.chosen_engines[options] = choice
+    return choice
 
 
-def _of_engine(options: EngineOptions, name: str) -> EngineOptions:
+def _tried(
+    network: InferenceNetwork, weights: Weights, options: EngineOptions, cache_dirs: Sequence[str], images: np.ndarray
+) -> Iterator[Candidate]:
+    """Yields each candidate, with the reason why it cannot be taken, or with its time."""
+    expected: Outputs | None = None
+    for candidate in _candidates(options):
+        if candidate.reason:
+            yield candidate
+            continue
+        assert candidate.precision is not None
+        if expected is None:
+            usual = _of_engine(options, DEFAULT_ENGINE, 'float32')
+            with opened(network, weights, usual, cache_dirs) as predict:
+                expected = predict(images)
+        try:
+            of_candidate = _of_engine(options, candidate.engine, candidate.precision)
+            with opened(network, weights, of_candidate, cache_dirs) as predict:
+                compared_to = [(predict(images), expected)]
+                seconds = _time(predict, images)
+            comparison = compared(compared_to, task_decoding.channels_of(network.options))
+            yield dataclasses.replace(
+                candidate,
+                seconds=seconds,
+                agreement=comparison.agreement,
+                difference=comparison.difference,
+                reason=_refusal(comparison, candidate),
+            )
+        except Exception as error:  # of an engine: another one can run the network
+            yield dataclasses.replace(candidate, reason=reason_of(error)[:_LONGEST_REASON].rstrip('.'))
+
+
+def _candidates(options: EngineOptions) -> Iterator[Candidate]:
+    """Yields engines in the precisions that the options allow; with a reason if an engine cannot compute in any."""
+    for engine in ENGINES.records() if options.engine == AUTO_ENGINE else (ENGINES.get(options.engine),):
+        if absent := packages.missing(engine.requires):
+            yield Candidate(engine.name, None, reason=f'{" and ".join(absent)} not installed')
+            continue
+        try:
+            precisions = engine.precisions()
+        except Exception as error:  # of its package
+            yield Candidate(engine.name, None, reason=reason_of(error)[:_LONGEST_REASON].rstrip('.'))
+            continue
+        if options.precision == AUTO_PRECISION:
+            yield from (Candidate(engine.name, precision) for precision in precisions)
+        elif options.precision in precisions:
+            yield Candidate(engine.name, options.precision)
+        else:
+            types = ' or '.join(precisions)
+            yield Candidate(engine.name, None, reason=f'computes in {types} only on this processor')
+
+
+def _refusal(comparison: Comparison, candidate: Candidate) -> str:
+    """Returns why a candidate is refused whose predictions differ from TensorFlow's in float32; empty if it is not."""
+    assert candidate.precision is not None
+    least, most = LEAST_AGREEMENT[candidate.precision], MOST_DIFFERENCE[candidate.precision]
+    if candidate.precision == 'float32':
+        least = ENGINES.get(candidate.engine).least_agreement
+    if comparison.differences and not (comparison.difference or 0.0) <= most:
+        return f'its outputs differ from those in float32 by up to {comparison.shown_differences()}'
+    if comparison.agreement < least:
+        return f'only {comparison.agreement:.2%} of its labels equal those in float32, and {least:.1%} are required'
+    return ''
+
+
+def _of_engine(options: EngineOptions, name: str, precision: str) -> EngineOptions:
     """Returns the options with an engine; TensorFlow, in the graph of the input, chooses its threads itself."""
-    return dataclasses.replace(options, engine=name, threads=None if name == DEFAULT_ENGINE else options.threads)
+    threads = None if name == DEFAULT_ENGINE else options.threads
+    return dataclasses.replace(options, engine=name, precision=precision, threads=threads)
 
 
 def _time(predict: Predict, images: np.ndarray) -> float:

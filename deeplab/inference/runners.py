@@ -16,7 +16,7 @@ from deeplab.errors import OptionError
 from deeplab.inference import export_metadata, exports, image_files, opening
 from deeplab.inference.network import InferenceNetwork
 from deeplab.inference.thread_bound import ThreadBound
-from deeplab.options import AUTO_ENGINE, DEFAULT_ENGINE, EngineOptions, crop_sizes
+from deeplab.options import DEFAULT_ENGINE, EngineOptions, crop_sizes
 from deeplab.options.rules import MOST_CLASSES
 from deeplab.registry import TASKS, ExportFormat, Outputs, Predict
 from deeplab.wording import option
@@ -207,9 +207,10 @@ class CheckpointRunner(Runner):
     def _key(self, shape: Sequence[int], with_probabilities: bool) -> _Key:
         """Returns which network takes images of a size."""
         size = int(shape[0]), int(shape[1])
-        if self._execution.engine == AUTO_ENGINE:
+        if self._execution.is_auto:
             network = self._of_size(_Key(size, with_probabilities, self._execution), 1)
-            self._execution = opening.fastest(network, self._weights, self._execution, self._cache_dirs)
+            choice = opening.choose(network, self._weights, self._execution, self._cache_dirs)
+            self._execution = choice.options
         if self._execution.engine != DEFAULT_ENGINE:
             if size in self._sizes or len(self._sizes) < MOST_SIZES:
                 self._sizes.add(size)

@@ -11,7 +11,7 @@ from deeplab.options.fields import Options, PathText, declared
 from deeplab.options.network import ModelOptions
 from deeplab.options.parameters import OptionsWithSettings, Settings, require_applicable
 from deeplab.options.parts import PartOptions
-from deeplab.registry import CONFUSION_MATRIX, ENGINES, METRICS, PRECISIONS
+from deeplab.registry import AUTO_PRECISION, CONFUSION_MATRIX, ENGINES, METRICS, PRECISIONS
 from deeplab.registry.records import check_allowed
 from deeplab.registry.tasks import TASKS
 from deeplab.wording import option
@@ -105,8 +105,9 @@ class EngineOptions(Options):
     precision: str = declared(
         'float32',
         'Data type in which the engine computes. 16-bit types need a processor and an engine that support them; the '
-        'share of labels that change is reported.',
-        choices=PRECISIONS,
+        'share of labels that change is reported. auto: the fastest type whose labels equal those in float32 on 98 % '
+        'of the pixels of a test image.',
+        choices=(*PRECISIONS, AUTO_PRECISION),
     )
     threads: int | None = declared(
         None,
@@ -114,6 +115,11 @@ class EngineOptions(Options):
         flag='inference_threads',
         range='(0, inf)',
     )
+
+    @property
+    def is_auto(self) -> bool:
+        """Whether the engine or the precision is yet to be chosen."""
+        return self.engine == AUTO_ENGINE or self.precision == AUTO_PRECISION
 
 
 def _check_engine(field: str, master: str, engine: EngineOptions, windows: WindowOptions | None) -> None:

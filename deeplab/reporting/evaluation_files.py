@@ -53,7 +53,7 @@ class Evaluation:
             'flips': bool(flags.get('add_flipped_images')),
             'moving averages': bool(self.content.get('moving_average', flags.get('use_moving_average'))),
             'window': flags.get('window'),
-            'precision': str(flags.get('precision') or 'float32'),
+            'precision': str(self.content.get('precision') or flags.get('precision') or 'float32'),
             'export': network_source.at(checkpoint).label,
         }
         for name, key, flag in _WRITTEN_SINCE:

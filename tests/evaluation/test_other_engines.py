@@ -14,6 +14,7 @@ from PIL import Image
 from deeplab import cli, vis
 from deeplab import eval as eval_program
 from deeplab.errors import CheckpointError, OptionError
+from deeplab.inference import opening
 from deeplab.options import EngineOptions, EvalOptions, VisOptions, WaitOptions
 from deeplab.registry import ENGINES, Engine, Outputs, register
 from tests.helpers import evaluation_setup as setup
@@ -75,6 +76,21 @@ def test_the_share_of_changed_labels_is_stated(options, caplog):
     content = json.loads(pathlib.Path(result.rounds[0].path).read_text())
     assert content['changed_labels'] == pytest.approx(1 / 17) and content['compared_images'] == 4
     assert content['precision'] == 'bfloat16'
+
+
+def test_what_auto_chose_from_is_in_report_and_figures(options, monkeypatch):
+    monkeypatch.setattr(opening, '_time', lambda predict, images: 0.2)
+    result = eval_program.run(_with(options, 'fake', 'auto'))
+    path = pathlib.Path(result.rounds[0].path)
+    content = json.loads(path.read_text())
+    assert path.name == 'metrics-10-fake-auto.json' and content['flags']['precision'] == 'auto'
+    assert (content['engine'], content['precision']) == ('fake', 'float32')
+    taken, refused = content['engine_candidates']
+    assert taken == {
+        'engine': 'fake', 'precision': 'float32', 'seconds': 0.2, 'agreement': 1.0, 'difference': None, 'reason': ''
+    }  # fmt: skip
+    assert refused['precision'] == 'bfloat16' and refused['agreement'] < 0.98 and '98.0%' in refused['reason']
+    assert "Engine: fake, float32, chosen by precision='auto'" in result.report
 
 
 def test_vis_writes_what_it_writes_with_tensorflow(options, tmp_path):

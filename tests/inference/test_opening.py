@@ -1,6 +1,6 @@
 """Networks with the weights of a checkpoint, opened in an engine.
 
-Covers inference/network.py and inference/runners.py.
+Covers inference/engine_choice.py, inference/network.py and inference/runners.py.
 """
 
 import contextlib
@@ -14,6 +14,8 @@ import tensorflow as tf
 from deeplab import common, model
 from deeplab.errors import OptionError
 from deeplab.inference import opening
+from deeplab.inference.comparison import Comparison
+from deeplab.inference.engine_choice import Candidate
 from deeplab.inference.network import InferenceNetwork
 from deeplab.inference.runners import CheckpointRunner
 from deeplab.options import EngineOptions, ModelOptions, PredictionOptions
@@ -210,22 +212,120 @@ def test_a_type_that_processor_or_engine_do_not_have(weights, fake, monkeypatch)
     known = (ENGINES.get('fake'),)
     monkeypatch.setattr(ENGINES, 'records', lambda: known)
     with pytest.raises(OptionError, match=r"no engine .*precision='bfloat16'\. fake: computes in float32 only"):
-        opening.fastest(_network(), weights, EngineOptions('auto', 'bfloat16'))
+        opening.choose(_network(), weights, EngineOptions('auto', 'bfloat16'))
 
 
-def test_auto_takes_the_fastest_and_leaves_out_what_fails(weights, fake, monkeypatch, caplog):
+@pytest.fixture
+def known(fake, monkeypatch):
+    """Engines that 'auto' can choose from, by name; a test sets the times of their batches by name and precision."""
+    engines = {name: ENGINES.get(name) for name in ('fake', 'tensorflow')}
+    monkeypatch.setattr(ENGINES, 'records', lambda: tuple(engines.values()))
+    return engines
+
+
+def _registered(known, record):
+    register(record)
+    known[record.name] = record
+
+
+def _set_times(monkeypatch, *seconds):
+    """Sets the times of the candidates that are timed, in their order."""
+    times = iter(seconds)
+    monkeypatch.setattr(opening, '_time', lambda predict, images: next(times))
+
+
+def test_auto_takes_the_fastest_and_leaves_out_what_fails(weights, known, monkeypatch, caplog):
     broken = FakeEngine()
     broken.error = RuntimeError('it is broken')
-    register(Engine(name='broken', convert=broken.convert, load=broken.load))
-    register(Engine(name='absent', requires=('no_such_package',)))
-    known = {name: ENGINES.get(name) for name in ('fake', 'broken', 'absent', 'tensorflow')}
-    monkeypatch.setattr(ENGINES, 'records', lambda: tuple(known.values()))
-    times = iter([0.25, 0.5])  # of fake, of tensorflow
-    monkeypatch.setattr(opening, '_time', lambda predict, images: next(times))
-    network = _network()
+    _registered(known, Engine(name='broken', convert=broken.convert, load=broken.load))
+    _registered(known, Engine(name='absent', requires=('no_such_package',)))
+    _set_times(monkeypatch, 0.25, 0.5)  # of fake, of tensorflow
+    network, asked = _network(), EngineOptions('auto', threads=2)
     with caplog.at_level('INFO'):
-        assert opening.fastest(network, weights, EngineOptions('auto', threads=2)) == EngineOptions('fake', threads=2)
+        choice = opening.choose(network, weights, asked)
+    assert choice.options == EngineOptions('fake', threads=2)
     (line,) = [message for message in caplog.messages if 'takes fake' in message]
-    assert 'fake 250 ms, tensorflow 500 ms' in line
+    assert "engine='auto' takes fake in float32" in line and 'precision=' not in line
+    assert 'fake in float32 250 ms (100.00% of the labels), tensorflow in float32 500 ms' in line
     assert 'it is broken' in line and 'no_such_package not installed' in line
-    assert opening.fastest(network, weights, EngineOptions('auto', threads=2)).engine == 'fake'  # not timed again
+    assert opening.choose(network, weights, asked) is choice  # not timed again
+
+
+class RoundedEngine(FakeEngine):
+    """An engine that in 16 bits gives another label for a share of the pixels."""
+
+    def __init__(self, share):
+        super().__init__()
+        self.share = share
+
+    @contextlib.contextmanager
+    def load(self, folder, execution):
+        with super().load(folder, execution) as predict:
+
+            def rounded(images):
+                outputs = predict(images)
+                labels = outputs.labels.copy()
+                if execution.precision != 'float32':
+                    changed = labels.reshape(-1)[: round(self.share * labels.size)]
+                    changed[:] = (changed + 1) % 3
+                return outputs._replace(labels=labels)
+
+            yield rounded
+
+
+def _expected(weights):
+    with opening.opened(_network(), weights, EngineOptions()) as predict:
+        return predict(_images(1)).labels
+
+
+def _add(known, name, share, precisions=('float32', 'bfloat16')):
+    engine = RoundedEngine(share)
+    _registered(known, Engine(name=name, convert=engine.convert, load=engine.load, precisions=lambda: precisions))
+
+
+def test_auto_precision_takes_16_bits_if_the_labels_stay(weights, known, monkeypatch, caplog):
+    _add(known, 'good', 0.015)
+    _set_times(monkeypatch, 0.4, 0.5, 0.3, 0.2)  # of fake, tensorflow, good in float32 and in bfloat16
+    asked = EngineOptions('auto', 'auto')
+    with caplog.at_level('INFO'):
+        choice = opening.choose(_network(), weights, asked)
+    assert choice.options == EngineOptions('good', 'bfloat16')
+    taken, *slower = choice.candidates
+    assert (taken.name, taken.seconds, taken.reason) == ('good in bfloat16', 0.2, '')
+    assert taken.agreement == pytest.approx(0.985, abs=1e-3)
+    assert [(each.name, each.seconds, each.reason) for each in slower] == [
+        ('good in float32', 0.3, 'slower'),
+        ('fake in float32', 0.4, 'slower'),
+        ('tensorflow in float32', 0.5, 'slower'),
+    ]
+    assert all(each.agreement == 1.0 for each in slower)
+    (line,) = [message for message in caplog.messages if "engine='auto' precision='auto' takes good" in message]
+    assert 'good in bfloat16 200 ms (98.5' in line
+
+
+def test_auto_precision_refuses_16_bits_that_change_labels(weights, known, monkeypatch, caplog):
+    _add(known, 'bad', 0.03, ('float32', 'bfloat16', 'float16'))
+    _set_times(monkeypatch, 0.4, 0.1, 0.2)  # of bad in float32, bfloat16 and float16
+    with caplog.at_level('INFO'):
+        choice = opening.choose(_network(), weights, EngineOptions('bad', 'auto', threads=3))
+    assert choice.options == EngineOptions('bad', 'float32', threads=3)
+    assert [each.engine for each in choice.candidates] == ['bad'] * 3
+    refused = choice.candidates[1]
+    assert (refused.precision, refused.seconds) == ('bfloat16', 0.1) and '98.0% are required' in refused.reason
+    assert any('bad in bfloat16: only 9' in message for message in caplog.messages)
+
+
+def test_auto_precision_opens_the_network_in_what_it_chose(weights, known, monkeypatch):
+    _add(known, 'good', 0.01)
+    _set_times(monkeypatch, 0.2, 0.1)
+    opening.check(EngineOptions('good', 'auto'))
+    with opening.opened(_network(), weights, EngineOptions('good', 'auto')) as predict:
+        changed = np.mean(predict(_images(1)).labels != _expected(weights))
+    assert changed == pytest.approx(0.01, abs=1e-3)
+
+
+def test_maps_of_further_tasks_may_differ_by_what_16_bits_round(known):
+    comparison = Comparison(1, 1.0, 0.04, {'depth': 0.04})
+    assert opening._refusal(comparison, Candidate('fake', 'bfloat16')) == ''
+    assert 'depth 0.04' in opening._refusal(comparison, Candidate('fake', 'float32'))
+    assert 'nan' in opening._refusal(Comparison(1, 1.0, np.nan, {'depth': np.nan}), Candidate('fake', 'bfloat16'))

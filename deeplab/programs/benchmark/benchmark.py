@@ -25,7 +25,7 @@ from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.datasets.segmentation_dataset import DataSource
 from deeplab.errors import OptionError
 from deeplab.files import output_files
-from deeplab.options import AUTO_ENGINE, BenchmarkOptions, DatasetOptions
+from deeplab.options import BenchmarkOptions, DatasetOptions
 from deeplab.pictures.sample_image import sample_image
 from deeplab.programs.benchmark import side_by_side, training
 from deeplab.programs.benchmark.figures import Inference, Parts, Training
@@ -209,11 +209,11 @@ def _report(result: NetworkBenchmark, options: BenchmarkOptions) -> Iterator[str
     network = options.train.model.model_variant
     yield f'{network} on {processors.name()}; {result.import_seconds:.1f} s to load TensorFlow.'
     yield ''
-    is_chosen = options.engine.engine == AUTO_ENGINE
+    of_choice = ('engine', 'precision') if options.engine.is_auto else ()
     columns = ('load', 'first batch', 'batch', 'images/s', 'peak memory')
-    lines = [('threads', 'batch', *(['engine'] if is_chosen else []), *columns)]
+    lines = [('threads', 'batch', *of_choice, *columns)]
     for row in result.inference:
-        head = (str(row.threads), str(row.batch_size), *([row.engine] if is_chosen else []))
+        head = (str(row.threads), str(row.batch_size), *(getattr(row, name) for name in of_choice))
         if row.skipped:
             lines.append((*head, f'skipped: {row.skipped}', '', '', '', ''))
         else:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 
+from deeplab.inference.engine_choice import Candidate
+
 
 @dataclasses.dataclass(frozen=True)
 class Inference:
@@ -18,6 +20,8 @@ class Inference:
       peak_bytes: peak resident memory of the process so far.
       skipped: why it was not measured; empty if it was.
       engine: what ran it, also if 'auto' chose that; empty if it was not measured.
+      precision: type in which that computed.
+      candidates: what 'auto' chose from.
     """
 
     threads: int
@@ -28,6 +32,8 @@ class Inference:
     peak_bytes: int | None = None
     skipped: str = ''
     engine: str = ''
+    precision: str = ''
+    candidates: tuple[Candidate, ...] = ()
 
     @property
     def images_per_second(self) -> float:

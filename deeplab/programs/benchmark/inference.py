@@ -89,8 +89,19 @@ def _measured(
         load = time.perf_counter() - started
         first, *later = timed(lambda: predict(images), _SECONDS)
     peak = system_files.peak_bytes(os.getpid())
-    chosen = network.chosen_engines.get(engine, engine).engine
-    return Inference(engine.threads or 1, batch_size, load, first, statistics.median(later), peak, engine=chosen)
+    choice = network.chosen_engines.get(engine)
+    used, candidates = (engine, ()) if choice is None else (choice.options, tuple(choice.candidates))
+    return Inference(
+        engine.threads or 1,
+        batch_size,
+        load,
+        first,
+        statistics.median(later),
+        peak,
+        engine=used.engine,
+        precision=used.precision,
+        candidates=candidates,
+    )
 
 
 def write_random_weights(network: InferenceNetwork, path: str) -> None:
