@@ -202,8 +202,9 @@ class TrainOptions(Options):
     precision: str = declared(
         'float32',
         'Data type of convolutions and activations: 16-bit types need less memory and are faster on hardware that '
-        'supports them. Weights, checkpoints and the loss stay float32. auto: bfloat16 if the processor (AVX512_BF16, '
-        'AMX) or all GPUs (since Ampere) compute it, else float32; a resumed run keeps its type.',
+        'supports them. Weights, checkpoints and the loss stay float32. auto: bfloat16 where the processor '
+        '(AVX512_BF16, AMX) or all GPUs (since Ampere) compute it and the network gains from it, else float32; a '
+        'resumed run keeps its type.',
         choices=(*PRECISIONS, AUTO_PRECISION),
     )
     xla: bool = declared(False, 'Compile the network with XLA: a slower start, often faster steps.')

@@ -11,7 +11,7 @@ from absl import logging
 
 from deeplab.files import run_manifests
 from deeplab.options import TrainOptions
-from deeplab.registry import AUTO_PRECISION, PRECISIONS
+from deeplab.registry import AUTO_PRECISION, BACKBONES, PRECISIONS
 from deeplab.system import processors
 from deeplab.training import run_manifest
 from deeplab.wording import option
@@ -99,4 +99,7 @@ def _of_machine(options: TrainOptions) -> _Choice:
     limit = os.environ.get('ONEDNN_MAX_CPU_ISA', 'ALL')
     if not any(part in limit.upper() for part in _ISA_WITH_BFLOAT16):
         return _Choice('float32', f'ONEDNN_MAX_CPU_ISA={limit} excludes instructions for bfloat16')
+    variant = options.model.model_variant
+    if not BACKBONES.get(variant).gains_from_bfloat16:
+        return _Choice('float32', f'a step of {variant} takes longer in bfloat16 on a processor')
     return _Choice('bfloat16', f'the processor has {name.upper()}')

@@ -51,6 +51,12 @@ def test_a_curve_has_one_split_scale_and_precision(write, tmp_path):
     )
 
 
+def test_the_precision_that_auto_chose_counts(write, tmp_path):
+    write(7, split='val', precision='bfloat16', flags={'precision': 'auto'})
+    (only,) = read(tmp_path).evaluations
+    assert only.settings['precision'] == 'bfloat16'
+
+
 @pytest.mark.parametrize(
     'name, here, there, text',
     [

@@ -1,5 +1,6 @@
 """The data type of a training whose precision is 'auto'."""
 
+import dataclasses
 import json
 
 import pytest
@@ -70,6 +71,19 @@ def test_gpus_that_are_not_used_do_not_count(machine, tmp_path):
     machine(WITH_BFLOAT16, (7, 0))
     options, _ = precision.resolved(_options(tmp_path, clones=CloneOptions(clone_on_cpu=True)))
     assert options.precision == 'bfloat16'
+
+
+@pytest.mark.parametrize(
+    ('variant', 'expected'),
+    [('mobilenet_v2', 'bfloat16'), ('mobilenet_v3_small_seg', 'float32'), ('mobilenet_edgetpu', 'bfloat16')],
+)
+def test_a_network_that_is_slower_in_bfloat16_stays_in_float32_on_a_processor(machine, tmp_path, variant, expected):
+    options = _options(tmp_path)
+    options = dataclasses.replace(options, model=dataclasses.replace(options.model, model_variant=variant))
+    machine(WITH_BFLOAT16)
+    assert precision.resolved(options)[0].precision == expected
+    machine(WITH_BFLOAT16, (8, 6))
+    assert precision.resolved(options)[0].precision == 'bfloat16'
 
 
 @pytest.mark.parametrize(

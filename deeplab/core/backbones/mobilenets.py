@@ -320,6 +320,7 @@ def _register(
             decoder_end_points={at: f'layer_{layer}/depthwise_output' for at, layer in skip_layers.items()},
             output_strides=(4, 8, 16, 32),
             reads=reads,
+            gains_from_bfloat16=network.scope != V3_LARGE.scope,  # 1.03 to 1.11 times the time: benchmarks/NOTES.md
             classifier=Classifier(
                 pool=functools.partial(_pool, network=network),
                 keep_probability=0.8,
