@@ -91,7 +91,7 @@ def _apply_run(values: Values) -> None:
         )
     try:
         given = _given_in_command(run) if given is None else given
-        trained = {**_network_of_run(given, run, values), **_facts_of_data(file, run, values)}
+        trained = {**_network_of_run(given, run, values), **_facts_of_run(file, run, values)}
     except UserError as error:
         if not missing:  # else the flags of the plugins are unknown, as the note above explains
             values.notes.append(f'The flags in {file} cannot be used: {error}')
@@ -131,12 +131,17 @@ def _network_of_run(given: Mapping[str, Any], run: run_manifests.Run, values: Va
     return network
 
 
-def _facts_of_data(file: str, run: run_manifests.Run, values: Values) -> dict[str, int]:
-    """Returns the numbers of classes, channels and bits of a run's data set, by the names of flags of export_model."""
+def _facts_of_run(file: str, run: run_manifests.Run, values: Values) -> dict[str, int]:
+    """Returns what export_model cannot know without the run: numbers of its data set and its output stride, by flag."""
     facts = {
         'num_classes': run_manifests.option_of(run, 'model', 'outputs_to_num_classes', common.OUTPUT_TYPE),
         'image_channels': run_manifests.option_of(run, 'model', 'input_channels'),
     }
+    if (
+        'output_stride' in values
+        and values.default('output_stride') != find_program('train').flags['output_stride'].default
+    ):
+        facts['output_stride'] = run_manifests.option_of(run, 'model', 'output_stride')
     dataset = descriptor.trusted_name_in_run(file, run) if 'image_bits' in values else None
     if dataset is not None:
         with contextlib.suppress(UserError):  # which is reported where the data set is needed

@@ -80,7 +80,7 @@ def test_the_line_wins_and_so_does_its_preset(logdir):
 def test_defaults_of_the_training_and_flags_that_are_no_networks_stay(logdir):
     write_run(logdir, [*TRAIN, '--min_resize_value=100', '--batch_norm_decay=0.9'])
     values = parsed('export_model', logdir)
-    assert values['output_stride'] == 8  # the default of export_model, as training was not given the flag
+    assert values['output_stride'] == 8  # the default of export_model, as run.json does not have it
     assert values['min_resize_value'] is None
     assert not values.given('batch_norm_decay')
     for words, is_noted in (([], True), (['--output_stride=16'], False)):
@@ -88,6 +88,17 @@ def test_defaults_of_the_training_and_flags_that_are_no_networks_stay(logdir):
         values = parsed('export_model', logdir)
         to_options.export_options(values)
         assert any('default of export_model' in note for note in values.notes) == is_noted
+
+
+def test_export_takes_the_output_stride_that_was_the_default_of_the_training(logdir):
+    model = {'outputs_to_num_classes': {'semantic': 8}, 'input_channels': 4, 'output_stride': 16}
+    write_run(logdir, TRAIN, options={'model': model, 'dataset': {'name': 'pascal_voc_seg'}})
+    values = parsed('export_model', logdir)
+    assert to_options.export_options(values).model.output_stride == 16
+    (note,) = values.notes
+    assert '--output_stride=16' in note
+    assert parsed('export_model', logdir, '--output_stride=8')['output_stride'] == 8
+    assert parsed('eval', logdir)['output_stride'] == 16
 
 
 def test_resizing_that_eval_and_vis_lack_is_a_warning(logdir):
