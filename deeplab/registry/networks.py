@@ -90,6 +90,7 @@ class Backbone(Record):
       output_strides: supported output strides.
       reads: which of `SHARED_OPTIONS` it reads; the others have no effect, which is a warning.
       classifier: what image classification has after its features.
+      has_batch_norm: whether it has batch norms.
       gains_from_bfloat16: whether a training step on a processor takes less time in bfloat16 than in float32.
     """
 
@@ -100,6 +101,7 @@ class Backbone(Record):
     output_strides: tuple[int, ...] = (8, 16, 32)
     reads: tuple[str, ...] = ()
     classifier: Classifier = Classifier()
+    has_batch_norm: bool = True
     gains_from_bfloat16: bool = True
 
     def __post_init__(self) -> None:

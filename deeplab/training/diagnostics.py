@@ -16,7 +16,7 @@ from deeplab.checks.record_check import CheckResult
 from deeplab.datasets import description_file, label_checks, task_data
 from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.options import AugmentOptions, LearningRateOptions, TrainOptions
-from deeplab.registry import AUGMENTATIONS, LEARNING_POLICIES, OPTIMIZERS, Registry
+from deeplab.registry import AUGMENTATIONS, BACKBONES, LEARNING_POLICIES, OPTIMIZERS, Registry
 from deeplab.wording import option
 
 # With fewer images in a clone's batch, batch statistics are worse than a checkpoint's own.
@@ -49,6 +49,8 @@ def batch_norm(options: TrainOptions) -> Iterator[str]:
     batch = options.clone_batch_size
     # With trainable scopes, the other layers keep their statistics, and those selected are selected on purpose.
     updates = options.fine_tune_batch_norm and not options.optimizer.trainable_scopes
+    if options.model.is_per_image and not BACKBONES.get(options.model.model_variant).has_batch_norm:
+        return
     if not (options.initial_checkpoint and updates and batch < SMALLEST_BATCH_FOR_STATISTICS):
         return
     clones, parts = options.clones.num_clones, options.accumulation_steps

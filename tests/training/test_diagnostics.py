@@ -44,6 +44,19 @@ class TestBatchNorm:
         found = list(diagnostics.batch_norm(dataclasses.replace(plain, **{'initial_checkpoint': 'a', **changes})))
         assert (text is None and not found) or text in found[0]
 
+    @pytest.mark.parametrize(
+        ('network', 'is_warned'),
+        [
+            ('--task=classification --model_variant=lenet', False),
+            ('--task=classification --model_variant=cifarnet', False),
+            ('--task=classification --model_variant=mobilenet_v2', True),
+            ('--model_variant=mobilenet_v2', True),
+        ],
+    )
+    def test_a_network_without_batch_norms_has_no_statistics(self, network, is_warned):
+        line = f'--train_logdir=a --dataset_dir=b --tf_initial_checkpoint=a/model.ckpt --train_batch_size=4 {network}'
+        assert bool([*diagnostics.batch_norm(cli.options_of('train', line.split()))]) == is_warned
+
     def test_the_fix(self, plain):
         clones = CloneOptions(num_clones=2)
         (line,) = diagnostics.batch_norm(

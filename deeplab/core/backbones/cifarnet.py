@@ -65,6 +65,7 @@ register(
         build=build,
         scope=SCOPE,
         output_strides=(4,),
+        has_batch_norm=False,
         classifier=Classifier(
             preprocessing='cifarnet',
             image_size=32,

@@ -52,6 +52,7 @@ register(
         scope=SCOPE,
         normalization=Normalization(scale=1 / 128, offset=(1.0, 1.0, 1.0)),
         output_strides=(4,),
+        has_batch_norm=False,
         classifier=Classifier(
             pool=_pool,
             keep_probability=0.5,
