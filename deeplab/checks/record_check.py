@@ -100,9 +100,9 @@ def check(
         raise DataError(_message(dataset, whole, errors, MaskIds(num_classes, ignore_label)))
     corrupt = tuple(case.text for case in whole.cases.get('corrupt', ()))
     if not whole.records:
-        raise DataError(
-            f"No record of split '{dataset.split}' in '{dataset.directory}' can be read. First: {corrupt[0]}."
-        )
+        folder = f"'{dataset.directory}'"
+        where = '' if folder in dataset.samples else f' in {folder}'
+        raise DataError(f'None of the {dataset.samples}{where} can be read. First: {corrupt[0]}.')
     if isinstance(index, PairRecords):
         index.note_sums(whole.sums[::2], whole.sums[1::2])
     for text in _warnings(dataset, whole, is_cached):
@@ -214,7 +214,7 @@ def _message(dataset: SegmentationDataset, facts: Facts, errors: Sequence[Rule],
             fix = f'{fix} If no class is to be left out, omit {option("ModelOptions.labels_offset", left_out)}.'
         shown = shown_cases([case.text for case in cases], number)
         said = names.agreeing(number, rule.what.format(**values))
-        sentences.append(f"{number} of {facts.samples} records of split '{dataset.split}' {said}: {shown}. {fix}")
+        sentences.append(f'{number} of {facts.samples} {dataset.samples} {said}: {shown}. {fix}')
     return ' '.join(sentences)
 
 

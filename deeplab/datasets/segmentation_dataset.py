@@ -75,6 +75,13 @@ class SegmentationDataset:
     items: tuple[pairs.SourceFiles, ...] = ()
     skip_corrupt_records: bool = False
 
+    @property
+    def samples(self) -> str:
+        """What its samples are, for messages: records or images of a split, or the images without masks in a folder."""
+        if self.items and all(item.label is None for item in self.items):
+            return f"images in '{self.directory}'"
+        return f"{'images' if self.items else 'records'} of split '{self.split}'"
+
     def open_records(self) -> Records:
         """Opens the records of the split, by the index beside the shards as far as it is valid.
 

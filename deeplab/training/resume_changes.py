@@ -168,7 +168,7 @@ def _records(old_run: Run, new_run: Run, key: str) -> Iterator[Change]:
     old, new = old_run.get(key) or {}, new_run[key]
     if old.get('split') != new['split']:
         return
-    name = f'records of split {new["split"]}'
+    name = 'images without labels' if key == UNLABELED_RECORDS else f'records of split {new["split"]}'
     images = [f'{records.get("images")} images' for records in (old, new)]
     if None not in (old.get('digest'), new['digest']) and old['digest'] != new['digest']:
         yield Change(_SPLIT, name, images[0], images[1] if images[0] != images[1] else f'{new["images"]} other images')

@@ -179,4 +179,4 @@ def test_a_changed_folder_is_reported(data, photos, tmp_path, caplog):
     Image.fromarray(dataset_files.pixels(40, 70, 9)).save(f'{photos}/9.png')
     caplog.clear()
     train.run(dataclasses.replace(options, number_of_steps=2))
-    assert 'records of split unlabeled: 3 images -> 4 images' in caplog.text
+    assert 'images without labels: 3 images -> 4 images' in caplog.text
