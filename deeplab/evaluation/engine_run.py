@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from absl import logging
 
-from deeplab.inference import engine_choice, network_source, opening
+from deeplab.inference import network_source, opening
 from deeplab.inference.any_size import WINDOW, AnySize
-from deeplab.inference.engine_choice import Candidate
+from deeplab.inference.engine_choice import EngineChoice
 from deeplab.inference.network import InferenceNetwork
 from deeplab.inference.opening import Weights
 from deeplab.options import DEFAULT_ENGINE, EngineOptions, WindowOptions, crop_sizes
@@ -27,27 +27,25 @@ class EngineReport:
 
     Attributes:
       options: the engine that ran it ('auto' is replaced by the engine that it chose), and how.
-      chosen_by: the options that chose it, for messages; empty if none did.
-      candidates: what they chose from.
+      choice: how it was chosen; None if the options name it.
       changed_labels: share of the labels of the first images that differ from the labels in float32; None for float32.
       compared_images: number of those images.
     """
 
     options: EngineOptions
-    chosen_by: str = ''
-    candidates: Sequence[Candidate] = ()
+    choice: EngineChoice | None = None
     changed_labels: float | None = None
     compared_images: int = 0
 
     @property
     def is_default(self) -> bool:
         """Whether nothing needs to be said."""
-        return self.options == EngineOptions() and not self.chosen_by
+        return self.options == EngineOptions() and self.choice is None
 
     def text(self) -> str:
         """Returns one sentence for a report."""
         sentence = f'Engine: {self.options.engine}, {self.options.precision}'
-        sentence += f', chosen by {self.chosen_by}' if self.chosen_by else ''
+        sentence += '' if self.choice is None else f', chosen by {self.choice.words}'
         if self.changed_labels is not None:
             sentence += (
                 f'; {self.changed_labels:.3%} of the labels of the first {self.compared_images} images differ from '
@@ -58,7 +56,7 @@ class EngineReport:
     def as_json(self) -> dict[str, Any]:
         """Returns the entry of a metrics file."""
         facts: dict[str, Any] = {'engine': self.options.engine, 'precision': self.options.precision}
-        facts |= {'engine_candidates': [each.as_json() for each in self.candidates]} if self.candidates else {}
+        facts |= {} if self.choice is None else self.choice.as_json()
         compared = {'changed_labels': self.changed_labels, 'compared_images': self.compared_images}
         return facts | (compared if self.changed_labels is not None else {})
 
@@ -131,14 +129,13 @@ def prepared(
     source = source or network_source.at(weights.checkpoint)
     if source.own_engine is not None:
         options = dataclasses.replace(source.own_engine, threads=options.threads)
-    chosen_by = ''
-    candidates: Sequence[Candidate] = ()
+    choice = None
     if options.is_auto:
         timed = network if windows is None else _of_tiles(network, windows)
         choice = opening.choose(timed, source.timed_weights(weights), options, cache_dirs)
-        chosen_by, candidates, options = engine_choice.words_of(options), choice.candidates, choice.options
+        options = choice.options
     opening.check(options)
-    report = EngineReport(source.own_engine or options, chosen_by, candidates)
+    report = EngineReport(source.own_engine or options, choice)
     if windows is None and options.engine == DEFAULT_ENGINE and options.precision == 'float32':
         frozen = network.frozen(weights.checkpoint, weights.use_moving_average)
         yield GraphNetwork(report, frozen, network.at_once, network.options.is_semantic)

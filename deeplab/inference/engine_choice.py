@@ -46,38 +46,44 @@ class Candidate:
         parts += [] if self.difference is None else [f'differences up to {self.difference:.1g}']
         return f'{self.name} {1000 * self.seconds:.0f} ms ({", ".join(parts)})'
 
-    def as_json(self) -> dict[str, Any]:
-        """Returns the entry of a metrics file."""
-        return dataclasses.asdict(self)
-
 
 @dataclasses.dataclass(frozen=True)
 class EngineChoice:
     """The engine that runs a network in place of 'auto'.
 
     Attributes:
+      asked: the options with 'auto'.
       options: the engine, and how it computes.
       candidates: all that were considered: the one that was taken, then those that passed by time, then the others.
       batch_size: images of the batches that were timed.
     """
 
+    asked: EngineOptions
     options: EngineOptions
     candidates: Sequence[Candidate]
     batch_size: int
 
-    def text(self, asked: EngineOptions) -> str:
-        """Returns what the log says; `asked` are the options with 'auto'."""
+    @property
+    def words(self) -> str:
+        """The options that are 'auto', for messages."""
+        parts = [option('EngineOptions.engine', AUTO_ENGINE)] if self.asked.engine == AUTO_ENGINE else []
+        parts += [option('EngineOptions.precision', AUTO_PRECISION)] if self.asked.precision == AUTO_PRECISION else []
+        return ' '.join(parts)
+
+    def text(self) -> str:
+        """Returns what the log says."""
         passed = [each for each in self.candidates if each.reason in ('', SLOWER)]
         others = [f'{each.name}: {each.reason}' for each in self.candidates if each not in passed]
         return (
-            f'{words_of(asked)} takes {passed[0].name}. Time of a batch of {self.batch_size}, and equality with '
+            f'{self.words} takes {passed[0].name}. Time of a batch of {self.batch_size}, and equality with '
             f'TensorFlow in float32: {", ".join(each.figures for each in passed)}.'
             + (f' Not taken: {"; ".join(others)}.' if others else '')
         )
 
-
-def words_of(options: EngineOptions) -> str:
-    """Returns the options that are 'auto', for messages."""
-    parts = [option('EngineOptions.engine', AUTO_ENGINE)] if options.engine == AUTO_ENGINE else []
-    parts += [option('EngineOptions.precision', AUTO_PRECISION)] if options.precision == AUTO_PRECISION else []
-    return ' '.join(parts)
+    def as_json(self) -> dict[str, Any]:
+        """Returns the entries of a file of results."""
+        return {
+            'engine': self.options.engine,
+            'precision': self.options.precision,
+            'engine_candidates': [dataclasses.asdict(each) for each in self.candidates],
+        }

@@ -12,7 +12,6 @@ import dataclasses
 import os
 import re
 import time
-import timeit
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -43,7 +42,7 @@ from deeplab.registry import (
 from deeplab.system import packages, processors
 from deeplab.wording import option
 
-_TIMED_BATCHES = 3
+_TIMED_BATCHES, _TIMED_SECONDS = 3, 0.3  # at least
 _SIDE_OF_ANY = 129  # side of the images that are tried where the network takes any size
 _LONGEST_REASON = 300  # characters
 
@@ -248,9 +247,9 @@ def choose(
 ) -> EngineChoice:
     """Chooses the fastest engine and precision in place of 'auto', and logs what was tried.
 
-    Three batches of sample images are timed in each candidate: in each installed engine if the engine is 'auto', in
-    each type that the processor computes if the precision is. A candidate is left out if it cannot run the network, or
-    if its predictions differ from TensorFlow's in float32 by more than rounding errors of its type.
+    At least three batches of sample images are timed in each candidate: in each installed engine if the engine is
+    'auto', in each type that the processor computes if the precision is. A candidate is left out if it cannot run the
+    network, or if its predictions differ from TensorFlow's in float32 by more than rounding errors of its type.
 
     Args:
       network: see `opened`.
@@ -279,10 +278,9 @@ def choose(
     taken, *slower = passed
     assert taken.precision is not None
     slower = [dataclasses.replace(each, reason=SLOWER) for each in slower]
-    choice = EngineChoice(
-        _of_engine(options, taken.engine, taken.precision), (taken, *slower, *others), batch_size=len(images)
-    )
-    logging.info('%s', choice.text(options))
+    chosen = _of_engine(options, taken.engine, taken.precision)
+    choice = EngineChoice(options, chosen, (taken, *slower, *others), batch_size=len(images))
+    logging.info('%s', choice.text())
     network.chosen_engines[options] = choice
     return choice
 
@@ -360,4 +358,9 @@ def _of_engine(options: EngineOptions, name: str, precision: str) -> EngineOptio
 def _time(predict: Predict, images: np.ndarray) -> float:
     """Returns the shortest time of several batches, in seconds, after one batch without timing."""
     predict(images)
-    return min(timeit.repeat(lambda: predict(images), number=1, repeat=_TIMED_BATCHES))
+    seconds: list[float] = []
+    while len(seconds) < _TIMED_BATCHES or sum(seconds) < _TIMED_SECONDS:
+        started = time.perf_counter()
+        predict(images)
+        seconds.append(time.perf_counter() - started)
+    return min(seconds)

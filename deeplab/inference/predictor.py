@@ -37,6 +37,7 @@ from deeplab.inference import (
     task_files,
 )
 from deeplab.inference.any_size import Scores
+from deeplab.inference.engine_choice import EngineChoice
 from deeplab.inference.network import InferenceNetwork
 from deeplab.inference.prediction import Prediction
 from deeplab.inference.run_weights import WeightsChoice
@@ -127,6 +128,11 @@ class Predictor:
             if self._resizer is not None:
                 closing.callback(self._resizer.close)
             self._closing = closing.pop_all()
+
+    @property
+    def engine_choice(self) -> EngineChoice | None:
+        """How 'auto' chose the engine of a single network; None if it did not, or before the first image."""
+        return self._runner.engine_choice
 
     @classmethod
     def from_checkpoint(cls, path: str | os.PathLike[str], **options: Any) -> Predictor:

@@ -14,6 +14,7 @@ from absl import logging
 
 from deeplab.errors import OptionError
 from deeplab.inference import export_metadata, exports, image_files, opening
+from deeplab.inference.engine_choice import EngineChoice
 from deeplab.inference.network import InferenceNetwork
 from deeplab.inference.thread_bound import ThreadBound
 from deeplab.options import DEFAULT_ENGINE, EngineOptions, crop_sizes
@@ -43,6 +44,7 @@ class Runner(abc.ABC):
       smallest_window: height and width that a window must have at least.
       has_probabilities: whether it gives probabilities, without which there are no windows.
       pads: whether images are padded here; otherwise the network takes smaller ones.
+      engine_choice: how 'auto' chose the engine; None if it did not, or has not yet.
     """
 
     network: str = ''
@@ -55,6 +57,7 @@ class Runner(abc.ABC):
     smallest_window: Size = (1, 1)
     has_probabilities: bool = True
     pads: bool = True
+    engine_choice: EngineChoice | None = None
 
     def run(self, images: np.ndarray, with_probabilities: bool) -> Outputs:
         """Predicts images, padded with the mean pixel at the bottom and right, as in eval.
@@ -209,8 +212,8 @@ class CheckpointRunner(Runner):
         size = int(shape[0]), int(shape[1])
         if self._execution.is_auto:
             network = self._of_size(_Key(size, with_probabilities, self._execution), 1)
-            choice = opening.choose(network, self._weights, self._execution, self._cache_dirs)
-            self._execution = choice.options
+            self.engine_choice = opening.choose(network, self._weights, self._execution, self._cache_dirs)
+            self._execution = self.engine_choice.options
         if self._execution.engine != DEFAULT_ENGINE:
             if size in self._sizes or len(self._sizes) < MOST_SIZES:
                 self._sizes.add(size)

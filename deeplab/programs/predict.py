@@ -151,6 +151,8 @@ def _predicted(
             'seconds': round(done.seconds, 3),
             'images_per_second': round(done.images / done.seconds, 3),
         }
+        choice = predictor.engine_choice
+        facts |= {} if choice is None else choice.as_json()
         failures = (*missing, *done.failures)
         return done, folder.finish(items, failures, facts), failures
 

@@ -12,7 +12,7 @@ from PIL import Image
 from deeplab import cli
 from deeplab.errors import DataError, OptionError
 from deeplab.files import folder_lock
-from deeplab.options import PredictOptions, PredictorOptions
+from deeplab.options import EngineOptions, PredictOptions, PredictorOptions
 from deeplab.programs import predict
 from tests.helpers import image_samples, predictor_setup
 
@@ -138,6 +138,16 @@ def test_only_some_classes(training, photos):
     summary = json.loads((photos / 'predictions/predictions.json').read_text())
     assert all(set(entry['shares']) <= {'road'} for entry in summary['images'])
     assert set(np.unique(Image.open('predictions/mask/a.png.png'))) <= {1, 255}
+
+
+def test_the_summary_says_what_auto_chose_from(training, photos):
+    predict.run(options(training, predictor=PredictorOptions(execution=EngineOptions('tensorflow', 'auto'))))
+    summary = json.loads((photos / 'predictions/predictions.json').read_text())
+    assert (summary['engine'], summary['precision']) == ('tensorflow', 'float32')
+    (only,) = summary['engine_candidates']
+    assert only['seconds'] > 0 and only['agreement'] == 1.0 and only['reason'] == ''
+    predict.run(options(training))
+    assert 'engine' not in json.loads((photos / 'predictions/predictions.json').read_text())
 
 
 def test_nothing_to_predict(training, photos):
