@@ -1,5 +1,6 @@
 """python -m benchmarks, with stand-ins for the programs that it measures; its scripts on tiny graphs."""
 
+import importlib.util
 import json
 import pathlib
 import subprocess
@@ -139,6 +140,19 @@ def test_frozen_graphs_in_turns_with_what_stands_in_for_the_original(tmp_path, m
     lines = report.table({'row': (row, measured)})
     assert ['1.50' in lines[1], '3.00' in lines[2], lines[-1][0]] == [True, True, '*']
     assert report.as_json(row, measured, {})['fastest'] == 'ours, fast:bfloat16'
+
+
+def test_modules_are_compiled_before_programs_are_measured(tmp_path, monkeypatch):
+    ours, original = tmp_path / 'ours', tmp_path / 'original'
+    for folder in (ours, original):
+        (folder / 'deeplab').mkdir(parents=True)
+        (folder / 'deeplab/part.py').write_text('')
+    (original / 'deeplab/old.py').write_text('print 1')
+    monkeypatch.setattr(measuring, 'ROOT', ours)
+    setting = measuring.Setting(tmp_path, tmp_path, original=original, original_python=sys.executable)
+    measuring.prepare(next(row for row in rows.ROWS if row.name == 'help'), setting)
+    for folder in (ours, original):
+        assert pathlib.Path(importlib.util.cache_from_source(str(folder / 'deeplab/part.py'))).exists()
 
 
 def test_exports_of_an_earlier_run_are_made_anew(tmp_path, monkeypatch):
