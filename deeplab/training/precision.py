@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 from absl import logging
 
+from deeplab.errors import OptionError
 from deeplab.files import run_manifests
 from deeplab.options import TrainOptions
 from deeplab.registry import AUTO_PRECISION, BACKBONES, PRECISIONS
@@ -20,6 +21,7 @@ REASON = 'precision_reason'  # in run.json, of a training whose precision was ch
 
 _INSTRUCTIONS = ('amx_bf16', 'avx512_bf16')  # with which oneDNN computes in bfloat16
 _ISA_WITH_BFLOAT16 = ('BF16', 'FP16', 'AMX', 'AVX10', 'ALL', 'DEFAULT')  # in values of ONEDNN_MAX_CPU_ISA
+_ISA_WITH_AVX512 = ('AVX512', 'AVX10', 'ALL', 'DEFAULT')  # the same, without which there is no bfloat16 at all
 _LEAST_CAPABILITY = (8, 0)  # compute capability of Ampere, the first GPUs with bfloat16
 
 
@@ -42,12 +44,34 @@ def resolved(options: TrainOptions, first_step: int = 0) -> tuple[TrainOptions, 
 
     Returns:
       The options with the data type, and why it was chosen; None if the options name it.
+
+    Raises:
+      OptionError: The environment does not allow it.
     """
     if options.precision != AUTO_PRECISION:
+        _require_allowed(options)
         return options, None
     choice = _chosen(options, first_step)
     logging.info('%s takes %s: %s.', option('TrainOptions.precision', AUTO_PRECISION), *choice)
-    return dataclasses.replace(options, precision=choice.precision), choice.reason
+    options = dataclasses.replace(options, precision=choice.precision)
+    _require_allowed(options)
+    return options, choice.reason
+
+
+def _require_allowed(options: TrainOptions) -> None:
+    """Raises `OptionError` if the environment keeps oneDNN from computing in bfloat16, where TensorFlow asks it to.
+
+    TensorFlow looks at the processor alone: with AVX-512 it uses oneDNN's operations, which then do not exist. On other
+    processors it has operations of its own, which are slow.
+    """
+    limit = os.environ.get('ONEDNN_MAX_CPU_ISA', '')
+    if options.precision != 'bfloat16' or options.clones.master or not limit or _gpus(options):
+        return
+    if 'avx512f' in processors.instructions() and not any(part in limit.upper() for part in _ISA_WITH_AVX512):
+        raise OptionError(
+            f'{option("TrainOptions.precision", options.precision)} is not possible with ONEDNN_MAX_CPU_ISA={limit} in '
+            f'the environment. Remove the variable, or set {option("TrainOptions.precision", "float32")}'
+        )
 
 
 def _chosen(options: TrainOptions, first_step: int) -> _Choice:
@@ -81,10 +105,14 @@ def _of_earlier_run(options: TrainOptions, first_step: int) -> _Choice | None:
     return None
 
 
+def _gpus(options: TrainOptions) -> list[Any]:
+    """Returns the GPUs that compute the training."""
+    return [] if options.clones.clone_on_cpu else tf.config.list_physical_devices('GPU')
+
+
 def _of_machine(options: TrainOptions) -> _Choice:
     """Returns bfloat16 if the GPUs, or else the processor, compute in it faster than in float32; or float32."""
-    gpus = [] if options.clones.clone_on_cpu else tf.config.list_physical_devices('GPU')
-    if gpus:
+    if gpus := _gpus(options):
         details = [tf.config.experimental.get_device_details(gpu) for gpu in gpus]
         of_all = [tuple(each.get('compute_capability', ())) for each in details]
         shown = ', '.join('.'.join(map(str, each)) or 'unknown' for each in of_all)

@@ -104,6 +104,31 @@ def test_limits_of_the_environment_count(machine, tmp_path, monkeypatch, variabl
     assert expected == 'bfloat16' or f'{variable}={value}' in reason
 
 
+@pytest.mark.parametrize(
+    ('limit', 'instructions', 'is_refused'),
+    [
+        ('AVX2', WITHOUT, True),
+        ('AVX2_VNNI_2', WITH_BFLOAT16, True),
+        ('avx512_core', WITHOUT, False),
+        ('DEFAULT', WITHOUT, False),
+        ('AVX2', frozenset({'avx2'}), False),
+    ],
+)
+def test_bfloat16_that_the_environment_excludes_is_refused(
+    data, machine, tmp_path, monkeypatch, limit, instructions, is_refused
+):
+    machine(instructions)
+    monkeypatch.setenv('ONEDNN_MAX_CPU_ISA', limit)
+    options = options_of(*words(data, tmp_path), '--precision=bfloat16')
+    if not is_refused:
+        assert precision.resolved(options) == (options, None)
+        return
+    with pytest.raises(OptionError, match=f"precision='bfloat16' .*ONEDNN_MAX_CPU_ISA={limit} .*precision='float32'"):
+        precision.resolved(options)
+    machine(instructions, (8, 0))
+    assert precision.resolved(options) == (options, None)
+
+
 def test_what_needs_float32_gets_it(data, machine, tmp_path):
     machine(WITH_BFLOAT16)
     of_8_bits = options_of(*words(data, tmp_path), '--precision=auto', '--quantize_delay_step=0')
