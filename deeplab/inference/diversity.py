@@ -1,4 +1,4 @@
-"""An order of images in which the first ones are uncertain and differ from each other."""
+"""An order of images in which the first ones differ, and stand for the many images that are uncertain."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ import numpy as np
 from deeplab.checks import similarity
 
 LABELED = -1  # in place of the position of an image
+_BLOCK = 1 << 24  # most numbers in a matrix of similarities
+_MOST = 4096  # images that stand for all of them in a sum
+_AT_ONCE = 32  # gains that are computed together
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,10 +44,12 @@ class Order:
 
 
 def order(scores: np.ndarray, images: Appearance, first: int, labeled: Appearance | None = None) -> Order:
-    """Orders images: greedily, each time the one with the largest product of score and distance.
+    """Orders images: greedily, each time the one that stands for most of the uncertainty that is not covered yet.
 
-    The distance of an image is the Hellinger distance of its features from the nearest image that is labeled or chosen,
-    sqrt(1 - product); 1 while there is none. A near-duplicate of such an image is not chosen.
+    The similarity of two images is 1 less their Hellinger distance, sqrt(1 - product). An image is covered as far as it
+    is similar to an image that is labeled or chosen. Chosen next is the image that adds most to the sum, over all
+    images (4096 of more), of score times coverage (facility location): outliers, which stand for themselves alone,
+    come late. A near-duplicate of a labeled or chosen image is not chosen.
 
     Args:
       scores: [n], 0 or more.
@@ -52,25 +57,39 @@ def order(scores: np.ndarray, images: Appearance, first: int, labeled: Appearanc
       first: how many to choose, at most.
       labeled: what images with labels look like; None for none.
 
-    Source: O. Sener and S. Savarese, arXiv:1708.00489 (section 4.3, k-center greedy), here weighted by the score.
+    Source: K. Wei, R. Iyer and J. Bilmes, Submodularity in data subset selection and active learning, ICML 2015
+    (section 3); gains that were computed earlier are upper bounds: M. Minoux, Accelerated greedy algorithms, 1978.
     """
     number = len(scores)
-    distances = np.ones(number)
-    chosen: list[int] = []
+    summed = np.unique(np.linspace(0, number - 1, min(number, _MOST)).astype(int))
+    points, weights = images.features[summed], scores[summed].astype(np.float32)
+    covered = np.zeros(len(summed), np.float32)
     duplicates: dict[int, int] = {}
     if labeled is not None and len(labeled.features):
-        for start in range(0, len(labeled.features), 1024):
-            part = labeled.features[start : start + 1024]
-            distances = np.minimum(distances, _distance((images.features @ part.T).max(axis=1)))
+        for rows in _blocks(len(labeled.features), len(summed)):
+            covered = np.maximum(covered, _similarity(labeled.features[rows], points).max(axis=0))
         pairs = similarity.similar_pairs(labeled.thumbnails, images.thumbnails)
         duplicates = {place: LABELED for _, place in pairs}
+
+    def gains_of(places: slice | np.ndarray) -> np.ndarray:
+        gains: np.ndarray = np.maximum(_similarity(images.features[places], points) - covered, 0) @ weights
+        return gains
+
+    gains = np.concatenate([gains_of(rows) for rows in _blocks(number, len(summed))])
+    is_current = np.ones(number, bool)
     is_free = np.ones(number, bool)
     is_free[list(duplicates)] = False
+    chosen: list[int] = []
     while len(chosen) < first and is_free.any():
-        place = int(np.where(is_free, scores * distances, -1).argmax())
+        bounds = np.where(is_free, gains, -1)
+        place = int(bounds.argmax())
+        if not is_current[place]:
+            largest = np.argpartition(-bounds, min(_AT_ONCE, number - 1))[:_AT_ONCE]
+            gains[largest], is_current[largest] = gains_of(largest), True
+            continue
         chosen.append(place)
-        is_free[place] = False
-        distances = np.minimum(distances, _distance(images.features @ images.features[place]))
+        is_free[place], is_current[:] = False, False
+        covered = np.maximum(covered, _similarity(images.features[[place]], points)[0])
         for _, other in similarity.similar_pairs([images.thumbnails[place]], images.thumbnails):
             if is_free[other]:
                 duplicates[other] = place
@@ -82,7 +101,13 @@ def order(scores: np.ndarray, images: Appearance, first: int, labeled: Appearanc
     return Order([*chosen, *rest], len(chosen), duplicates)
 
 
-def _distance(products: np.ndarray) -> np.ndarray:
-    """Returns the Hellinger distances of features, from their products."""
-    distances: np.ndarray = np.sqrt(np.clip(1 - products, 0, 1))
-    return distances
+def _blocks(rows: int, columns: int) -> list[slice]:
+    """Returns parts of the rows of a matrix, each of at most 64 MB in float32."""
+    block = max(_BLOCK // columns, 1)
+    return [slice(start, start + block) for start in range(0, rows, block)]
+
+
+def _similarity(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Returns the similarity of the features of images, 0 to 1: [m, d] and [n, d] to [m, n]."""
+    similar: np.ndarray = 1 - np.sqrt(np.clip(1 - first @ second.T, 0, 1))
+    return similar
