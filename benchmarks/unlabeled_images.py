@@ -2,8 +2,8 @@
 
     python benchmarks/unlabeled_images.py --camvid=../shared/data/camvid --workdir=WORKDIR [--seeds=0,1,2]
 
-Trains with --recipe=small_data on the images with labels alone, and with the rest of the training images as
---unlabeled_dir, for the same steps and with two settings. Prints one line and writes
+Trains with --recipe=small_data on the images with labels alone, and continues from there, for the same steps, once with
+the labels alone and once with the rest of the training images as --unlabeled_dir. Prints one line and writes
 benchmarks/results/unlabeled_images.json with all trainings that are finished. When it is started again, it repeats no
 evaluation that exists and continues a training that was stopped. --seeds and --kinds choose the trainings to run.
 """
@@ -21,14 +21,14 @@ import camvid
 EVERY = 8  # of the training images, one has labels
 CROP = '--train_crop_size=241,321'
 RECIPE = (*camvid.NETWORK, '--recipe=small_data', CROP, '--train_batch_size=8')
-LABELED = 'labeled'
+DECODER = ('--decoder_output_stride=8', '--decoder_filters=48', '--aspp_convs_filters=96')  # as the recipe sets them
+BEGUN, LABELED = 'begun', 'labeled'
 SETTINGS = {
-    LABELED: (),
-    'confident': ('--unlabeled_confidence=0.9',),
-    'wide': (
-        '--unlabeled_confidence=0.6', '--unlabeled_weight=2', '--unlabeled_ramp_steps=400', '--unlabeled_magnitude=0.6',
-    ),
-}  # fmt: skip
+    BEGUN: (),  # from nothing; the others continue from it
+    LABELED: ('--base_learning_rate=0.002',),
+    'confident': ('--base_learning_rate=0.002', '--unlabeled_confidence=0.9', '--unlabeled_ramp_steps=100'),
+    'many': ('--base_learning_rate=0.002', '--unlabeled_confidence=0.7', '--unlabeled_ramp_steps=100'),
+}
 
 
 def deeplab(name: str, *flags: str) -> None:
@@ -92,26 +92,33 @@ def main() -> None:
     parser.add_argument('--camvid', type=pathlib.Path, default=_data.CAMVID)
     parser.add_argument('--workdir', type=pathlib.Path, required=True)
     parser.add_argument('--seeds', default='0,1,2')
-    parser.add_argument('--steps', type=int, default=800)
+    parser.add_argument('--steps', type=int, default=1500, help='from nothing')
+    parser.add_argument('--more_steps', type=int, default=1000, help='after them')
     parser.add_argument('--kinds', default=','.join(SETTINGS))
     arguments = parser.parse_args()
-    workdir, steps = arguments.workdir, arguments.steps
+    workdir = arguments.workdir
+    steps = {kind: arguments.steps if kind == BEGUN else arguments.more_steps for kind in SETTINGS}
     records, others = build(arguments.camvid, workdir)
     for seed in filter(None, arguments.seeds.split(',')):
         for kind in arguments.kinds.split(','):
-            folder = () if kind == LABELED else (f'--unlabeled_dir={others}',)
-            train(records, workdir / f'{kind}_{seed}', int(seed), steps, (*folder, *SETTINGS[kind]))
+            flags = [*SETTINGS[kind]]
+            if kind != BEGUN:
+                begun = workdir / f'{BEGUN}_{seed}' / f'model.ckpt-{arguments.steps}'
+                flags += [f'--tf_initial_checkpoint={begun}', *DECODER]
+            if kind not in (BEGUN, LABELED):
+                flags.append(f'--unlabeled_dir={others}')
+            train(records, workdir / f'{kind}_{seed}', int(seed), steps[kind], tuple(flags))
     runs: dict[str, dict] = {}
     for kind in SETTINGS:
         folders = sorted(workdir.glob(f'{kind}_[0-9]*'))
-        found = {folder.name.rpartition('_')[2]: figures(folder, steps) for folder in folders}
+        found = {folder.name.rpartition('_')[2]: figures(folder, steps[kind]) for folder in folders}
         runs[kind] = {seed: run for seed, run in found.items() if run is not None}
     gains = {
         kind: {
             seed: run['miou'] - runs[LABELED][seed]['miou'] for seed, run in runs[kind].items() if seed in runs[LABELED]
         }
         for kind in SETTINGS
-        if kind != LABELED
+        if kind not in (BEGUN, LABELED)
     }
     labeled = len((workdir / 'lists' / 'train.txt').read_text().split())
     images = {'labeled': labeled, 'unlabeled': len(list(others.iterdir()))}
