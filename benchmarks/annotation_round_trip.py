@@ -71,6 +71,7 @@ def main() -> None:
             result.setdefault(name, {})[f'tolerance_{tolerance}'] = shown
             print(f'{name}, tolerance {tolerance}: {shown["mean"]:.4%} equal, {shown["least"]:.4%} in the worst image')
     print(_machine.write('annotation_round_trip', {'formats': result}))
+    sys.exit(any(shown['mean'] < shown['wanted'] for found in result.values() for shown in found.values()))
 
 
 if __name__ == '__main__':

@@ -116,6 +116,7 @@ def main() -> None:
         f'accuracy at least {worst:.3f} (wanted {WANTED["accuracy"]}) in {seconds} s; '
         f'val mIoU of scenes {means[0]:.3f} from nothing, {means[1]:.3f} from the classifier: {path}'
     )
+    sys.exit(worst < WANTED['accuracy'] or max(seconds) > WANTED['training_seconds'])
 
 
 if __name__ == '__main__':

@@ -228,6 +228,7 @@ def main() -> None:
         f'two workers: efficiency {result["efficiency"]:.3f}, {result["efficiency_beyond_shared_cores"]:.3f} beyond '
         f'the shared cores, {data / 1e6:.2f} MB for each step and worker: {path}'
     )
+    sys.exit(result['efficiency_beyond_shared_cores'] < WANTED)
 
 
 if __name__ == '__main__':

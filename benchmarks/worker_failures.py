@@ -226,6 +226,7 @@ def main() -> None:
     equal = sum(run['weights_are_equal'] and not run['losses_that_differ'] for run in runs)
     path = _machine.write('worker_failures', {'failures': dict(kinds), 'runs_that_are_equal': equal, 'runs': runs})
     print(f'{sum(kinds.values())} failures, {equal} of {len(runs)} trainings equal to the byte: {path}')
+    sys.exit(equal < len(runs))
 
 
 if __name__ == '__main__':
