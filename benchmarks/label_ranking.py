@@ -1,9 +1,10 @@
 """What labels of the images that `deeplab rank` puts first are worth on CamVid, beside labels of random images.
 
-    python benchmarks/label_ranking.py --camvid=../shared/data/camvid --workdir=WORKDIR [--seeds=0,1,2] [--steps=600]
+    python benchmarks/label_ranking.py --camvid=../shared/data/camvid --workdir=WORKDIR [--seeds=0,1,2] [--steps=1500]
 
 Of each seed: draws 60 labeled training images, trains with --recipe=small_data, ranks the other 307 with this network,
-and trains again from the beginning with the first 60 of them added, and with 60 random ones added. Prints one line and
+and trains again from the beginning with the first 60 of them added, with 60 random ones added, and with the first 60 of
+a ranking for the images of val (--target, without their labels). Prints one line and
 writes benchmarks/results/label_ranking.json after each training. When it is started again, it repeats no training that
 has been evaluated and continues one that was stopped.
 """
@@ -23,7 +24,7 @@ import numpy as np
 
 FIRST, ADDED = 60, 60  # labeled images, and images that get labels
 RECIPE = (*camvid.NETWORK, '--recipe=small_data', '--train_crop_size=241,321', '--train_batch_size=8')
-KINDS = ('labeled', 'random', 'ranked')
+KINDS = ('labeled', 'random', 'ranked', 'targeted')
 
 
 def draw(names: list[str], seed: int) -> tuple[list[str], list[str], list[str]]:
@@ -66,7 +67,7 @@ def train(records: pathlib.Path, logdir: pathlib.Path, seed: int, arguments: arg
 
 
 def ranked(data: pathlib.Path, folder: pathlib.Path, names: dict[str, list[str]], logdir: pathlib.Path) -> list[str]:
-    """Returns the images that `deeplab rank` puts first; `names` has the images with labels and the others."""
+    """Returns the images that `deeplab rank` puts first; `names`: images with labels, the others, and the target."""
     for inside, of_folder in names.items():
         (folder / inside).mkdir(parents=True, exist_ok=True)
         for name in of_folder:
@@ -74,7 +75,7 @@ def ranked(data: pathlib.Path, folder: pathlib.Path, names: dict[str, list[str]]
     output = folder / 'ranking'
     ranking = camvid.program(
         'rank', str(folder / 'others'), f'--checkpoint_dir={logdir}', f'--labeled={folder / "labeled"}',
-        f'--first={ADDED}', f'--output_dir={output}',
+        f'--first={ADDED}', f'--output_dir={output}', *([f'--target={folder / "target"}'] if 'target' in names else []),
     )  # fmt: skip
     subprocess.run(ranking, check=True)
     return sorted(pathlib.Path(line).stem for line in (output / 'ranking.txt').read_text().splitlines())
@@ -91,7 +92,7 @@ def main() -> None:
     parser.add_argument('--camvid', type=pathlib.Path, required=True)
     parser.add_argument('--workdir', type=pathlib.Path, required=True)
     parser.add_argument('--seeds', default='0,1,2')
-    parser.add_argument('--steps', type=int, default=600)
+    parser.add_argument('--steps', type=int, default=1500)
     parser.add_argument('--kinds', default=','.join(KINDS), help='of trainings, to run some of them first')
     parser.add_argument('--prefix', default='', help='command before each training, such as "nice -n 10"')
     arguments = parser.parse_args()
@@ -107,8 +108,8 @@ def main() -> None:
             chosen = folder / 'lists' / 'train.txt'
             if chosen.exists() and (folder / 'logs').exists():
                 added = sorted(set(chosen.read_text().split()) - set(labeled))  # as the training was begun
-            elif kind == 'ranked':
-                names_of = {'labeled': labeled, 'others': others}
+            elif kind in ('ranked', 'targeted'):
+                names_of = {'labeled': labeled, 'others': others} | ({'target': val} if kind == 'targeted' else {})
                 added = ranked(arguments.camvid, folder, names_of, arguments.workdir / f'labeled_{seed}' / 'logs')
             else:
                 added = drawn if kind == 'random' else []

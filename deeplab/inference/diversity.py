@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -28,6 +29,13 @@ class Appearance:
     thumbnails: Sequence[np.ndarray]
 
 
+class Sought(NamedTuple):
+    """Images that the chosen ones shall stand for: their scores, [m], 0 or more, and what they look like."""
+
+    scores: np.ndarray
+    images: Appearance
+
+
 @dataclasses.dataclass(frozen=True)
 class Order:
     """An order of images.
@@ -43,26 +51,34 @@ class Order:
     duplicates: dict[int, int]
 
 
-def order(scores: np.ndarray, images: Appearance, first: int, labeled: Appearance | None = None) -> Order:
+def order(
+    scores: np.ndarray,
+    images: Appearance,
+    first: int,
+    labeled: Appearance | None = None,
+    sought: Sought | None = None,
+) -> Order:
     """Orders images: greedily, each time the one that stands for most of the uncertainty that is not covered yet.
 
     The similarity of two images is 1 less their Hellinger distance, sqrt(1 - product). An image is covered as far as it
     is similar to an image that is labeled or chosen. Chosen next is the image that adds most to the sum, over all
-    images (4096 of more), of score times coverage (facility location): outliers, which stand for themselves alone,
-    come late. A near-duplicate of a labeled or chosen image is not chosen.
+    `sought` images (4096 of more), of score times coverage (facility location): outliers, which stand for themselves
+    alone, come late. A near-duplicate of a labeled or chosen image is not chosen.
 
     Args:
       scores: [n], 0 or more.
       images: what they look like.
       first: how many to choose, at most.
       labeled: what images with labels look like; None for none.
+      sought: images that the chosen ones shall stand for; None for `images` themselves.
 
     Source: K. Wei, R. Iyer and J. Bilmes, Submodularity in data subset selection and active learning, ICML 2015
     (section 3); gains that were computed earlier are upper bounds: M. Minoux, Accelerated greedy algorithms, 1978.
     """
     number = len(scores)
-    summed = np.unique(np.linspace(0, number - 1, min(number, _MOST)).astype(int))
-    points, weights = images.features[summed], scores[summed].astype(np.float32)
+    all_scores, all_images = sought or Sought(scores, images)
+    summed = np.unique(np.linspace(0, len(all_scores) - 1, min(len(all_scores), _MOST)).astype(int))
+    points, weights = all_images.features[summed], all_scores[summed].astype(np.float32)
     covered = np.zeros(len(summed), np.float32)
     duplicates: dict[int, int] = {}
     if labeled is not None and len(labeled.features):

@@ -40,6 +40,12 @@ class RankOptions(Options):
         'Images that have labels already, as {inputs}: images that look like them come later.',
         kind='repeated string',
     )
+    target: tuple[PathText, ...] = declared(
+        (),
+        'Images such as the network shall predict, as {inputs}, without labels: those come first that are like the '
+        'uncertain ones of these. Not set: like the uncertain ones of {inputs}.',
+        kind='repeated string',
+    )
     first: int = declared(
         100,
         'Number of images to choose for labeling: they differ from each other, and are in ranking.txt and on the page.',

@@ -39,6 +39,7 @@ from deeplab.wording import option
 LIST, TABLE, DOCUMENT, PAGE = (f'ranking.{suffix}' for suffix in ('txt', 'csv', 'json', 'html'))
 _FORMAT = 1
 _MOST_SHOWN = 20  # images, and failures, in the report; the files have all
+_OTHERS = 'labeled', 'target'  # images beside the ones to rank, by field of the options
 _IS_VIDEO = 'it is a video, camera or stream; give frames as images'
 
 
@@ -76,11 +77,20 @@ def run(options: RankOptions) -> RankResult:
     if not items:
         reasons = '; '.join(f"'{names.shown(failure.path)}': {failure.reason}" for failure in failures)
         raise DataError(f'There is no image to rank{f" ({reasons})" if reasons else ""}. Give images or their folder.')
-    labeled, missing = _images_of(options.labeled, options.output_dir) if options.labeled else ([], [])
-    failures += missing
     unlabeled = {os.path.abspath(item.path) for item in items}
-    every = [*items, *(item for item in labeled if os.path.abspath(item.path) not in unlabeled)]
-    for item in labeled:
+    every, others = list(items), dict[str, list[InputFile]]()
+    for name in _OTHERS:
+        given = getattr(options, name)
+        found, missing = _images_of(given, options.output_dir) if given else ([], [])
+        if given and not found:
+            raise DataError(
+                f'There is no image in {option(f"RankOptions.{name}", given)}. Give images or their folder.'
+            )
+        failures += missing
+        there = {os.path.abspath(item.path): item for item in every}
+        others[name] = [there.get(os.path.abspath(item.path), item) for item in found]
+        every += [item for item in others[name] if os.path.abspath(item.path) not in there]
+    for item in others['labeled']:
         if os.path.abspath(item.path) in unlabeled:
             given = option('RankOptions.labeled')
             raise OptionError(f"'{names.shown(item.path)}' is among the images to rank and in {given}. Give it once.")
@@ -92,10 +102,11 @@ def run(options: RankOptions) -> RankResult:
         failures = failures if part.number == 1 else []
     with folder_lock.held(folder, 'rank', 'RankOptions.output_dir'):
         journal, failed, classes = _predicted(options, own, folder)
-        own_items, all_items = set(own), set(items)
+        own_paths = {item.path for item in own}
         facts: dict[str, Any] = {
-            'items': [[item.path, item.name] for item in items if item in own_items],
-            'labeled': [[item.path, item.name] for item in own if item not in all_items],
+            name: [[item.path, item.name] for item in of_kind if item.path in own_paths]
+            for name, of_kind in {'items': items, **others}.items()
+        } | {
             'failed': [failure._asdict() for failure in (*failures, *failed)],
             'classes': classes,
             'choice': {name: getattr(options, name) for name in ('first', 'measure', 'class_balance')},
@@ -120,7 +131,7 @@ def merge(folder: str, of_parts: Sequence[part_folders.PartFolder]) -> RankResul
         for part in of_parts:
             journal.add_lines(part.read(journal.name))
     facts = dict(of_parts[0].facts)
-    for name in ('items', 'labeled', 'failed'):
+    for name in ('items', *_OTHERS, 'failed'):
         facts[name] = [each for part in of_parts for each in part.facts[name]]
     return _finish(folder, journal, facts)
 
@@ -185,10 +196,14 @@ def _finish(folder: str, journal: Journal, facts: Mapping[str, Any]) -> RankResu
             'No image could be predicted: ' + '; '.join(f"'{each.path}': {each.reason}" for each in failures)
         )
     images = [entries[path] for path in ranked]
-    labeled = [entries[path] for path, _ in facts['labeled'] if path in entries]
+    labeled, target = ([entries[path] for path, _ in facts[name] if path in entries] for name in _OTHERS)
     choice = facts['choice']
-    scores = scores_of(images, choice['measure'], choice['class_balance'], [*images, *labeled])
-    made = diversity.order(scores, _appearance(images), choice['first'], _appearance(labeled))
+    of_all = [*images, *labeled]
+    scores, of_target = (
+        scores_of(of_kind, choice['measure'], choice['class_balance'], of_all) for of_kind in (images, target or images)
+    )
+    looks, of_labeled, sought = (_appearance(of_kind) for of_kind in (images, labeled, target or images))
+    made = diversity.order(scores, looks, choice['first'], of_labeled, diversity.Sought(of_target, sought))
     rows = []
     for rank, place in enumerate(made.places, 1):
         path, similar = ranked[place], made.duplicates.get(place)

@@ -61,6 +61,11 @@ def test_labeled_images_keep_similar_ones_behind():
     assert order.duplicates == {1: LABELED} and order.places[-1] == 1 and order.chosen == 2
 
 
+def test_chosen_images_stand_for_those_that_are_sought():
+    sought = diversity.Sought(np.array([1.0, 0.5]), appearance([80, 20]))
+    assert diversity.order(np.ones(4), appearance([0, 25, 45, 85]), 2, sought=sought).places[:2] == [3, 1]
+
+
 def test_of_many_images_some_stand_for_all(monkeypatch):
     monkeypatch.setattr(diversity, '_MOST', 10)
     order = diversity.order(np.ones(90), appearance(np.arange(90)), 3)

@@ -78,6 +78,17 @@ def test_absolute_paths_and_a_relative_folder(training, photos):
     assert (photos / 'again' / 'ranking.html').read_bytes() == (photos / 'ranking' / 'ranking.html').read_bytes()
 
 
+def test_images_like_the_target_come_first(training, photos):
+    os.mkdir('night')
+    Image.fromarray(predictor_setup.pixels(20, 30, 4)).save('night/four.png')
+    rows = rank.run(options(training, target=('night', 'photos/3.png'), first=2)).images
+    assert {row['image'] for row in rows[:2]} == {'../photos/4.png', '../photos/3.png'}
+    assert len(rows) == NUMBER  # those of the target are not ranked
+    os.mkdir('empty')
+    with pytest.raises(DataError, match='no image in .*empty'):
+        rank.run(options(training, target=('empty',)))
+
+
 def test_images_like_labeled_ones_come_last(training, photos):
     os.mkdir('labeled')
     Image.fromarray(predictor_setup.pixels(20, 30, 3)).save('labeled/three.png')
