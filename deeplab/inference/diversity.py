@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -110,11 +110,16 @@ def order(
             if is_free[other]:
                 duplicates[other] = place
                 is_free[other] = False
-    is_chosen = np.zeros(number, bool)
-    is_chosen[chosen] = True
+    return Order([*chosen, *_rest(scores, chosen, duplicates)], len(chosen), duplicates)
+
+
+def _rest(scores: np.ndarray, chosen: Sequence[int], duplicates: Mapping[int, int]) -> list[int]:
+    """Returns the positions of the images that were not chosen, by their score, near-duplicates last."""
+    is_chosen = np.zeros(len(scores), bool)
+    is_chosen[list(chosen)] = True
     rest = [place for place in np.argsort(-scores, kind='stable').tolist() if not is_chosen[place]]
     rest.sort(key=lambda place: place in duplicates)
-    return Order([*chosen, *rest], len(chosen), duplicates)
+    return rest
 
 
 def _blocks(rows: int, columns: int) -> list[slice]:

@@ -77,23 +77,8 @@ def run(options: RankOptions) -> RankResult:
     if not items:
         reasons = '; '.join(f"'{names.shown(failure.path)}': {failure.reason}" for failure in failures)
         raise DataError(f'There is no image to rank{f" ({reasons})" if reasons else ""}. Give images or their folder.')
-    unlabeled = {os.path.abspath(item.path) for item in items}
-    every, others = list(items), dict[str, list[InputFile]]()
-    for name in _OTHERS:
-        given = getattr(options, name)
-        found, missing = _images_of(given, options.output_dir) if given else ([], [])
-        if given and not found:
-            raise DataError(
-                f'There is no image in {option(f"RankOptions.{name}", given)}. Give images or their folder.'
-            )
-        failures += missing
-        there = {os.path.abspath(item.path): item for item in every}
-        others[name] = [there.get(os.path.abspath(item.path), item) for item in found]
-        every += [item for item in others[name] if os.path.abspath(item.path) not in there]
-    for item in others['labeled']:
-        if os.path.abspath(item.path) in unlabeled:
-            given = option('RankOptions.labeled')
-            raise OptionError(f"'{names.shown(item.path)}' is among the images to rank and in {given}. Give it once.")
+    every, others, missing = _with_others(options, items)
+    failures += missing
     part = options.part.chosen
     own, folder = every, options.output_dir
     if part is not None:
@@ -134,6 +119,30 @@ def merge(folder: str, of_parts: Sequence[part_folders.PartFolder]) -> RankResul
     for name in ('items', *_OTHERS, 'failed'):
         facts[name] = [each for part in of_parts for each in part.facts[name]]
     return _finish(folder, journal, facts)
+
+
+def _with_others(
+    options: RankOptions, items: Sequence[InputFile]
+) -> tuple[list[InputFile], dict[str, list[InputFile]], list[Failure]]:
+    """Returns all images, each once; the images of each option beside the ones to rank; and what is no image."""
+    every, others, failures = list(items), dict[str, list[InputFile]](), list[Failure]()
+    for name in _OTHERS:
+        given = getattr(options, name)
+        found, missing = _images_of(given, options.output_dir) if given else ([], [])
+        if given and not found:
+            raise DataError(
+                f'There is no image in {option(f"RankOptions.{name}", given)}. Give images or their folder.'
+            )
+        failures += missing
+        there = {os.path.abspath(item.path): item for item in every}
+        others[name] = [there.get(os.path.abspath(item.path), item) for item in found]
+        every += [item for item in others[name] if os.path.abspath(item.path) not in there]
+    unlabeled = {item.path for item in items}
+    for item in others['labeled']:
+        if item.path in unlabeled:
+            where = option('RankOptions.labeled')
+            raise OptionError(f"'{names.shown(item.path)}' is among the images to rank and in {where}. Give it once.")
+    return every, others, failures
 
 
 def _images_of(given: Sequence[str], output_dir: str) -> tuple[list[InputFile], list[Failure]]:
