@@ -61,7 +61,7 @@ def _find_items(options: BuildVocOptions) -> dict[str, list[pairs.SourceFiles]]:
         )
     others = build_data.other_formats(options.image_format, options.image_folder, options.semantic_segmentation_folder)
     search = folders.Search()
-    find_image = functools.partial(search.first, options.image_folder, [options.image_format, *others])
+    find_image = functools.cache(functools.partial(search.first, options.image_folder, [options.image_format, *others]))
     find_mask = functools.partial(search.first, options.semantic_segmentation_folder, [options.label_format])
     splits = {path.stem: [_name_of(line, find_image) for line in split_lists.read(path)] for path in lists}
     masks: dict[str, dict[str, str]] = dict.fromkeys(splits, {})
