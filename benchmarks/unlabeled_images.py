@@ -27,7 +27,6 @@ SETTINGS = {
     BEGUN: (),  # from nothing; the others continue from it
     LABELED: ('--base_learning_rate=0.002',),
     'confident': ('--base_learning_rate=0.002', '--unlabeled_confidence=0.9', '--unlabeled_ramp_steps=100'),
-    'many': ('--base_learning_rate=0.002', '--unlabeled_confidence=0.7', '--unlabeled_ramp_steps=100'),
 }
 
 
@@ -93,7 +92,7 @@ def main() -> None:
     parser.add_argument('--workdir', type=pathlib.Path, required=True)
     parser.add_argument('--seeds', default='0,1,2')
     parser.add_argument('--steps', type=int, default=1500, help='from nothing')
-    parser.add_argument('--more_steps', type=int, default=1000, help='after them')
+    parser.add_argument('--more_steps', type=int, default=800, help='after them')
     parser.add_argument('--kinds', default=','.join(SETTINGS))
     arguments = parser.parse_args()
     workdir = arguments.workdir
