@@ -75,7 +75,7 @@ def test_flags_of_files_and_folders_are_paths_in_every_program():
         'folds',
         'from',
     }
-    others |= {'html', 'inputs', 'labeled', 'output', 'published', 'run', 'tf_initial_checkpoint'}
+    others |= {'html', 'inputs', 'labeled', 'output', 'published', 'run', 'target', 'tf_initial_checkpoint'}
     no_paths = {'instance_dir', 'log_dir'}  # the former is in another folder, the latter is read by absl
     for program in cli.PROGRAMS:
         for name, flag in program.flags.items():
