@@ -167,6 +167,16 @@ def draw(curves: dict[str, list[float]], numbers: list[int], path: pathlib.Path)
     path.write_text(vl_convert.vegalite_to_svg(chart))
 
 
+def turn(arguments: argparse.Namespace) -> dict[str, dict]:
+    """Trains once with each number of workers, together and apart; returns the figures of each."""
+    return {
+        'one_worker': trainings(arguments, 1),
+        'two_workers': trainings(arguments, 2),
+        'two_apart': trainings(arguments, 0, alone=2),
+        'one_apart': trainings(arguments, 0, alone=1),
+    }
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--records', type=pathlib.Path, required=True)
@@ -176,27 +186,18 @@ def main() -> None:
     arguments.workdir.mkdir(parents=True, exist_ok=True)
     os.environ['TF_CPP_MIN_LOG_LEVEL'] = '2'
     load = _machine.load()
-    turns = []
-    for _ in range(arguments.turns):
-        turns.append(
-            {
-                'one_worker': trainings(arguments, 1),
-                'two_workers': trainings(arguments, 2),
-                'two_apart': trainings(arguments, 0, alone=2),
-                'one_apart': trainings(arguments, 0, alone=1),
-            }
-        )
+    turns = [turn(arguments) for _ in range(arguments.turns)]
     four = trainings(arguments, 4)
     sums = {workers: seconds_of_sums(workers) for workers in (2, 3, 4)}
 
     def median(name: str) -> float:
-        return statistics.median(turn[name]['step_seconds'] for turn in turns)
+        return statistics.median(each[name]['step_seconds'] for each in turns)
 
     def ratio(name: str, other: str) -> float:
         """Median of the turns' ratios of the seconds of a step."""
-        return statistics.median(turn[name]['step_seconds'] / turn[other]['step_seconds'] for turn in turns)
+        return statistics.median(each[name]['step_seconds'] / each[other]['step_seconds'] for each in turns)
 
-    data = statistics.median(turn['two_workers']['bytes_per_step_and_worker'] for turn in turns)
+    data = statistics.median(each['two_workers']['bytes_per_step_and_worker'] for each in turns)
     numbers = [2**power for power in range(MOST_WORKERS.bit_length())]
     curves = {
         f'{gbits} Gbit/s': [efficiency(number, median('one_worker'), data, gbits) for number in numbers]

@@ -206,6 +206,8 @@ def _finish(folder: str, journal: Journal, facts: Mapping[str, Any]) -> RankResu
         )
     images = [entries[path] for path in ranked]
     labeled, target = ([entries[path] for path, _ in facts[name] if path in entries] for name in _OTHERS)
+    if facts['target'] and not target:
+        raise DataError(f'No image of {option("RankOptions.target")} could be predicted. Give other images.')
     choice = facts['choice']
     of_all = [*images, *labeled]
     scores, of_target = (
