@@ -99,6 +99,12 @@ def measure(records: pathlib.Path, logdir: pathlib.Path, run: dict, flags: tuple
     return {**run, 'flags': flags, 'minutes': minutes(logdir), **figures}
 
 
+def measured() -> list[dict]:
+    """Returns what recipes.json holds; read again before each write, since several processes may train side by side."""
+    path = _machine.RESULTS / 'recipes.json'
+    return json.loads(path.read_text())['runs'] if path.exists() else []
+
+
 def means(runs: list[dict]) -> dict:
     """Mean mIoU over seeds by lever, steps, left-out sequence and split."""
     grouped: dict[str, dict[str, list[float]]] = {}
@@ -153,8 +159,6 @@ def main() -> None:
         print('\n'.join(f'{lever}: {" ".join(flags)}' for lever, flags in LEVERS.items()))
         return
     records, clock = build(arguments.camvid, arguments.workdir), Clock(arguments.stop_after)
-    path = _machine.RESULTS / 'recipes.json'
-    runs = json.loads(path.read_text())['runs'] if path.exists() else []
     keys = ('lever', 'left_out', 'seed', 'steps')
     wanted = [
         dict(zip(keys, (lever, left_out, seed, arguments.steps), strict=True))
@@ -163,7 +167,7 @@ def main() -> None:
         for left_out in arguments.left_out
     ]
     for run in wanted:
-        done = [one for one in runs if all(one[key] == run[key] for key in keys)]
+        done = [one for one in measured() if all(one[key] == run[key] for key in keys)]
         if not done:
             logdir = arguments.workdir / '_'.join(str(run[key]) for key in keys)
             flags = tuple(arguments.flags.split()) if arguments.flags else LEVERS[run['lever']]
@@ -172,7 +176,7 @@ def main() -> None:
             except StoppedError as stopped:
                 print(f'{run}: {stopped}')
                 raise
-            runs += done
+            runs = measured() + done
             _machine.write('recipes', {'shared_flags': SHARED, 'means': means(runs), 'runs': runs})
         print(shown(done[0]))
 

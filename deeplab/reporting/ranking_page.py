@@ -38,8 +38,9 @@ def render(
     title = f'Images to label first: {len(rows)} of {counted(number, "image")}'
     about = (
         f'Score: mean {choice["measure"]}, in which a class has the weight (1 / share) ^ {choice["class_balance"]:g}. '
-        'Chosen one after the other: the image that stands for most of the score of all images (of --target, if it is '
-        'given) that is not covered by similar ones, labeled or chosen already; near-duplicates are left out. '
+        'Chosen one after the other: the image that stands for most of the score of all images (of the target images, '
+        'if they are given) that is not covered by similar ones, labeled or chosen already; near-duplicates are left '
+        'out. '
         'Beside each image: entropy of its parts, from dark (certain) to bright.'
     )
     shown = list(zip(rows, paths, maps, strict=True))[:_MOST]
