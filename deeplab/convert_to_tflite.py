@@ -37,8 +37,8 @@ from deeplab.inference import export_metadata, opening
 from deeplab.inference.runtimes import tensorflow
 from deeplab.inference.runtimes import tflite as engine
 from deeplab.options import ConvertOptions
-from deeplab.registry import EXPORT_FORMATS, Execution, FrozenGraph
-from deeplab.registry.export_formats import FLOAT32, INT8
+from deeplab.registry import EXPORT_FORMATS, INT8, Execution, FrozenGraph
+from deeplab.registry.export_formats import FLOAT32
 from deeplab.wording import option
 
 _PATH = 'ConvertOptions.output_tflite_path'

@@ -146,7 +146,12 @@ def _task(options: EvalOptions, split: runner.Split) -> runner.Task:
         metrics = scoring.available(split.descriptor, metrics)
     scores = scoring.Scores(split.descriptor, metrics, options.model)
     network = InferenceNetwork(
-        options.model, options.prediction, options.batch_size, scores.needs_confidence, of_labels_only=True
+        options.model,
+        options.prediction,
+        options.batch_size,
+        scores.needs_confidence,
+        of_labels_only=True,
+        resize=options.resize,
     )
     return runner.Task(
         network,

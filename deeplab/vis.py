@@ -115,8 +115,9 @@ def _run(options: VisOptions) -> VisResult:
     for folder in (pictures_dir, *([raw_dir] if raw_dir else [])):
         writing.remove_leftovers(folder, r'.+\.png')
     network = InferenceNetwork(
-        options.model, options.prediction, options.batch_size, 'confidence' in options.save, of_labels_only=True
-    )
+        options.model, options.prediction, options.batch_size, 'confidence' in options.save, of_labels_only=True,
+        resize=options.resize,
+    )  # fmt: skip
     if not options.master and options.engine == EngineOptions():
         network.check_memory('vis')
     task = runner.Task(

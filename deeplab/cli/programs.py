@@ -576,6 +576,7 @@ program.PROGRAMS += [
                     name='inference_precision',
                     meaning='Data type in which the network predicts.',
                 ),
+                of(options.EngineOptions, 'calibration_dir'),
             ),
             *TRAIN.groups,
         ),
@@ -584,8 +585,9 @@ program.PROGRAMS += [
         prepare=TRAIN.prepare,
         positional='exports',
         common=(
-            'exports batch size output image_size checkpoint_dir batch_sizes engine inference_precision threads '
-            'training_batch_sizes budget_secs dataset_dir train_crop_size train_batch_size precision ' + _NETWORK_FLAGS
+            'exports batch size output image_size checkpoint_dir batch_sizes engine inference_precision '
+            'calibration_dir threads training_batch_sizes budget_secs dataset_dir train_crop_size train_batch_size '
+            'precision ' + _NETWORK_FLAGS
         ),
     ),
 ]

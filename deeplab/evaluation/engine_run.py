@@ -151,7 +151,7 @@ def prepared(
 
         exact = None
         if options.precision != 'float32':
-            exact = opened(dataclasses.replace(options, precision='float32'))
+            exact = opened(options.in_precision('float32'))
         yield EngineNetwork(report, opened(options), exact, network.options.is_semantic)
 
 
@@ -173,6 +173,6 @@ def _of_tiles(network: InferenceNetwork, windows: WindowOptions) -> InferenceNet
     """Returns the network of the windows, to compare engines with."""
     size = network.crop_size or crop_sizes.above(windows.window or WINDOW, network.options.output_stride)
     options = dataclasses.replace(network.options, crop_size=size)
-    reference = InferenceNetwork(options, network.prediction, 1, with_probabilities=True)
+    reference = InferenceNetwork(options, network.prediction, 1, with_probabilities=True, resize=network.resize)
     reference.chosen_engines = network.chosen_engines
     return reference

@@ -1,16 +1,12 @@
-"""Networks for the formats of other runtimes: type of the images, and images for calibration."""
+"""Networks for the formats of other runtimes: type of the images, and whether they were trained in 8 bits."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
-
 from deeplab.core.lazy import tf
-from deeplab.errors import DataError
-from deeplab.registry import FrozenGraph, PortableNetwork
+from deeplab.registry import FrozenGraph
 
 IMAGES = 'images'
 LABELS, PROBABILITIES = OUTPUTS = ('labels', 'probabilities')
@@ -68,21 +64,3 @@ def from_normalized(graph: FrozenGraph) -> FrozenGraph | None:
     if len(names) != 1 or None in graph.shape:
         return None
     return beginning_at(graph, f'{names[0]}:0')
-
-
-def full_range(network: PortableNetwork) -> Iterator[np.ndarray]:
-    """Yields the images for calibration, in the first of which two pixels have the values 0 and 255.
-
-    So the input has the range of all images, and values of uint8 need no conversion.
-
-    Raises:
-      DataError: there is no image.
-    """
-    number = 0
-    for number, image in enumerate(network.calibration(), start=1):
-        if number == 1:
-            image = image.copy()
-            image[:, 0, 0], image[:, -1, -1] = 0, 255
-        yield image
-    if not number:
-        raise DataError('There is no image for calibration.')

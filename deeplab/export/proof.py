@@ -20,7 +20,8 @@ from deeplab.datasets.segmentation_dataset import DataSource
 from deeplab.errors import DataError
 from deeplab.evaluation import differences, runner, split_images, task_results
 from deeplab.export import export_graph, portable
-from deeplab.inference.runners import Runner, padded
+from deeplab.inference.resizing import padded
+from deeplab.inference.runners import Runner
 from deeplab.options import ExportOptions
 from deeplab.registry import PREPROCESSINGS, TASKS, ExportFormat
 from deeplab.utils import input_generator

@@ -28,7 +28,8 @@ from deeplab.inference import export_metadata, opening, task_calibration, task_d
 from deeplab.inference.comparison import LEAST_AGREEMENT, MOST_DIFFERENCE, Comparison, compared
 from deeplab.inference.network import InferenceNetwork
 from deeplab.inference.opening import Weights
-from deeplab.inference.runners import CheckpointRunner, ExportRunner, padded
+from deeplab.inference.resizing import padded
+from deeplab.inference.runners import CheckpointRunner, ExportRunner
 from deeplab.options import DatasetOptions, EngineOptions, ExportOptions, ResizeOptions, Target
 from deeplab.pictures.sample_image import sample_image
 from deeplab.registry import BACKBONES, EXPORT_FORMATS, TASKS, FrozenGraph, PortableNetwork

@@ -56,12 +56,14 @@ class EngineChoice:
       options: the engine, and how it computes.
       candidates: all that were considered: the one that was taken, then those that passed by time, then the others.
       batch_size: images of the batches that were timed.
+      compared_words: images on which the candidates were compared with TensorFlow; empty for sample images.
     """
 
     asked: EngineOptions
     options: EngineOptions
     candidates: Sequence[Candidate]
     batch_size: int
+    compared_words: str = ''
 
     @property
     def words(self) -> str:
@@ -74,9 +76,10 @@ class EngineChoice:
         """Returns what the log says."""
         passed = [each for each in self.candidates if each.reason in ('', SLOWER)]
         others = [f'{each.name}: {each.reason}' for each in self.candidates if each not in passed]
+        of_images = f' on {self.compared_words}' if self.compared_words else ''
         return (
             f'{self.words} takes {passed[0].name}. Time of a batch of {self.batch_size}, and equality with '
-            f'TensorFlow in float32: {", ".join(each.figures for each in passed)}.'
+            f'TensorFlow in float32{of_images}: {", ".join(each.figures for each in passed)}.'
             + (f' Not taken: {"; ".join(others)}.' if others else '')
         )
 
@@ -86,4 +89,5 @@ class EngineChoice:
             'engine': self.options.engine,
             'precision': self.options.precision,
             'engine_candidates': [dataclasses.asdict(each) for each in self.candidates],
+            **({'engines_compared_on': self.compared_words} if self.compared_words else {}),
         }

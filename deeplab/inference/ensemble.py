@@ -99,7 +99,7 @@ class EnsembleSource(network_source.NetworkSource):
         runners = []
         for described, weights in zip(self._networks, self._weights, strict=True):
             options = dataclasses.replace(described.options, crop_size=network.crop_size)
-            member = InferenceNetwork(options, network.prediction)
+            member = InferenceNetwork(options, network.prediction, resize=network.resize)
             runners.append(CheckpointRunner(member, weights, engine, cache_dirs))
         return EnsembleRunner(runners)
 

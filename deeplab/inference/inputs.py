@@ -111,14 +111,19 @@ def _of_input(text: str, output_dir: str) -> Iterator[_RootedFile | Failure]:
         yield Failure(text, 'it does not exist')
 
 
+def images_in(folder: str) -> list[str]:
+    """Returns the paths of the images in a folder and its folders by name; hidden ones are left out."""
+    return [place.path for place in _in_folder(folder) if not _is_video(place.path)]
+
+
 def _is_video(path: str) -> bool:
     return os.path.splitext(path)[1].lower() in VIDEO_SUFFIXES
 
 
-def _in_folder(folder: str, output_dir: str) -> Iterator[_RootedFile]:
+def _in_folder(folder: str, output_dir: str | None = None) -> Iterator[_RootedFile]:
     """Yields the images and videos in a folder and its folders; hidden ones are left out."""
     suffixes = image_files.suffixes() | VIDEO_SUFFIXES
-    results = os.path.realpath(output_dir)
+    results = None if output_dir is None else os.path.realpath(output_dir)
     for parent, folders, files in os.walk(folder):
         folders[:] = sorted(
             name for name in folders if name[0] != '.' and os.path.realpath(os.path.join(parent, name)) != results

@@ -14,7 +14,7 @@ from deeplab import common, model
 from deeplab.checks import checkpoint_network
 from deeplab.core import checkpoints, cost, freezing, graph_memory, moving_average
 from deeplab.inference.engine_choice import EngineChoice
-from deeplab.options import EngineOptions, ModelOptions, PredictionOptions
+from deeplab.options import EngineOptions, ModelOptions, PredictionOptions, ResizeOptions
 from deeplab.registry import BACKBONES, TASKS, FrozenGraph, Outputs
 from deeplab.system import memory
 from deeplab.utils import input_generator
@@ -55,6 +55,7 @@ class InferenceNetwork:
         the maps of all outputs are, one after the other in the order of `TASKS.outputs`.
       of_labels_only: whether these are the probabilities of the labels alone, [n, h, w, 1], which take less time.
       has_separate_maps: whether the maps of further tasks are outputs of their own, as in exports.
+      resize: how images are resized before the network, for images that calibrate it.
       chosen_engines: what 'auto' has chosen, by the options that asked for it; kept for further checkpoints.
       mean_pixel: value of padding, [channels].
 
@@ -68,6 +69,7 @@ class InferenceNetwork:
     with_probabilities: bool = False
     of_labels_only: bool = False
     has_separate_maps: bool = False
+    resize: ResizeOptions = ResizeOptions()
     chosen_engines: dict[EngineOptions, EngineChoice] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import importlib.metadata
+import json
 import os
 import re
 import time
@@ -20,8 +22,15 @@ from absl import logging
 
 import deeplab
 from deeplab.errors import OptionError, UserError, reason_of
-from deeplab.inference import conversion_cache, task_decoding
-from deeplab.inference.comparison import LEAST_AGREEMENT, MOST_DIFFERENCE, Comparison, compared
+from deeplab.inference import calibration_images, conversion_cache, task_decoding
+from deeplab.inference.calibration_images import CalibrationError, CalibrationImages
+from deeplab.inference.comparison import (
+    LEAST_AGREEMENT,
+    LEAST_AGREEMENT_IN_INT8,
+    MOST_DIFFERENCE,
+    Comparison,
+    compared,
+)
 from deeplab.inference.engine_choice import SLOWER, Candidate, EngineChoice
 from deeplab.inference.network import InferenceNetwork
 from deeplab.inference.runtimes import tensorflow
@@ -32,6 +41,7 @@ from deeplab.registry import (
     BACKBONES,
     ENGINES,
     HEADS,
+    INT8,
     TASKS,
     Engine,
     Execution,
@@ -45,6 +55,7 @@ from deeplab.wording import option
 _TIMED_BATCHES, _TIMED_SECONDS = 3, 0.3  # at least
 _SIDE_OF_ANY = 129  # side of the images that are tried where the network takes any size
 _LONGEST_REASON = 300  # characters
+_AGREEMENT = 'agreement.json'  # in the folder of a network that was converted to 8 bits
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,8 +74,10 @@ class Weights:
 def check(options: EngineOptions) -> None:
     """Raises `OptionError` if the engine is not installed, or does not compute in the precision on this processor.
 
-    'auto' is not checked: it takes what there is.
+    It is raised for a folder without images for calibration, too. 'auto' is not checked: it takes what there is.
     """
+    if options.calibration_dir is not None:
+        calibration_images.paths_in(options.calibration_dir)
     if options.engine == AUTO_ENGINE:
         return
     engine = ENGINES.get(options.engine)
@@ -77,6 +90,8 @@ def check(options: EngineOptions) -> None:
             f'{engine.name} computes in {" or ".join(precisions)} only. Set '
             f'{option("EngineOptions.precision", precisions[0])}, or use another engine or processor.'
         )
+    needs, install = engine.precisions_need.get(options.precision, ((), ''))
+    packages.require(needs, f'{option(ENGINES.field, engine.name)} in {options.precision}', install)
 
 
 @contextlib.contextmanager
@@ -124,16 +139,50 @@ def opened(
             yield predict
         return
     folders = (os.path.dirname(weights.checkpoint) or '.', *cache_dirs)
+    calibration = None
+    if options.precision == INT8:
+        assert options.calibration_dir is not None  # the options have checked it
+        _require_int8(network)
+        calibration = CalibrationImages(options.calibration_dir, network)
+        execution = execution._replace(calibration=calibration.calibrating)
 
     def convert(folder: str) -> None:
-        _convert(engine, network, weights, execution, folder)
+        _convert(engine, network, weights, execution, folder, calibration)
 
-    with (
-        conversion_cache.converted(_key(engine, network, weights, execution), folders, convert) as folder,
-        _loaded(engine, folder, execution) as predict,
-    ):
-        logging.info('%s runs the network in %s.', engine.name, folder)
-        yield predict
+    key = _key(engine, network, weights, execution, calibration)
+    with conversion_cache.converted(key, folders, convert) as folder:
+        if calibration is not None:
+            _require_agreement(engine, folder, calibration)
+        with _loaded(engine, folder, execution) as predict:
+            logging.info('%s runs the network in %s.', engine.name, folder)
+            yield predict
+
+
+def _require_int8(network: InferenceNetwork) -> None:
+    """Raises `OptionError` if a network is none for 8 bits."""
+    options = network.options
+    reason = ''
+    if not options.is_semantic:
+        reason = 'the maps of other tasks than semantic have no bound on what 8 bits may change'
+    elif options.quantize_delay_step is not None:
+        reason = 'the ranges of this network come from 8-bit training; export it in 8 bits instead'
+    elif options.crop_size is None:
+        reason = f'it needs one size of images; set {option("ModelOptions.crop_size")}'
+    if reason:
+        raise OptionError(f'{option("EngineOptions.precision", INT8)} is not possible: {reason}.')
+
+
+def _require_agreement(engine: Engine, folder: str, calibration: CalibrationImages) -> None:
+    """Logs how many labels in 8 bits equal TensorFlow's in float32; raises `OptionError` if they are too few."""
+    with open(os.path.join(folder, _AGREEMENT), encoding='utf-8') as file:
+        agreement = json.load(file)
+    share = f"equal TensorFlow's in float32 on {agreement:.2%} of the pixels of {calibration.compared_words}"
+    if agreement < LEAST_AGREEMENT_IN_INT8:
+        raise OptionError(
+            f'{option(ENGINES.field, engine.name)} with {option("EngineOptions.precision", INT8)}: the labels {share}; '
+            f'{LEAST_AGREEMENT_IN_INT8:.0%} are required. Use another engine or precision.'
+        )
+    logging.info('%s in int8, calibrated with %s: the labels %s.', engine.name, calibration.calibrating_words, share)
 
 
 @contextlib.contextmanager
@@ -146,7 +195,13 @@ def _loaded(engine: Engine, folder: str, execution: Execution) -> Iterator[Predi
         yield predict
 
 
-def _key(engine: Engine, network: InferenceNetwork, weights: Weights, execution: Execution) -> str:
+def _key(
+    engine: Engine,
+    network: InferenceNetwork,
+    weights: Weights,
+    execution: Execution,
+    calibration: CalibrationImages | None,
+) -> str:
     """Returns the digest of everything that determines a converted network."""
     cell = network.options.dense_prediction_cell_json
     head = HEADS.chosen(network.options).name
@@ -157,6 +212,13 @@ def _key(engine: Engine, network: InferenceNetwork, weights: Weights, execution:
         cell,
         *(TASKS.file_of(task.name) for task in TASKS.chosen(network.options)),
     )
+    of_int8 = {}
+    if calibration is not None:
+        needs, _ = engine.precisions_need.get(INT8, ((), ''))
+        of_int8 = {
+            'calibration': (calibration.digest, repr(network.resize)),
+            'quantizer': [importlib.metadata.version(name) for name in needs],
+        }
     return conversion_cache.digest_of(
         {
             'checkpoint': conversion_cache.digest_of_checkpoint(weights.checkpoint),
@@ -170,31 +232,44 @@ def _key(engine: Engine, network: InferenceNetwork, weights: Weights, execution:
             'precision': execution.precision,
             'versions': (deeplab.__version__, tf.__version__),
             'code': conversion_cache.digest_of_code(path for path in sources if path),
+            **of_int8,
         }
     )
 
 
-def _convert(engine: Engine, network: InferenceNetwork, weights: Weights, execution: Execution, folder: str) -> None:
-    """Converts a network, and compares its labels with TensorFlow's on sample images."""
+def _convert(
+    engine: Engine,
+    network: InferenceNetwork,
+    weights: Weights,
+    execution: Execution,
+    folder: str,
+    calibration: CalibrationImages | None,
+) -> None:
+    """Converts a network, and compares its labels with TensorFlow's on sample images; in 8 bits, notes the result."""
     assert engine.convert is not None, f'{engine.name} has neither open nor convert'
     frozen = network.frozen(weights.checkpoint, weights.use_moving_average, is_portable=True)
     logging.info("Converting '%s' for %s.", weights.checkpoint, engine.name)
     started = time.monotonic()
     exact = execution._replace(precision='float32')
-    images = _images(network)
+    batches = [_images(network)] if calibration is None else calibration.compared()
     failure = f'{option(ENGINES.field, engine.name)} cannot run this network'
     advice = f'Use {option(ENGINES.field, DEFAULT_ENGINE)} or another engine.'
     with conversion_explained(frozen, failure, advice):
         with _imports_explained(engine):
             engine.convert(frozen, folder, execution)
         with _loaded(engine, folder, exact) as predict:
-            outputs = predict(images)
+            outputs = [predict(images) for images in batches]
     with tensorflow.opened(frozen, exact) as predict:
-        expected = predict(images)
-    comparison = Comparison(len(images), 0.0, None)
-    if outputs.labels.shape == expected.labels.shape:
-        comparison = compared([(outputs, expected)], task_decoding.channels_of(network.options))
-    _require_equal(comparison, engine.least_agreement, failure, advice)
+        expected = [predict(images) for images in batches]
+    comparison = Comparison(len(batches), 0.0, None)
+    if outputs[0].labels.shape == expected[0].labels.shape:
+        pairs = zip(outputs, expected, strict=True)
+        comparison = compared(pairs, task_decoding.channels_of(network.options))
+    if calibration is None:
+        _require_equal(comparison, engine.least_agreement, failure, advice)
+    else:
+        with open(os.path.join(folder, _AGREEMENT), 'w', encoding='utf-8') as file:
+            json.dump(comparison.agreement, file)
     logging.info('Converted in %.1f s.', time.monotonic() - started)
 
 
@@ -249,7 +324,8 @@ def choose(
 
     At least three batches of sample images are timed in each candidate: in each installed engine if the engine is
     'auto', in each type that the processor computes if the precision is. A candidate is left out if it cannot run the
-    network, or if its predictions differ from TensorFlow's in float32 by more than rounding errors of its type.
+    network, or if its predictions differ from TensorFlow's in float32 by more than rounding errors of its type. With
+    images for calibration, 8 bits are tried too, and the predictions are of images that do not calibrate.
 
     Args:
       network: see `opened`.
@@ -258,15 +334,19 @@ def choose(
       cache_dirs: see `opened`.
 
     Raises:
+      CalibrationError: There is no image for calibration, or it does not fit the network.
       CheckpointError: The checkpoint does not match the network.
       OptionError: No candidate can run the network.
     """
     if options in network.chosen_engines:
         return network.chosen_engines[options]
     check(options)
-    images = _images(network)
+    batches, compared_words = [_images(network)], ''
+    if options.calibration_dir is not None and network.crop_size is not None:
+        calibration = CalibrationImages(options.calibration_dir, network)
+        batches, compared_words = calibration.compared(), calibration.compared_words
     network.frozen(weights.checkpoint, weights.use_moving_average)  # a checkpoint that does not match is no engine's
-    tried = [*_tried(network, weights, options, cache_dirs, images)]
+    tried = [*_tried(network, weights, options, cache_dirs, batches)]
     passed = sorted((each for each in tried if not each.reason), key=lambda each: each.seconds or 0.0)
     others = [each for each in tried if each.reason]
     if not passed:
@@ -279,32 +359,37 @@ def choose(
     assert taken.precision is not None
     slower = [dataclasses.replace(each, reason=SLOWER) for each in slower]
     chosen = _of_engine(options, taken.engine, taken.precision)
-    choice = EngineChoice(options, chosen, (taken, *slower, *others), batch_size=len(images))
+    choice = EngineChoice(options, chosen, (taken, *slower, *others), len(batches[0]), compared_words)
     logging.info('%s', choice.text())
     network.chosen_engines[options] = choice
     return choice
 
 
 def _tried(
-    network: InferenceNetwork, weights: Weights, options: EngineOptions, cache_dirs: Sequence[str], images: np.ndarray
+    network: InferenceNetwork,
+    weights: Weights,
+    options: EngineOptions,
+    cache_dirs: Sequence[str],
+    batches: Sequence[np.ndarray],
 ) -> Iterator[Candidate]:
     """Yields each candidate, with the reason why it cannot be taken, or with its time."""
-    expected: Outputs | None = None
+    expected: list[Outputs] = []
     for candidate in _candidates(options):
         if candidate.reason:
             yield candidate
             continue
         assert candidate.precision is not None
-        if expected is None:
+        if not expected:
             usual = _of_engine(options, DEFAULT_ENGINE, 'float32')
             with opened(network, weights, usual, cache_dirs) as predict:
-                expected = predict(images)
+                expected = [predict(images) for images in batches]
         try:
             of_candidate = _of_engine(options, candidate.engine, candidate.precision)
             with opened(network, weights, of_candidate, cache_dirs) as predict:
-                compared_to = [(predict(images), expected)]
-                seconds = _time(predict, images)
-            comparison = compared(compared_to, task_decoding.channels_of(network.options))
+                outputs = [predict(images) for images in batches]
+                seconds = _time(predict, batches[0])
+            pairs = zip(outputs, expected, strict=True)
+            comparison = compared(pairs, task_decoding.channels_of(network.options))
             yield dataclasses.replace(
                 candidate,
                 seconds=seconds,
@@ -312,6 +397,8 @@ def _tried(
                 difference=comparison.difference,
                 reason=_refusal(comparison, candidate),
             )
+        except CalibrationError:
+            raise
         except Exception as error:  # of an engine: another one can run the network
             yield dataclasses.replace(candidate, reason=reason_of(error)[:_LONGEST_REASON].rstrip('.'))
 
@@ -328,7 +415,8 @@ def _candidates(options: EngineOptions) -> Iterator[Candidate]:
             yield Candidate(engine.name, None, reason=reason_of(error)[:_LONGEST_REASON].rstrip('.'))
             continue
         if options.precision == AUTO_PRECISION:
-            yield from (Candidate(engine.name, precision) for precision in precisions)
+            tried = [each for each in precisions if each != INT8 or options.calibration_dir is not None]
+            yield from (Candidate(engine.name, precision) for precision in tried)
         elif options.precision in precisions:
             yield Candidate(engine.name, options.precision)
         else:
@@ -339,7 +427,8 @@ def _candidates(options: EngineOptions) -> Iterator[Candidate]:
 def _refusal(comparison: Comparison, candidate: Candidate) -> str:
     """Returns why a candidate is refused whose predictions differ from TensorFlow's in float32; empty if it is not."""
     assert candidate.precision is not None
-    least, most = LEAST_AGREEMENT[candidate.precision], MOST_DIFFERENCE[candidate.precision]
+    least = LEAST_AGREEMENT.get(candidate.precision, LEAST_AGREEMENT_IN_INT8)
+    most = MOST_DIFFERENCE.get(candidate.precision, 0.0)
     if candidate.precision == 'float32':
         least = ENGINES.get(candidate.engine).least_agreement
     if comparison.differences and not (comparison.difference or 0.0) <= most:
@@ -352,7 +441,7 @@ def _refusal(comparison: Comparison, candidate: Candidate) -> str:
 def _of_engine(options: EngineOptions, name: str, precision: str) -> EngineOptions:
     """Returns the options with an engine; TensorFlow, in the graph of the input, chooses its threads itself."""
     threads = None if name == DEFAULT_ENGINE else options.threads
-    return dataclasses.replace(options, engine=name, precision=precision, threads=threads)
+    return dataclasses.replace(options.in_precision(precision), engine=name, threads=threads)
 
 
 def _time(predict: Predict, images: np.ndarray) -> float:

@@ -32,6 +32,7 @@ from deeplab.inference import (
     model_source,
     network_source,
     opening,
+    resizing,
     task_calibration,
     task_decoding,
     task_files,
@@ -119,9 +120,9 @@ class Predictor:
             closing.callback(self._reader.close)
             self._resizer = None
             if decoder is not None and (preprocessing := PREPROCESSINGS.of_network(decoder.options)) is not None:
-                self._resizer = any_size.Resizer(preprocessing, runner.channels, decoder.options.crop_size)
+                self._resizer = resizing.Resizer(preprocessing, runner.channels, decoder.options.crop_size)
             elif resize is not None and resize.is_set:
-                self._resizer = any_size.Resizer(resize, runner.channels)
+                self._resizer = resizing.Resizer(resize, runner.channels)
             self._any_size: any_size.AnySize | None = None  # for a network of vectors, whose images have one size
             if decoder is None or not decoder.options.is_per_image:
                 self._any_size = any_size.AnySize(runner, options.windows, options.batch_size)
@@ -229,7 +230,8 @@ class Predictor:
         assert network.classes is not None  # of a complete description
         choice = WeightsChoice(options.use_moving_average, 'PredictorOptions.use_moving_average')
         model = dataclasses.replace(network.options, crop_size=options.crop_size)
-        predicted = InferenceNetwork(model, options.prediction)
+        resize = options.resize or network.resize
+        predicted = InferenceNetwork(model, options.prediction, resize=resize or ResizeOptions())
         weights = opening.Weights(network.checkpoint, choice.takes_averages(network.checkpoint))
         if trained_task not in (None, model.task):
             # Before what the task needs of the data set is asked for.
@@ -240,7 +242,7 @@ class Predictor:
             context = task_data.context_of(network.classes, model, calibration)
             decoder = TaskDecoder(model, context)
         runner = CheckpointRunner(predicted, weights, options.execution, [os.path.join(cache.folder(), 'engines')])
-        return cls(network.checkpoint, runner, network.classes, options, options.resize or network.resize, decoder)
+        return cls(network.checkpoint, runner, network.classes, options, resize, decoder)
 
     @classmethod
     def of_checkpoints(

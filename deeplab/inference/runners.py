@@ -16,6 +16,7 @@ from deeplab.errors import OptionError
 from deeplab.inference import export_metadata, exports, image_files, opening
 from deeplab.inference.engine_choice import EngineChoice
 from deeplab.inference.network import InferenceNetwork
+from deeplab.inference.resizing import Size, padded
 from deeplab.inference.thread_bound import ThreadBound
 from deeplab.options import DEFAULT_ENGINE, EngineOptions, crop_sizes
 from deeplab.options.rules import MOST_CLASSES
@@ -26,8 +27,6 @@ from deeplab.wording import option
 MOST_NETWORKS = 4
 # Sizes of images for which the network is converted for another engine; TensorFlow predicts images of further sizes.
 MOST_SIZES = 8
-
-Size = tuple[int, int]
 
 
 class Runner(abc.ABC):
@@ -248,16 +247,7 @@ class CheckpointRunner(Runner):
 
     def _of_size(self, key: _Key, batch_size: int | None) -> InferenceNetwork:
         options = dataclasses.replace(self._described.options, crop_size=key.size)
-        return InferenceNetwork(options, self._described.prediction, batch_size, key.with_probabilities)
-
-
-def padded(images: np.ndarray, size: Size, value: np.ndarray) -> np.ndarray:
-    """Returns images as float32, padded at the bottom and right with the pixel `value`: [n, *size, channels]."""
-    count, height, width, channels = images.shape
-    if (height, width) == size:
-        return images.astype(np.float32, copy=False)
-    result = np.empty((count, *size, channels), np.float32)
-    result[:, height:] = value
-    result[:, :, width:] = value
-    result[:, :height, :width] = images
-    return result
+        described = self._described
+        return InferenceNetwork(
+            options, described.prediction, batch_size, key.with_probabilities, resize=described.resize
+        )

@@ -75,7 +75,7 @@ class BenchmarkOptions(Options):
         exports = option('BenchmarkOptions.exports')
         if self.exports:
             rule = f'it applies to a network, not to {exports}'
-            for name in ('engine', 'precision'):  # an export runs in the engine of its format
+            for name in ('engine', 'precision', 'calibration_dir'):  # an export runs in the engine of its format
                 value = getattr(self.engine, name)
                 require(value == getattr(EngineOptions, name), f'EngineOptions.{name}', value, f'{rule}. Omit it')
             others = {'image_size': 'size', 'batch_sizes': 'batch', 'training_batch_sizes': '', 'checkpoint_dir': ''}

@@ -11,7 +11,7 @@ from deeplab.options.fields import Options, PathText, declared
 from deeplab.options.network import ModelOptions
 from deeplab.options.parameters import OptionsWithSettings, Settings, require_applicable
 from deeplab.options.parts import PartOptions
-from deeplab.registry import AUTO_PRECISION, CONFUSION_MATRIX, ENGINES, METRICS, PRECISIONS
+from deeplab.registry import AUTO_PRECISION, CONFUSION_MATRIX, ENGINES, INT8, METRICS, PRECISIONS
 from deeplab.registry.records import check_allowed
 from deeplab.registry.tasks import TASKS
 from deeplab.wording import option
@@ -105,9 +105,10 @@ class EngineOptions(Options):
     precision: str = declared(
         'float32',
         'Data type in which the engine computes. 16-bit types need a processor and an engine that support them; the '
-        'share of labels that change is reported. auto: the fastest type whose labels equal those in float32 on 98 % '
-        'of the pixels of a test image.',
-        choices=(*PRECISIONS, AUTO_PRECISION),
+        'share of labels that change is reported. int8: 8-bit weights and activations, of an engine other than '
+        'tensorflow; needs {calibration_dir}. auto: the fastest type whose labels equal those in float32 on 98 % of '
+        'the pixels of a test image; with {calibration_dir} also int8.',
+        choices=(*PRECISIONS, INT8, AUTO_PRECISION),
     )
     threads: int | None = declared(
         None,
@@ -115,11 +116,31 @@ class EngineOptions(Options):
         flag='inference_threads',
         range='(0, inf)',
     )
+    calibration_dir: PathText | None = declared(
+        None,
+        'Folder with images typical of the use, from which the ranges of 8-bit activations are measured, for '
+        '{precision=int8} or {precision=auto}. Labels in int8 must equal those in float32 on 95 % of the pixels of '
+        'some of the images, which are left out of the measurement. Not set: no 8 bits.',
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        has_images = self.calibration_dir is not None
+        fix = f'Set {option("EngineOptions.calibration_dir")} to a folder with images typical of the use'
+        self._require(self.precision != INT8 or has_images, 'precision', f'8 bits need images for calibration. {fix}')
+        fix = f'Set {option("EngineOptions.precision", INT8)} or {option("EngineOptions.precision", AUTO_PRECISION)}'
+        is_used = self.precision in (INT8, AUTO_PRECISION)
+        self._require(is_used or not has_images, 'calibration_dir', f'it is for 8 bits. {fix}, or omit it')
 
     @property
     def is_auto(self) -> bool:
         """Whether the engine or the precision is yet to be chosen."""
         return self.engine == AUTO_ENGINE or self.precision == AUTO_PRECISION
+
+    def in_precision(self, precision: str) -> EngineOptions:
+        """Returns the options with a precision other than 'auto', and with images only if it is int8."""
+        images = self.calibration_dir if precision == INT8 else None
+        return dataclasses.replace(self, precision=precision, calibration_dir=images)
 
 
 def _check_engine(field: str, master: str, engine: EngineOptions, windows: WindowOptions | None) -> None:

@@ -21,7 +21,9 @@ from deeplab.registry.datasets import DATASETS, Dataset
 from deeplab.registry.engines import (
     AUTO_PRECISION,
     ENGINES,
+    INT8,
     PRECISIONS,
+    Calibration,
     Engine,
     Execution,
     FrozenGraph,

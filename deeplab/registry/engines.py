@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from deeplab.registry.records import Record, Registry
 
 PRECISIONS = ('float32', 'bfloat16', 'float16')
+INT8 = 'int8'  # of networks that predict, with images for calibration
 AUTO_PRECISION = 'auto'  # in place of one of them: it is chosen when the network or the training begins
+
+# Yields images [n, h, w, channels] float32, 0 to 255, from which the ranges of activations are measured.
+Calibration = Callable[[], Iterator[Any]]
 
 
 class FrozenGraph(NamedTuple):
@@ -61,12 +65,14 @@ class Execution(NamedTuple):
     """How an engine runs a network.
 
     Attributes:
-      precision: type in which it computes, one of `PRECISIONS`.
+      precision: type in which it computes, one of `PRECISIONS`, or `INT8`.
       threads: number of threads.
+      calibration: for a conversion to `INT8`: images of the network's input shape.
     """
 
     precision: str = 'float32'
     threads: int = 1
+    calibration: Calibration | None = None
 
 
 # Runs a network: images [n, h, w, channels] float32, 0 to 255, as NumPy array, to `Outputs` of NumPy arrays.
@@ -84,7 +90,9 @@ class Engine(Record):
         a `Predict` function and, at its end, releases what that holds. The engines of this package
         load exports of their format, too: they also take the path of an export, and give an `Exported`.
       open: as `load`, for an engine that runs a `FrozenGraph` without conversion; None for an engine that converts.
-      precisions: returns the types, of `PRECISIONS`, in which the installed engine computes on this processor.
+      precisions: returns the types, of `PRECISIONS` and `INT8`, in which the installed engine computes on this
+        processor.
+      precisions_need: for types that need more modules, their names, and what `pip install` needs for them.
       version: returns the version of the installed engine; other versions convert anew.
       requires: names of the modules that it imports beside TensorFlow.
       install: what `pip install` needs for them.
@@ -95,6 +103,7 @@ class Engine(Record):
     load: Callable[[str, Execution], contextlib.AbstractContextManager[Predict]] | None = None
     open: Callable[[FrozenGraph, Execution], contextlib.AbstractContextManager[Predict]] | None = None
     precisions: Callable[[], tuple[str, ...]] = lambda: PRECISIONS[:1]
+    precisions_need: Mapping[str, tuple[tuple[str, ...], str]] = dataclasses.field(default_factory=dict)
     version: Callable[[], str] = lambda: ''
     requires: tuple[str, ...] = ()
     install: str = ''

@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from deeplab.registry.engines import FrozenGraph, Outputs
+from deeplab.registry.engines import Calibration, FrozenGraph, Outputs
 from deeplab.registry.records import Record, Registry
 
-FLOAT32, FLOAT16, DYNAMIC_INT8, INT8 = 'float32', 'float16', 'dynamic_int8', 'int8'
+FLOAT32, FLOAT16, DYNAMIC_INT8 = 'float32', 'float16', 'dynamic_int8'
 
 
 class FrozenNetwork(NamedTuple):
@@ -51,7 +51,7 @@ class PortableNetwork(NamedTuple):
       variant: one of the format's variants.
       input_type: type of the images of the export, 'float32' or 'uint8'; values are 0 to 255.
       metadata: see `FrozenNetwork.metadata`.
-      calibration: yields images [1, h, w, channels] of float32 from which the ranges of activations are measured.
+      calibration: images one by one, see `Calibration`.
       conversions: what a format has converted from the same network before, by keys of its own, for further variants.
     """
 
@@ -59,7 +59,7 @@ class PortableNetwork(NamedTuple):
     variant: str
     input_type: str
     metadata: Mapping[str, Any]
-    calibration: Callable[[], Iterator[Any]]
+    calibration: Calibration
     conversions: dict[str, Any]
 
 

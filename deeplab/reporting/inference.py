@@ -106,6 +106,7 @@ def prepare(path: str, options: EvalOptions, cache_dir: str | None, checks_weigh
         options.batch_size,
         with_probabilities=source.has_probabilities,
         of_labels_only=True,
+        resize=options.resize,
     )
     if options.engine == EngineOptions():
         network.check_memory('report')

@@ -132,6 +132,7 @@ NEW = {
         'bootstrap_samples',
         'bootstrap_seed',
         'calibration_bins',
+        'calibration_dir',
         'ensemble',
         'instance_dir',
         'metrics',
@@ -143,6 +144,7 @@ NEW = {
     },
     'vis': {
         'part',
+        'calibration_dir',
         'engine',
         'num_threads',
         'window',
@@ -346,6 +348,7 @@ UNREAD_HERE |= {('verify', name) for name in ('published', 'eval_split', 'output
 UNREAD_HERE.add(('predict', 'export_path'))  # not with a preset (tests/programs/test_predict.py)
 NEEDS = {
     **dict.fromkeys(('batch', 'size'), '--exports=a.tflite'),
+    'calibration_dir': '--precision=auto',
     'class_map': '--full_release_root=release',
     'inference_threads': '--engine=tflite',
     'label_map': '--annotations=a',
@@ -372,6 +375,7 @@ NEEDS = {
 }
 NEEDS_IN_DOCTOR = {'ignore_other_ids': '--fix=copy --num_classes=3'}
 NEEDS_OF_INSTANCES = {
+    'benchmark': {'calibration_dir': '--inference_precision=auto'},
     'build_folder_data': {
         'instances': '--annotations=a',
         'depth_scale': '--depth_folder=depth',

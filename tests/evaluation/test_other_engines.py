@@ -15,7 +15,7 @@ from deeplab import cli, vis
 from deeplab import eval as eval_program
 from deeplab.errors import CheckpointError, OptionError
 from deeplab.inference import opening
-from deeplab.options import EngineOptions, EvalOptions, VisOptions, WaitOptions
+from deeplab.options import EngineOptions, EvalOptions, ResizeOptions, VisOptions, WaitOptions
 from deeplab.registry import ENGINES, Engine, Outputs, register
 from tests.helpers import evaluation_setup as setup
 from tests.helpers.registries import changes_undone
@@ -93,6 +93,35 @@ def test_what_auto_chose_from_is_in_report_and_figures(options, monkeypatch):
     assert "Engine: fake, float32, chosen by precision='auto'" in result.report
 
 
+def test_a_network_in_8_bits_is_calibrated_with_images_as_eval_resizes_them(options, tmp_path):
+    photos = tmp_path / 'photos'
+    photos.mkdir()
+    for name in ('a', 'b'):
+        Image.new('RGB', (8, 4), (20, 0, 0)).save(photos / f'{name}.png')
+    graphs, calibrated = [], []
+
+    def convert(graph, folder, execution):
+        graphs.append(graph)
+        pathlib.Path(folder, 'model').touch()
+        if execution.calibration is not None:
+            calibrated.extend(execution.calibration())
+
+    def load(folder, execution):
+        return ENGINES.get('tensorflow').open(graphs[-1], execution)
+
+    register(Engine(name='quantizing', convert=convert, load=load, precisions=lambda: ('float32', 'int8')))
+    engine = EngineOptions('quantizing', 'int8', calibration_dir=str(photos))
+    resized = dataclasses.replace(options, engine=engine, resize=ResizeOptions(min_value=8, max_value=16))
+    result = eval_program.run(resized)
+    (batch,) = calibrated
+    assert batch.shape == (2, 17, 17, 3) and np.all(batch[:, :8, :16, 0] == 20)
+    assert np.all(batch[:, 8:] == 127.5) and np.all(batch[:, :, 16:] == 127.5)
+    content = json.loads(pathlib.Path(result.rounds[0].path).read_text())
+    assert (content['engine'], content['precision'], content['changed_labels']) == ('quantizing', 'int8', 0)
+    assert content['flags']['calibration_dir'] == str(photos)
+    assert 'Engine: quantizing, int8' in result.report
+
+
 def test_vis_writes_what_it_writes_with_tensorflow(options, tmp_path):
     written = []
     for engine in (EngineOptions(), EngineOptions('fake')):
@@ -129,6 +158,8 @@ def test_a_checkpoint_that_does_not_match_is_no_fault_of_an_engine(options, tmp_
         (['--engine=auto', '--master=grpc://here:1'], '--engine=auto .*TensorFlow'),
         (['--precision=bfloat16', '--master=grpc://here:1'], '--precision=bfloat16 .*--master'),
         (['--inference_threads=2'], '--inference_threads=2 .*--engine'),
+        (['--engine=tflite', '--precision=int8'], '--precision=int8 .*images.*--calibration_dir'),
+        (['--calibration_dir=photos'], '--calibration_dir=photos .*--precision=int8 or --precision=auto'),
         (['--engine=tflite', '--inference_threads=0'], '--inference_threads=0 .*greater than 0'),
     ],
 )
@@ -139,7 +170,7 @@ def test_what_does_not_go_together_is_refused(words, parts, capsys):
     assert re.search(parts, error), error
 
 
-@pytest.mark.parametrize('words', [['--engine=tensorrt'], ['--precision=int8']])
+@pytest.mark.parametrize('words', [['--engine=tensorrt'], ['--precision=int4']])
 def test_unknown_values_list_the_known_ones(words, capsys):
     line = ['vis', '--checkpoint_dir=logs', '--vis_logdir=vis', '--dataset_dir=records', *words]
     assert cli.main(line) == 2

@@ -5,15 +5,19 @@ Covers inference/engine_choice.py, inference/network.py and inference/runners.py
 
 import contextlib
 import dataclasses
+import json
 import pathlib
+import sys
 
 import numpy as np
 import pytest
 import tensorflow as tf
+from PIL import Image
 
 from deeplab import common, model
 from deeplab.errors import OptionError
 from deeplab.inference import opening
+from deeplab.inference.calibration_images import CalibrationError
 from deeplab.inference.comparison import Comparison
 from deeplab.inference.engine_choice import Candidate
 from deeplab.inference.network import InferenceNetwork
@@ -329,3 +333,183 @@ def test_maps_of_further_tasks_may_differ_by_what_16_bits_round(known):
     assert opening._refusal(comparison, Candidate('fake', 'bfloat16')) == ''
     assert 'depth 0.04' in opening._refusal(comparison, Candidate('fake', 'float32'))
     assert 'nan' in opening._refusal(Comparison(1, 1.0, np.nan, {'depth': np.nan}), Candidate('fake', 'bfloat16'))
+
+
+@pytest.fixture
+def photos(tmp_path):
+    """A folder of eight images, two of which do not calibrate."""
+    folder = tmp_path / 'photos'
+    folder.mkdir()
+    for number, image in enumerate(_images(8)):
+        Image.fromarray(image.astype(np.uint8)).save(folder / f'{number}.png')
+    return folder
+
+
+class QuantizingEngine(FakeEngine):
+    """An engine that in 8 bits gives another label for a share of the pixels."""
+
+    def __init__(self, share):
+        super().__init__()
+        self.share = share
+        self.calibrated = []  # images of each conversion to 8 bits
+
+    def convert(self, graph, folder, execution):
+        super().convert(graph, folder, execution)
+        if execution.precision == 'int8':
+            self.calibrated.append(np.concatenate([*execution.calibration()]))
+        pathlib.Path(folder, 'precision').write_text(execution.precision)
+
+    @contextlib.contextmanager
+    def load(self, folder, execution):
+        is_int8 = pathlib.Path(folder, 'precision').read_text() == 'int8'
+        with super().load(folder, execution) as predict:
+
+            def rounded(images):
+                labels = predict(images).labels.copy()
+                changed = labels.reshape(-1)[: round(self.share * labels.size) if is_int8 else 0]
+                changed[:] = (changed + 1) % 3
+                return Outputs(labels)
+
+            yield rounded
+
+
+def _add_quantizing(known, share, **more):
+    engine = QuantizingEngine(share)
+    _registered(
+        known,
+        Engine(
+            name='quantizing',
+            convert=engine.convert,
+            load=engine.load,
+            precisions=lambda: ('float32', 'int8'),
+            **more,
+        ),
+    )
+    return engine
+
+
+def test_auto_tries_8_bits_with_images_for_calibration_alone(weights, known, monkeypatch, photos, caplog):
+    engine = _add_quantizing(known, 0.04)
+    _set_times(monkeypatch, 0.4, 0.5, 0.3)
+    choice = opening.choose(_network(), weights, EngineOptions('auto', 'auto'))
+    assert choice.options == EngineOptions('quantizing') and not engine.calibrated
+    assert 'engines_compared_on' not in choice.as_json()
+
+    _set_times(monkeypatch, 0.4, 0.5, 0.3, 0.1)
+    asked = EngineOptions('auto', 'auto', calibration_dir=str(photos))
+    with caplog.at_level('INFO'):
+        choice = opening.choose(_network(), weights, asked)
+    assert choice.options == EngineOptions('quantizing', 'int8', calibration_dir=str(photos))
+    taken, *slower = choice.candidates
+    assert (taken.name, taken.seconds) == ('quantizing in int8', 0.1)
+    assert taken.agreement == pytest.approx(0.96, abs=1e-3) and all(each.agreement == 1.0 for each in slower)
+    assert choice.as_json()['engines_compared_on'] == f"2 other images of '{photos}'"
+    text = '\n'.join(caplog.messages)
+    assert f"TensorFlow in float32 on 2 other images of '{photos}': quantizing in int8 100 ms (95.98%" in text
+    assert f"calibrated with 6 images of '{photos}': the labels equal TensorFlow's in float32 on 95.98%" in text
+    (calibrated,) = engine.calibrated
+    assert calibrated.shape == (6, 33, 49, 3)
+
+    _set_times(monkeypatch, 0.1)
+    choice = opening.choose(_network(), weights, dataclasses.replace(asked, precision='int8'))
+    assert choice.options == EngineOptions('quantizing', 'int8', calibration_dir=str(photos))
+    assert {each.engine: each.reason for each in choice.candidates[1:]} == dict.fromkeys(
+        ('fake', 'tensorflow'), 'computes in float32 only on this processor'
+    )
+
+
+def test_auto_takes_a_float_type_without_the_images(weights, known, monkeypatch, photos):
+    _add_quantizing(known, 0.0)
+    _set_times(monkeypatch, 0.4, 0.1, 0.3, 0.2)
+    asked = EngineOptions('auto', 'auto', calibration_dir=str(photos))
+    assert opening.choose(_network(), weights, asked).options == EngineOptions()
+
+
+def test_8_bits_that_change_too_many_labels_are_refused_and_not_converted_again(weights, known, monkeypatch, photos):
+    engine = _add_quantizing(known, 0.06)
+    _set_times(monkeypatch, 0.4, 0.5, 0.3)
+    asked = EngineOptions('auto', 'auto', calibration_dir=str(photos))
+    choice = opening.choose(_network(), weights, asked)
+    assert choice.options == EngineOptions('quantizing')
+    (refused,) = [each for each in choice.candidates if each.precision == 'int8']
+    assert 'on 94.0' in refused.reason and '95% are required' in refused.reason
+    with pytest.raises(OptionError, match=r"quantizing'.*precision='int8'.*on 94\.0.*2 other images.*95% are required"):
+        with opening.opened(_network(), weights, EngineOptions('quantizing', 'int8', calibration_dir=str(photos))):
+            pass
+    assert len(engine.calibrated) == 1
+
+
+def test_other_images_convert_again_in_8_bits_and_not_in_float32(weights, known, photos):
+    engine = _add_quantizing(known, 0.04)
+    in_int8 = EngineOptions('quantizing', 'int8', calibration_dir=str(photos))
+    for _ in range(2):
+        with opening.opened(_network(), weights, in_int8) as predict:
+            changed = np.mean(predict(_images(1)).labels != _expected(weights))
+        with opening.opened(_network(), weights, in_int8.in_precision('float32')):
+            pass
+    assert changed == pytest.approx(0.04, abs=1e-3)
+    assert engine.conversions == 2
+    Image.new('RGB', (49, 33), 'red').save(photos / '0.png')
+    for options in (in_int8, in_int8.in_precision('float32')):
+        with opening.opened(_network(), weights, options):
+            pass
+    assert engine.conversions == 3
+    first, second = engine.calibrated
+    assert not np.array_equal(first, second)
+
+
+def test_images_that_do_not_fit_are_no_fault_of_an_engine(weights, known, photos):
+    _add_quantizing(known, 0.0)
+    (photos / '0.png').write_bytes(b'no image')  # which calibrates
+    asked = EngineOptions('quantizing', 'auto', calibration_dir=str(photos))
+    with pytest.raises(CalibrationError, match=r'0\.png.*not an image'):
+        opening.choose(_network(), weights, asked)
+
+
+@pytest.mark.parametrize(
+    ('changes', 'parts'),
+    [
+        ({'task': 'depth'}, 'other tasks than semantic'),
+        ({'quantize_delay_step': 0}, '8-bit training'),
+        ({'crop_size': None}, 'one size of images; set crop_size'),
+    ],
+)
+def test_networks_that_are_not_for_8_bits(known, changes, parts, photos):
+    _add_quantizing(known, 0.0)
+    options = EngineOptions('quantizing', 'int8', calibration_dir=str(photos))
+    with pytest.raises(OptionError, match=f"precision='int8' is not possible: .*{parts}"):
+        with opening.opened(_network(**changes), opening.Weights('none'), options):
+            pass
+
+
+def test_8_bits_need_an_engine_its_packages_and_images(known, photos):
+    _add_quantizing(known, 0.0, precisions_need={'int8': (('no_such_package',), "'deeplab-toolkit[fake]'")})
+    with pytest.raises(OptionError, match=r"'quantizing' in int8 needs no_such_package.*toolkit\[fake\]'"):
+        opening.check(EngineOptions('quantizing', 'int8', calibration_dir=str(photos)))
+    opening.check(EngineOptions('quantizing'))
+    for engine in ('quantizing', 'auto'):  # before anything is read or computed
+        with pytest.raises(OptionError, match=r"calibration_dir='nowhere': there is no image"):
+            opening.check(EngineOptions(engine, 'auto', calibration_dir='nowhere'))
+    with pytest.raises(OptionError, match='tensorflow computes in float32 only'):
+        opening.check(EngineOptions('tensorflow', 'int8', calibration_dir=str(photos)))
+    with pytest.raises(OptionError, match=r"precision='int8' .*8 bits need images.*calibration_dir"):
+        EngineOptions('quantizing', 'int8')
+    with pytest.raises(OptionError, match=r"calibration_dir='photos' .*precision='int8' or precision='auto'"):
+        EngineOptions('quantizing', calibration_dir='photos')
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('engine', ['tflite', 'onnxruntime', 'openvino'])
+def test_each_engine_in_8_bits(weights, engine, photos, capfd):
+    needs, _ = ENGINES.get(engine).precisions_need.get('int8', ((), ''))
+    if packages.missing([*ENGINES.get(engine).requires, *needs]):
+        pytest.skip('it is not installed')
+    images = _images(1)
+    with opening.opened(_network(), weights, EngineOptions(engine, 'int8', calibration_dir=str(photos))) as predict:
+        agreement = np.mean(predict(images).labels == _expected(weights))
+    assert 0.85 < agreement < 1  # 8 bits, not 32; all probabilities of this network are about 1 / 3
+    (noted,) = pathlib.Path(weights.checkpoint).parent.glob('.engines/*/agreement.json')
+    assert 0.95 <= json.loads(noted.read_text()) < 1
+    output = capfd.readouterr()
+    assert not output.out and 'onsider' not in output.err  # progress bars, advice
+    assert not any(name.startswith('openvino_telemetry') for name in sys.modules)

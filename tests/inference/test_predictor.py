@@ -258,6 +258,7 @@ def test_resizing_is_undone(training, predictor):
         (found,) = resizing.predict([image], with_confidence=True)
         assert found.labels.shape == found.confidence.shape == (40, 60)
         assert found.probabilities.shape == (40, 60, 4)
+        assert resizing._runner._described.resize == ResizeOptions(80, 200)  # of images for calibration
         large = np.asarray(resizing._resizer.resized(image))
         assert large.shape == (80, 120, 3)
         rows, columns = np.arange(40) * 79 / 39, np.arange(60) * 119 / 59

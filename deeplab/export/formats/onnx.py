@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import copy
-import os
 import re
-import tempfile
 from collections.abc import Mapping
 from typing import Any
 
@@ -19,7 +17,6 @@ from deeplab.registry import ExportFormat, Parameter, PortableNetwork, register
 from deeplab.system import processors
 
 _START = re.compile(rb'\x08[\x03-\x7f]\x12[\x01-\x7f][\w.]')  # version of the format, tag and length of the producer
-_QUANTIZED = ('Conv', 'MatMul', 'Gemm', 'Add', 'Mul', 'Concat', 'Clip', 'Relu', 'GlobalAveragePool', 'ReduceMean')
 
 
 def convert(network: PortableNetwork, path: str, onnx_opset: int) -> None:
@@ -35,7 +32,7 @@ def convert(network: PortableNetwork, path: str, onnx_opset: int) -> None:
     if network.variant == 'float16':
         model = _in_float16(model)
     elif network.variant == 'int8':
-        model = _in_int8(model, network)
+        model = engine.in_int8(model, network.calibration, network.input_type)
     onnx.helper.set_model_props(
         model,
         {
@@ -81,40 +78,6 @@ def _sort(model: Any) -> None:
         ordered += ready
     del model.graph.node[:]
     model.graph.node.extend(ordered)
-
-
-def _in_int8(model: Any, network: PortableNetwork) -> Any:
-    """Returns the model with 8-bit weights and activations, between operations that quantize and dequantize (QDQ)."""
-    import onnx
-    from onnxruntime import quantization
-
-    with tempfile.TemporaryDirectory() as folder:
-        source, target = (os.path.join(folder, name) for name in ('float.onnx', 'int8.onnx'))
-        onnx.save(model, source)
-        quantization.quantize_static(
-            source,
-            target,
-            _Reader(network),
-            quant_format=quantization.QuantFormat.QDQ,
-            op_types_to_quantize=list(_QUANTIZED),
-            per_channel=True,
-            activation_type=quantization.QuantType.QUInt8,
-            weight_type=quantization.QuantType.QInt8,
-        )
-        return onnx.load(target)
-
-
-class _Reader:
-    """Images for calibration, as ONNX Runtime reads them."""
-
-    def __init__(self, network: PortableNetwork) -> None:
-        self._images = portable.full_range(network)
-        self._type = network.input_type
-
-    def get_next(self) -> dict[str, np.ndarray] | None:
-        """Returns the next image by the name of the input; None at the end."""
-        image = next(self._images, None)
-        return None if image is None else {portable.IMAGES: image.astype(self._type)}
 
 
 def recognizes(path: str) -> bool:

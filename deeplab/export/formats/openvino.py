@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from typing import Any
 
 from deeplab.export import portable
 from deeplab.inference import export_metadata, exports
@@ -22,18 +21,11 @@ def convert(network: PortableNetwork, folder: str) -> None:
     for output in model.outputs:
         output.get_tensor().set_names({names[name] for name in output.get_names() if name in names})
     if network.variant == 'int8':
-        model = _in_int8(model, network)
+        model = engine.in_int8(model, network.calibration, network.input_type)
     model.set_rt_info(export_metadata.dumped(network.metadata), engine.METADATA)
     engine.package().save_model(
         model, os.path.join(folder, engine.MODEL), compress_to_fp16=network.variant == 'float16'
     )
-
-
-def _in_int8(model: Any, network: PortableNetwork) -> Any:
-    import nncf
-
-    images = [image.astype(network.input_type) for image in portable.full_range(network)]
-    return nncf.quantize(model, nncf.Dataset(images), subset_size=len(images))
 
 
 def recognizes(path: str) -> bool:
@@ -70,6 +62,6 @@ register(
         requires=engine.ENGINE.requires,
         runs_with=engine.ENGINE.requires,
         install=engine.ENGINE.install,
-        variants_need={'int8': (('nncf',), "'deeplab-toolkit[nncf]'")},
+        variants_need=engine.ENGINE.precisions_need,
     )
 )

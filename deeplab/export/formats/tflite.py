@@ -30,7 +30,7 @@ def convert(network: PortableNetwork, path: str) -> None:
     if is_trained:
         graph, configure = _trained(network)
     elif network.variant == 'int8':  # the converter changes the type of the input
-        graph, configure = network.graph, functools.partial(_calibrate, network)
+        graph, configure = network.graph, functools.partial(engine.set_int8, network.calibration, kind)
     else:
         graph, configure = portable.with_input_type(network.graph, kind), functools.partial(_compress, network.variant)
     engine.write(engine.converted(graph, configure), network.metadata, path)
@@ -41,14 +41,6 @@ def _compress(variant: str, converter: Any) -> None:
         converter.optimizations = [tf.lite.Optimize.DEFAULT]
     if variant == 'float16':
         converter.target_spec.supported_types = [tf.float16]
-
-
-def _calibrate(network: PortableNetwork, converter: Any) -> None:
-    """Lets images determine the ranges of the activations."""
-    converter.optimizations = [tf.lite.Optimize.DEFAULT]
-    converter.representative_dataset = lambda: ([image] for image in portable.full_range(network))
-    converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS_INT8]
-    converter.inference_input_type = tf.as_dtype(network.input_type)
 
 
 def _trained(network: PortableNetwork) -> tuple[FrozenGraph, Callable[[Any], None]]:

@@ -6,23 +6,29 @@ import contextlib
 import importlib.metadata
 import logging
 import os
+import tempfile
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from deeplab.inference import export_metadata, exports
-from deeplab.registry import Engine, Execution, Exported, FrozenGraph, register
+from deeplab.inference.runtimes._calibration import full_range
+from deeplab.registry import INT8, Calibration, Engine, Execution, Exported, FrozenGraph, register
 
 _MODEL = 'model.onnx'
 _OPSET = 18
 _ERRORS_ONLY = 3  # of ONNX Runtime's levels
+_QUANTIZED = ('Conv', 'MatMul', 'Gemm', 'Add', 'Mul', 'Concat', 'Clip', 'Relu', 'GlobalAveragePool', 'ReduceMean')
 
 
 def convert(graph: FrozenGraph, folder: str, execution: Execution) -> None:
     """Writes the network as ONNX model, see `Engine.convert`."""
+    model = converted(graph)
+    if execution.calibration is not None:
+        model = in_int8(model, execution.calibration)
     with open(os.path.join(folder, _MODEL), 'wb') as file:
-        file.write(converted(graph).SerializeToString())
+        file.write(model.SerializeToString())
 
 
 def converted(graph: FrozenGraph, opset: int = _OPSET) -> Any:
@@ -74,15 +80,61 @@ def _state_sizes(model: Any) -> None:
     model.graph.initializer.extend(kept)
 
 
+def in_int8(model: Any, calibration: Calibration, kind: str = 'float32') -> Any:
+    """Returns a model with 8-bit weights and activations, between operations that quantize and dequantize (QDQ).
+
+    Args:
+      model: from `converted`.
+      calibration: see `Execution.calibration`.
+      kind: type of the input.
+    """
+    import onnx
+    from onnxruntime import quantization
+
+    with tempfile.TemporaryDirectory() as folder, _quiet():
+        source, target = (os.path.join(folder, name) for name in ('float.onnx', 'int8.onnx'))
+        onnx.save(model, source)
+        quantization.quantize_static(
+            source,
+            target,
+            _Reader(model.graph.input[0].name, full_range(calibration, kind)),
+            quant_format=quantization.QuantFormat.QDQ,
+            op_types_to_quantize=list(_QUANTIZED),
+            per_channel=True,
+            activation_type=quantization.QuantType.QUInt8,
+            weight_type=quantization.QuantType.QInt8,
+        )
+        return onnx.load(target)
+
+
+class _Reader:
+    """Images for calibration, as ONNX Runtime reads them."""
+
+    def __init__(self, name: str, images: Iterator[np.ndarray]) -> None:
+        self._name, self._images = name, images
+
+    def get_next(self) -> dict[str, np.ndarray] | None:
+        """Returns the next image by the name of the input; None at the end."""
+        image = next(self._images, None)
+        return None if image is None else {self._name: image}
+
+
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Silences the loggers of tf2onnx within the `with` block."""
+    """Silences the loggers of tf2onnx, and what ONNX Runtime writes to the root logger, within the `with` block."""
     logger = logging.getLogger('tf2onnx')  # its modules, some of which are imported later, inherit the level
     before = logger.level
     logger.setLevel(logging.CRITICAL + 1)
+    root = logging.getLogger()
+
+    def is_ours(record: logging.LogRecord) -> bool:
+        return 'onnxruntime' not in record.pathname.split(os.sep)
+
+    root.addFilter(is_ours)
     try:
         yield
     finally:
+        root.removeFilter(is_ours)
         logger.setLevel(before)
 
 
@@ -133,6 +185,7 @@ ENGINE = Engine(
     summary='ONNX Runtime on the CPU.',
     convert=convert,
     load=load,
+    precisions=lambda: ('float32', INT8),
     version=version,
     requires=('onnxruntime', 'tf2onnx', 'onnx'),
     install="'deeplab-toolkit[onnxruntime]'",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
+import io
 import logging
 import os
 import sys
@@ -12,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from deeplab.inference import export_metadata, exports
-from deeplab.registry import Engine, Execution, Exported, FrozenGraph, register
+from deeplab.inference.runtimes._calibration import full_range
+from deeplab.registry import INT8, Calibration, Engine, Execution, Exported, FrozenGraph, register
 
 MODEL = 'model.xml'  # the weights lie beside it, in model.bin
 METADATA = [export_metadata.KEY, 'metadata']  # path of the metadata in a model
@@ -20,34 +23,38 @@ _TELEMETRY = 'openvino_telemetry'
 # OpenVINO's names of the types: as capabilities of a device, and as hints. Without a hint it takes a short type where
 # the processor has one.
 _CAPABILITIES = {'bfloat16': 'BF16', 'float16': 'FP16'}
-_HINTS = {'float32': 'f32', 'bfloat16': 'bf16', 'float16': 'f16'}
+_HINTS = {'float32': 'f32', 'bfloat16': 'bf16', 'float16': 'f16', INT8: 'f32'}  # 8 bits are in the model itself
+_QUANTIZER = 'nncf'
 
 
-def package() -> Any:
-    """Imports OpenVINO, which then neither reports its use nor changes what is logged.
+def package(name: str = 'openvino') -> Any:
+    """Imports OpenVINO, or NNCF, which then neither reports its use nor changes what is logged.
 
-    It takes a stub of its own where the package that reports is missing. `openvino.convert_model`, which reports, is
+    They take a stub of their own where the package that reports is missing. `openvino.convert_model`, which reports, is
     not used.
     """
-    if 'openvino' in sys.modules:
-        return sys.modules['openvino']
-    root = logging.getLogger()
+    if name in sys.modules:
+        return sys.modules[name]
+    root, usual = logging.getLogger(), logging.getLoggerClass()
     before = root.level, [*root.filters], [*root.handlers]
     is_blocked = _TELEMETRY not in sys.modules
     if is_blocked:
         sys.modules[_TELEMETRY] = None  # type: ignore[assignment]
     try:
-        import openvino
+        return importlib.import_module(name)
     finally:
         if is_blocked:
             del sys.modules[_TELEMETRY]
         root.level, root.filters, root.handlers = before
-    return openvino
+        logging.setLoggerClass(usual)
 
 
 def convert(graph: FrozenGraph, folder: str, execution: Execution) -> None:
     """Writes the network as OpenVINO's model, see `Engine.convert`."""
-    package().save_model(converted(graph, folder), os.path.join(folder, MODEL), compress_to_fp16=False)
+    model = converted(graph, folder)
+    if execution.calibration is not None:
+        model = in_int8(model, execution.calibration)
+    package().save_model(model, os.path.join(folder, MODEL), compress_to_fp16=False)
 
 
 def converted(graph: FrozenGraph, folder: str) -> Any:
@@ -68,6 +75,21 @@ def converted(graph: FrozenGraph, folder: str) -> Any:
     model = reader.convert(read)
     os.remove(path)
     return model
+
+
+def in_int8(model: Any, calibration: Calibration, kind: str = 'float32') -> Any:
+    """Returns a model with 8-bit weights and activations.
+
+    Args:
+      model: from `converted`.
+      calibration: see `Execution.calibration`.
+      kind: type of the input.
+    """
+    nncf = package(_QUANTIZER)
+    nncf.set_log_level(logging.ERROR)
+    images = [*full_range(calibration, kind)]
+    with contextlib.redirect_stdout(io.StringIO()):  # of its progress bars
+        return nncf.quantize(model, nncf.Dataset(images), subset_size=len(images))
 
 
 @contextlib.contextmanager
@@ -105,7 +127,7 @@ def _shape(tensor: Any) -> list[int | None]:
 def precisions() -> tuple[str, ...]:
     """Returns the types in which this processor computes, see `Engine.precisions`."""
     capabilities = package().Core().get_property('CPU', 'OPTIMIZATION_CAPABILITIES')
-    return ('float32', *(name for name, capability in _CAPABILITIES.items() if capability in capabilities))
+    return ('float32', *(name for name, capability in _CAPABILITIES.items() if capability in capabilities), INT8)
 
 
 def version() -> str:
@@ -119,6 +141,7 @@ ENGINE = Engine(
     convert=convert,
     load=load,
     precisions=precisions,
+    precisions_need={INT8: ((_QUANTIZER,), "'deeplab-toolkit[nncf]'")},
     version=version,
     requires=('openvino',),
     install="'deeplab-toolkit[openvino]'",

@@ -7,6 +7,7 @@ files: interpreters ignore them, and every program that reads ZIP archives shows
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import re
 import warnings
@@ -22,7 +23,8 @@ from deeplab import names
 from deeplab.core.lazy import tf
 from deeplab.errors import CheckpointError
 from deeplab.inference import export_metadata, exports
-from deeplab.registry import Engine, Execution, Exported, FrozenGraph, register
+from deeplab.inference.runtimes._calibration import full_range
+from deeplab.registry import INT8, Calibration, Engine, Execution, Exported, FrozenGraph, register
 from deeplab.system import packages, standard_error
 from deeplab.wording import option
 
@@ -44,7 +46,11 @@ def convert(graph: FrozenGraph, folder: str, execution: Execution) -> None:
     """
     if None in graph.shape[1:3]:
         raise ValueError(f'it needs one size of images; set {option("ModelOptions.crop_size")}')
-    write(converted(graph), export_metadata.OF_PIXELS, os.path.join(folder, _MODEL))
+    if execution.calibration is None:
+        content = converted(graph)
+    else:
+        content = converted(graph, functools.partial(set_int8, execution.calibration, 'float32'))
+    write(content, export_metadata.OF_PIXELS, os.path.join(folder, _MODEL))
 
 
 def converted(graph: FrozenGraph, configure: Callable[[Any], None] = lambda converter: None) -> bytes:
@@ -67,6 +73,20 @@ def converted(graph: FrozenGraph, configure: Callable[[Any], None] = lambda conv
         with _quiet(), standard_error.without_lines(_CHATTER):
             content: bytes = converter.convert()
     return content
+
+
+def set_int8(calibration: Calibration, input_type: str, converter: Any) -> None:
+    """Sets a converter to 8-bit weights and activations.
+
+    Args:
+      calibration: see `Execution.calibration`.
+      input_type: type of the model's input, 'float32' or 'uint8'.
+      converter: see `converted`.
+    """
+    converter.optimizations = [tf.lite.Optimize.DEFAULT]
+    converter.representative_dataset = lambda: ([image] for image in full_range(calibration))
+    converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS_INT8]
+    converter.inference_input_type = tf.as_dtype(input_type)
 
 
 @contextlib.contextmanager
@@ -240,6 +260,7 @@ ENGINE = Engine(
     summary='TensorFlow Lite on the CPU.',
     convert=convert,
     load=load,
+    precisions=lambda: ('float32', INT8),
     version=version,
     install="'deeplab-toolkit[tflite]'",
 )

@@ -1,7 +1,7 @@
 """The inference engines: parity with TensorFlow, and what they report.
 
 Covers inference/runtimes/openvino.py, inference/runtimes/onnxruntime.py, inference/runtimes/tflite.py,
-inference/runtimes/tensorflow.py, inference/exports.py and registry/engines.py.
+inference/runtimes/tensorflow.py, inference/runtimes/_calibration.py, inference/exports.py and registry/engines.py.
 """
 
 import logging
@@ -13,7 +13,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from deeplab.errors import DataError
 from deeplab.inference.runtimes import openvino, tflite
+from deeplab.inference.runtimes._calibration import full_range
 from deeplab.registry import ENGINES, Execution, FrozenGraph
 from deeplab.system import packages
 
@@ -38,7 +40,7 @@ def _skip_without(engine):
 def test_the_types_in_which_openvino_computes_are_those_of_the_processor(monkeypatch):
     core = types.SimpleNamespace(get_property=lambda *_: ['FP32', 'BF16', 'INT8'])
     monkeypatch.setattr(openvino, 'package', lambda: types.SimpleNamespace(Core=lambda: core))
-    assert openvino.precisions() == ('float32', 'bfloat16')
+    assert openvino.precisions() == ('float32', 'bfloat16', 'int8')
 
 
 @pytest.mark.parametrize('engine', ENGINE_NAMES)
@@ -86,6 +88,16 @@ def test_tensorflow_lite_in_8_bits_writes_no_lines_of_its_own(tmp_path, capfd):
     content = tflite.converted(_graph(lambda net: tf.nn.conv2d(net, kernel, 1, 'SAME')), configure)
     tflite.interpreter_class()(model_content=content).allocate_tensors()
     assert not re.search('fully_quantize|INFO', capfd.readouterr().err)
+
+
+def test_the_first_image_for_calibration_has_the_full_range():
+    given = np.full((2, 1, 3, 4, 3), 7.0, np.float32)  # images [1, 3, 4, 3]
+    first, second = full_range(lambda: iter(given), 'uint8')
+    assert first.dtype == second.dtype == np.uint8
+    assert np.all(first[0, 0, 0] == 0) and np.all(first[0, -1, -1] == 255)
+    assert np.sum(first == 7) == 30 and np.all(second == 7) and np.all(given == 7)
+    with pytest.raises(DataError, match='no image for calibration'):
+        list(full_range(lambda: iter(())))
 
 
 def test_openvino_reports_nothing_and_leaves_the_log_alone():
