@@ -27,7 +27,9 @@ from deeplab.options import DEFAULT_ENGINE
 from deeplab.wording import option
 
 FOLDER = '.engines'
-MOST_KEPT = 8  # converted networks in one folder; those that were not used for longest are removed
+# Converted networks in one folder; those that were not used for longest are removed. 'auto' converts up to eight for a
+# program: each engine in each of its types.
+MOST_KEPT = 16
 _NOTE = 'note.json'
 _KEY_DIGITS = 24
 _writing = threading.Lock()  # what this process has begun to write looks like what an earlier one has left
