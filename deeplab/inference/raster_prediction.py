@@ -191,7 +191,10 @@ def _tell_of(source: str, header: rasters.Header) -> None:
 
 def _settings(predictor: Predictor, source: str, options: PredictOptions) -> str:
     """Returns a digest of what the class ids depend on."""
-    usual = dataclasses.replace(options.predictor, execution=EngineOptions(), batch_size=1)
+    execution = options.predictor.execution
+    if execution.calibration_dir is None:  # engines differ by rounding alone, but 8 bits by more
+        execution = EngineOptions()
+    usual = dataclasses.replace(options.predictor, execution=execution, batch_size=1)
     weights = predictor.digest()
     values = (BLOCK, mask_sources.file_state(source), weights, options.raster, usual, sorted(options.network.items()))
     return mask_sources.digest(repr(values).encode('utf-8', 'surrogateescape'))

@@ -14,6 +14,7 @@ from deeplab.inference import raster_prediction  # noqa: E402
 from deeplab.inference.predictor import Predictor  # noqa: E402
 from deeplab.options import (  # noqa: E402
     AnnotationOptions,
+    EngineOptions,
     PredictOptions,
     PredictorOptions,
     RasterOptions,
@@ -71,6 +72,22 @@ def test_blocks_are_as_the_whole_with_the_projection_of_the_raster(training, are
     assert entry['projection'] == 'EPSG:32633' and sum(entry['shares'].values()) == pytest.approx(1)
     assert (result.status, result.images) == (0, 1) and 'area.tif' in result.report
     assert [path.name for path in (tmp_path / 'out' / 'geotiff').iterdir()] == ['area.tif']
+
+
+def test_blocks_in_8_bits_are_not_mixed_with_others(training, area, tmp_path):
+    with Predictor.from_checkpoint(training) as predictor:
+        settings = {
+            execution: raster_prediction._settings(
+                predictor, str(area), options(training, area, tmp_path, predictor=PredictorOptions(execution=execution))
+            )
+            for execution in (
+                EngineOptions(),
+                EngineOptions(engine='openvino'),
+                EngineOptions(precision='int8', engine='openvino', calibration_dir=str(tmp_path)),
+            )
+        }
+    usual, other, short = settings.values()
+    assert usual == other != short
 
 
 def test_an_interrupted_run_continues_and_a_complete_one_is_kept(training, area, tmp_path, monkeypatch, caplog):
