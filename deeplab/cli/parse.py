@@ -97,11 +97,12 @@ def _apply_run(values: Values) -> None:
             values.notes.append(f'The flags in {file} cannot be used: {error}')
         return
     _warn_of_resizing(file, given, values)
-    taken = [name for name, value in trained.items() if not values.given(name) and values[name] != value]
-    for name in taken:
-        values.assume(name, trained[name])
+    trained = {name: value for name, value in trained.items() if not values.given(name)}
+    taken = {name: value for name, value in trained.items() if values[name] != value}
+    for name, value in trained.items():
+        values.assume(name, value)
     if taken:
-        shown = ' '.join(f'--{name}={as_text(trained[name])}' for name in taken)
+        shown = ' '.join(f'--{name}={as_text(value)}' for name, value in taken.items())
         values.notes.append(f'Flags from {file}, as they are not given: {shown}')
 
 

@@ -163,8 +163,8 @@ def _saved(values: Values) -> tuple[str, ...]:
 def export_options(values: Values) -> options.ExportOptions:
     """Returns the options of export_model."""
     stride, model = values['output_stride'], _model_options(values, values['num_classes'])
-    is_from_run = stride != values.known['output_stride'].default
-    if not (values.given('output_stride') or is_from_run or model.is_per_image):  # a classifier has its own stride
+    is_known = values.given('output_stride') or values.assumed('output_stride')
+    if not (is_known or model.is_per_image):  # a classifier has its own stride
         values.notes.append(
             f'The export has output stride {stride}, the default of export_model (16 in train, eval and predict). Set '
             '--output_stride if the network was trained with another one.'

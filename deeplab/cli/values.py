@@ -67,6 +67,10 @@ class Values:
         """Sets the value of a flag that is not given."""
         self._values[name] = value
 
+    def assumed(self, name: str) -> bool:
+        """Returns whether the flag is not given, but `assume` has set it."""
+        return name in self._values and name not in self._given
+
     def given(self, name: str) -> bool:
         """Returns whether the flag is given, on the command line, by a preset or by a recipe."""
         return name in self._given

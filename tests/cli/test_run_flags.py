@@ -83,7 +83,7 @@ def test_defaults_of_the_training_and_flags_that_are_no_networks_stay(logdir):
     assert values['output_stride'] == 8  # the default of export_model, as run.json does not have it
     assert values['min_resize_value'] is None
     assert not values.given('batch_norm_decay')
-    for words, is_noted in (([], True), (['--output_stride=16'], False)):
+    for words, is_noted in (([], True), (['--output_stride=16'], False), (['--output_stride=8'], False)):
         write_run(logdir, [*TRAIN, *words])
         values = parsed('export_model', logdir)
         to_options.export_options(values)
