@@ -61,13 +61,21 @@ def minutes(logdir: pathlib.Path) -> float:
     return round(sum(json.loads((logdir / PIECES).read_text())) / 60, 1)
 
 
-def evaluate(logdir: pathlib.Path, steps: int, split: str, clock: Clock, *flags: str) -> dict:
+def evaluate(logdir: pathlib.Path, steps: int, split: str, clock: Clock, *flags: str, name: str | None = None) -> dict:
     """Evaluates the checkpoint of a step on a split, unless that was done.
+
+    Args:
+      logdir: the folder of the training.
+      steps: the step.
+      split: the split.
+      clock: the time that is left.
+      flags: flags of eval.
+      name: what the folder of the metrics is named after; the split if omitted.
 
     Returns:
       mIoU and IoU of each class, of the averaged weights if the training kept an average.
     """
-    folder = logdir / f'eval_{split}'
+    folder = logdir / f'eval_{name or split}'
     if not (measured := sorted(folder.glob(f'metrics-{steps}*.json'))):
         clock.check()
         words = (f'--checkpoint_dir={logdir}', f'--eval_split={split}', f'--eval_logdir={folder}', *flags)

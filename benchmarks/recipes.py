@@ -2,14 +2,14 @@
 
     python benchmarks/recipes.py --camvid=../shared/data/camvid --workdir=WORKDIR [--levers=small_data,stride_8,...]
         [--left_out=none,0006R0] [--seeds=0] [--steps=1500] [--stop_after=SECONDS]
-    python benchmarks/recipes.py ... --levers=mine --flags='--recipe=small_data --weight_decay=0.05'
+    python benchmarks/recipes.py ... --levers=mine --flags='--recipe=small_data --weight_decay=0.05' [--scales]
     python benchmarks/recipes.py --list
 
 A lever is a name and flags of train, on top of `SHARED`. All images of val are of the sequence 0016E5, which is also in
 train: a recipe that is good on val may only remember its streets. Therefore `--left_out` names sequences: each is a
-training on the images of all others, which is measured on val and on that sequence; `none` trains on all images. Prints
-a line for each training and writes benchmarks/results/recipes.json after each; it repeats nothing that is done, and
-continues a training that was stopped.
+training on the images of all others, which is measured on val and on that sequence; `none` trains on all images.
+`--scales` measures both with several scales and flips, too. Prints a line for each training and writes
+benchmarks/results/recipes.json after each; it repeats nothing that is done, and continues a training that was stopped.
 """
 
 import argparse
@@ -29,6 +29,9 @@ SHARED = ('--dataset=camvid', '--output_stride=16', '--train_batch_size=8')
 MOBILE = ('--model_variant=mobilenet_v2', '--depth_multiplier=0.5')
 CROPS = ('--train_crop_size=241,321',)
 SMALL = ('--recipe=small_data', *MOBILE, *CROPS)
+EVAL_CROP = '--eval_crop_size=369,481'  # multiples of 16 plus 1; the images have 360x480
+SEVERAL_SCALES = (*(f'--eval_scales={scale}' for scale in (0.75, 1, 1.25, 1.5, 1.75)), '--add_flipped_images')
+SPLITS = ('val', 'left_out_sequence')
 NARROW_DECODER = ('--decoder_filters=48', '--aspp_convs_filters=96')  # the recipe sets it at stride 8 alone
 LEVERS = {
     'plain': (*camvid.NETWORK, *camvid.TRAINING),
@@ -87,15 +90,20 @@ def build(data: pathlib.Path, workdir: pathlib.Path) -> pathlib.Path:
     return records
 
 
-def measure(records: pathlib.Path, logdir: pathlib.Path, run: dict, flags: tuple[str, ...], clock: Clock) -> dict:
+def measure(
+    records: pathlib.Path, logdir: pathlib.Path, run: dict, flags: tuple[str, ...], clock: Clock, *, scales: bool
+) -> dict:
     """Trains and evaluates `run`, which has lever, left_out, seed and steps; returns it with its figures."""
     data, steps = ('--dataset=camvid', f'--dataset_dir={records}'), run['steps']
     fold = None if run['left_out'] == EVERYTHING else SEQUENCES.index(run['left_out']) + 1
     split = 'train' if fold is None else f'folds_without_{fold}'
     train(logdir, steps, clock, *SHARED, *flags, *data[1:], f'--train_split={split}', f'--seed={run["seed"]}')
-    figures = {'val': evaluate(logdir, steps, 'val', clock, *data, '--eval_crop_size=361,481')}
-    if fold is not None:
-        figures['left_out_sequence'] = evaluate(logdir, steps, f'fold{fold}', clock, *data, '--eval_crop_size=361,481')
+    figures = {}
+    for name, split in zip(SPLITS, ['val'] if fold is None else ['val', f'fold{fold}'], strict=False):
+        figures[name] = evaluate(logdir, steps, split, clock, *data, EVAL_CROP)
+        if scales:
+            words = (*data, EVAL_CROP, *SEVERAL_SCALES)
+            figures[f'{name}_scales'] = evaluate(logdir, steps, split, clock, *words, name=f'{split}_scales')
     return {**run, 'flags': flags, 'minutes': minutes(logdir), **figures}
 
 
@@ -110,7 +118,7 @@ def means(runs: list[dict]) -> dict:
     grouped: dict[str, dict[str, list[float]]] = {}
     for run in runs:
         of_lever = grouped.setdefault(f'{run["lever"]}, {run["steps"]} steps', {})
-        for split in ('val', 'left_out_sequence'):
+        for split in (*SPLITS, *(f'{split}_scales' for split in SPLITS)):
             if split in run:
                 of_lever.setdefault(f'without {run["left_out"]}: {split}', []).append(run[split]['miou'])
     return {
@@ -121,11 +129,13 @@ def means(runs: list[dict]) -> dict:
 
 def shown(run: dict) -> str:
     parts = [f'{run["lever"]}, {run["steps"]} steps, without {run["left_out"]}, seed {run["seed"]}:']
-    for split, name in (('val', 'val'), ('left_out_sequence', run['left_out'])):
+    for split, name in zip(SPLITS, ('val', run['left_out']), strict=True):
         if split in run:
+            several = f'{split}_scales'
+            with_scales = f', with several scales {run[several]["miou"]:.4f}' if several in run else ''
             weakest = sorted(run[split]['class_iou'].items(), key=lambda item: item[1])[:3]
             least = ', '.join(f'{name} {value:.3f}' for name, value in weakest)
-            parts.append(f'{name} mIoU {run[split]["miou"]:.4f} (least {least});')
+            parts.append(f'{name} mIoU {run[split]["miou"]:.4f} (least {least}){with_scales};')
     return ' '.join([*parts, f'{run["minutes"]} minutes'])
 
 
@@ -138,6 +148,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument('--left_out', default='0006R0')
     parser.add_argument('--seeds', default='0')
     parser.add_argument('--steps', type=int, default=1500)
+    parser.add_argument('--scales', action='store_true', help='also evaluate with several scales and flips')
     parser.add_argument('--stop_after', type=float, help='seconds after which a training is stopped, to be continued')
     parser.add_argument('--list', action='store_true', help='only print the levers')
     arguments = parser.parse_args()
@@ -172,7 +183,7 @@ def main() -> None:
             logdir = arguments.workdir / '_'.join(str(run[key]) for key in keys)
             flags = tuple(arguments.flags.split()) if arguments.flags else LEVERS[run['lever']]
             try:
-                done = [measure(records, logdir, run, flags, clock)]
+                done = [measure(records, logdir, run, flags, clock, scales=arguments.scales)]
             except StoppedError as stopped:
                 print(f'{run}: {stopped}')
                 raise

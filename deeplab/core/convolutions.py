@@ -1,4 +1,4 @@
-"""Convolutions as operations of inputs and weights, with faster gradients of 1x1 and of strided depthwise ones."""
+"""Convolutions as operations of inputs and weights, with faster gradients of 1x1 and of depthwise ones."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from deeplab.core import batch_statistics
+from deeplab.core import batch_statistics, tf_compat
 
 _POINTWISE_GRADIENT = 'DeepLabPointwiseConv2D'
-_STRIDED_DEPTHWISE_GRADIENT = 'DeepLabStridedDepthwise'
+_DEPTHWISE_GRADIENT = 'DeepLabDepthwise'
+_WINDOW = 3  # columns of a filter whose gradient oneDNN computes fast
 
 
 class Convolution(NamedTuple):
@@ -80,15 +81,24 @@ def pointwise_gradients(inputs: tf.Tensor) -> contextlib.AbstractContextManager[
     return _on_cpu({'Conv2D': _POINTWISE_GRADIENT}, inputs, tf.float32, tf.bfloat16)
 
 
-def strided_depthwise_gradients(inputs: tf.Tensor) -> contextlib.AbstractContextManager[None]:
-    """Computes the gradients of the inputs of the strided depthwise convolutions that are built within in float32.
+def depthwise_gradients(inputs: tf.Tensor, kernel_size: int, stride: int) -> contextlib.AbstractContextManager[None]:
+    """Computes the gradients of the depthwise convolutions that are built within by faster operations.
 
-    On a CPU, TensorFlow's gradient in bfloat16 takes 10 to 100 times as long (benchmarks/NOTES.md).
+    oneDNN takes twice as long for the gradient of a filter of 5x5 as for the gradients of two parts of 5x3, and
+    TensorFlow's gradient of the inputs of a strided convolution takes 10 to 100 times as long in bfloat16 as in float32
+    (benchmarks/NOTES.md).
 
     Args:
-      inputs: inputs of the convolutions. On a GPU, and for other types than bfloat16, the gradients are TensorFlow's.
+      inputs: inputs of the convolutions. On a GPU, and for types other than float32 and bfloat16, the gradients are
+        TensorFlow's own.
+      kernel_size: height and width of the filters.
+      stride: stride of the convolutions.
     """
-    return _on_cpu({'DepthwiseConv2dNative': _STRIDED_DEPTHWISE_GRADIENT}, inputs, tf.bfloat16)
+    if kernel_size > _WINDOW:
+        types = [tf.float32, tf.bfloat16]
+    else:
+        types = [tf.bfloat16] if stride > 1 else []
+    return _on_cpu({'DepthwiseConv2dNative': _DEPTHWISE_GRADIENT}, inputs, *types)
 
 
 def _on_cpu(gradients: dict[str, str], inputs: tf.Tensor, *types: tf.DType) -> contextlib.AbstractContextManager[None]:
@@ -115,20 +125,59 @@ def _pointwise_gradients(convolution: tf.Operation, gradient: tf.Tensor) -> tupl
 tf.RegisterGradient(_POINTWISE_GRADIENT)(_pointwise_gradients)
 
 
-def _strided_depthwise_gradients(convolution: tf.Operation, gradient: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+def _depthwise_gradients(convolution: tf.Operation, gradient: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     """Returns the gradients of the inputs [n, h, w, c] and of the weights [kernel size, kernel size, c, 1]."""
     inputs, weights = convolution.inputs
     settings = {name: convolution.get_attr(name) for name in ('strides', 'padding')}
+    is_strided = max(settings['strides']) > 1
+    computed = tf.float32 if is_strided else inputs.dtype
     input_gradient = tf.raw_ops.DepthwiseConv2dNativeBackpropInput(
         input_sizes=tf.shape(inputs),
-        filter=tf.cast(weights, tf.float32),
-        out_backprop=tf.cast(gradient, tf.float32),
+        filter=tf.cast(weights, computed),
+        out_backprop=tf.cast(gradient, computed),
         **settings,
     )
-    weight_gradient = tf.raw_ops.DepthwiseConv2dNativeBackpropFilter(
-        input=inputs, filter_sizes=weights.shape, out_backprop=gradient, **settings
+    return tf.cast(input_gradient, inputs.dtype), _depthwise_weight_gradient(inputs, weights.shape, gradient, settings)
+
+
+def _depthwise_weight_gradient(
+    inputs: tf.Tensor, shape: tf.TensorShape, gradient: tf.Tensor, settings: dict[str, Any]
+) -> tf.Tensor:
+    """Returns the gradient of depthwise weights [h, w, c, 1], computed for a few columns of the weights at a time."""
+    rows, columns, channels, _ = map(int, shape)
+    sizes = [(inputs.shape[axis], gradient.shape[axis], kernel) for axis, kernel in ((1, rows), (2, columns))]
+    is_static = all(value is not None for size in sizes for value in size)
+    if columns <= _WINDOW or not is_static or not tf_compat.has_one_dnn():
+        return tf.raw_ops.DepthwiseConv2dNativeBackpropFilter(
+            input=inputs, filter_sizes=shape, out_backprop=gradient, **settings
+        )
+    stride = int(settings['strides'][1])
+    (above, below), (left, _) = (
+        _padding(*size, stride) if settings['padding'] == b'SAME' else (0, 0) for size in sizes
     )
-    return tf.cast(input_gradient, inputs.dtype), weight_gradient
+    width, out_width, _ = sizes[1]
+    parts = []
+    for first in range(0, columns, _WINDOW):
+        window = min(_WINDOW, columns - first)
+        before = left - first  # columns of zeros before the window's first position; negative: of the image
+        after = (out_width - 1) * stride + window - width - before
+        parts.append(
+            tf.raw_ops.DepthwiseConv2dNativeBackpropFilter(
+                input=inputs[:, :, max(-before, 0) : width + min(after, 0)],
+                filter_sizes=[rows, window, channels, 1],
+                out_backprop=gradient,
+                strides=settings['strides'],
+                padding='EXPLICIT',
+                explicit_paddings=[0, 0, above, below, max(before, 0), max(after, 0), 0, 0],
+            )
+        )
+    return tf.concat(parts, axis=1)
 
 
-tf.RegisterGradient(_STRIDED_DEPTHWISE_GRADIENT)(_strided_depthwise_gradients)
+def _padding(size: int, out_size: int, kernel: int, stride: int) -> tuple[int, int]:
+    """Returns the zeros before and after an axis of which SAME makes `out_size` places."""
+    total = max((out_size - 1) * stride + kernel - size, 0)
+    return total // 2, total - total // 2
+
+
+tf.RegisterGradient(_DEPTHWISE_GRADIENT)(_depthwise_gradients)

@@ -272,13 +272,14 @@ def depthwise_conv2d(
 
         def convolve(weights: tf.Tensor) -> tf.Tensor:
             is_native = native_dilation and inputs.dtype != tf.float64  # which oneDNN does not compute
-            if is_native and max(rates) > 1 and tf_compat.has_native_dilated_depthwise():
+            if is_native and max(rates) > 1 and tf_compat.has_one_dnn():
                 return tf.raw_ops.DepthwiseConv2dNative(
                     input=inputs, filter=weights, strides=[1, 1, 1, 1], padding=padding, dilations=[1, *rates, 1]
                 )
             strides = [1, stride, stride, 1]
-            is_strided = stride > 1 and not native_dilation
-            with convolutions.strided_depthwise_gradients(inputs) if is_strided else contextlib.nullcontext():
+            is_trained = not native_dilation
+            gradients = convolutions.depthwise_gradients(inputs, kernel_size, stride)
+            with gradients if is_trained else contextlib.nullcontext():
                 return tf.nn.depthwise_conv2d(inputs, weights, strides, padding, dilations=rates, name='depthwise')
 
         convolution = convolutions.Convolution(weights, convolve, outer_scope, is_depthwise=True)

@@ -20,18 +20,18 @@ def add_arg_scope(function: _Function) -> _Function:
     return scoped
 
 
-def has_native_dilated_depthwise() -> bool:
-    """Returns whether the depthwise kernel that will run takes dilations.
+def has_one_dnn() -> bool:
+    """Returns whether oneDNN's kernels run: it depends on TF_ENABLE_ONEDNN_OPTS, the processor and the build.
 
-    oneDNN's forward kernel does; whether it runs depends on TF_ENABLE_ONEDNN_OPTS, the processor and the build.
-    TensorFlow's CPU kernel stops with "Unimplemented", and GPU kernels differ, so the answer is no with a visible GPU.
+    Its depthwise kernel takes dilations, forward only; TensorFlow's own stops with "Unimplemented", and GPU kernels
+    differ, so the answer is no with a visible GPU.
     """
     try:
         from tensorflow.python.util import _pywrap_util_port
     except ImportError:
         return False
-    has_one_dnn = getattr(_pywrap_util_port, 'IsMklEnabled', lambda: False)()
-    return bool(has_one_dnn) and not tf.config.list_physical_devices('GPU')
+    is_enabled = getattr(_pywrap_util_port, 'IsMklEnabled', lambda: False)()
+    return bool(is_enabled) and not tf.config.list_physical_devices('GPU')
 
 
 def folded_graph(graph_def: tf.compat.v1.GraphDef, kept: Sequence[str]) -> tf.compat.v1.GraphDef:

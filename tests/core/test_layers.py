@@ -153,7 +153,7 @@ def test_dilated_kernel_equals_space_to_batch(graph):
 
 
 def test_an_export_gets_no_dilated_kernel(graph, monkeypatch):
-    monkeypatch.setattr(layers.tf_compat, 'has_native_dilated_depthwise', lambda: True)
+    monkeypatch.setattr(layers.tf_compat, 'has_one_dnn', lambda: True)
     for native, dilations in ((False, [1, 1, 1, 1]), (None, [1, 2, 2, 1])):
         with tf.Graph().as_default() as inner:
             with layers.mode_scope(is_training=False, fine_tune_batch_norm=False, native_dilation=native):
@@ -163,7 +163,7 @@ def test_an_export_gets_no_dilated_kernel(graph, monkeypatch):
 
 
 def test_training_never_uses_the_kernel_whose_gradient_forgets_dilations(graph, monkeypatch):
-    monkeypatch.setattr(layers.tf_compat, 'has_native_dilated_depthwise', lambda: True)
+    monkeypatch.setattr(layers.tf_compat, 'has_one_dnn', lambda: True)
     with layers.mode_scope(is_training=True, fine_tune_batch_norm=True):
         layers.depthwise_conv2d(tf.zeros([1, 9, 9, 2]), 3, rate=2, scope='a')
     (op,) = [op for op in graph.get_operations() if op.type == 'DepthwiseConv2dNative']
@@ -309,6 +309,36 @@ def test_gradients_of_strided_depthwise_convolutions_avoid_a_slow_kernel(graph, 
     assert [op.outputs[0].dtype for op in kernels] == [tf.float32] * 2
     for short, long in zip(*_run(*gradients), strict=True):
         np.testing.assert_allclose(short, long, rtol=0, atol=2e-2 * np.abs(long).max())
+
+
+@pytest.mark.parametrize('padding', ['SAME', 'fixed', 'atrous'])
+@pytest.mark.parametrize('size', [(9, 11), (8, 12)])
+@pytest.mark.parametrize(('kernel_size', 'stride'), [(5, 1), (5, 2), (7, 2)])
+def test_gradients_of_wide_depthwise_filters_come_in_parts(graph, monkeypatch, kernel_size, stride, size, padding):
+    """oneDNN takes twice as long for the gradient of a whole filter of 5x5."""
+    inputs = tf.constant(_random(2, *size, 3))
+    gradients = []
+    for has_one_dnn in (True, False):
+        monkeypatch.setattr(layers.tf_compat, 'has_one_dnn', lambda has_one_dnn=has_one_dnn: has_one_dnn)
+        with tf.compat.v1.variable_scope('', reuse=tf.compat.v1.AUTO_REUSE):
+            outputs = layers.depthwise_conv2d(
+                inputs,
+                kernel_size,
+                stride=1 if padding == 'atrous' else stride,
+                rate=2 if padding == 'atrous' else 1,
+                fixed_padding=padding == 'fixed',
+                normalize=False,
+                bias=False,
+                activation=None,
+                scope='a',
+            )
+        weights = tf.compat.v1.trainable_variables()[0]
+        wanted = tf.constant(_random(*outputs.shape))
+        gradients.append(tf.gradients(tf.reduce_sum(outputs * wanted), [inputs, weights]))
+    kernels = [op for op in graph.get_operations() if op.type == 'DepthwiseConv2dNativeBackpropFilter']
+    assert len(kernels) == -(-kernel_size // 3) + 1
+    for found, expected in zip(*_run(*gradients), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5 * np.abs(expected).max())
 
 
 def test_statistics_of_an_expansion_come_from_its_input(graph, monkeypatch):
