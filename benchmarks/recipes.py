@@ -29,7 +29,7 @@ SHARED = ('--dataset=camvid', '--output_stride=16', '--train_batch_size=8')
 MOBILE = ('--model_variant=mobilenet_v2', '--depth_multiplier=0.5')
 CROPS = ('--train_crop_size=241,321',)
 SMALL = ('--recipe=small_data', *MOBILE, *CROPS)
-EVAL_CROP = '--eval_crop_size=369,481'  # multiples of 16 plus 1; the images have 360x480
+EVAL_CROP = '369,481'  # multiples of 16 plus 1; the images have 360x480
 SEVERAL_SCALES = (*(f'--eval_scales={scale}' for scale in (0.75, 1, 1.25, 1.5, 1.75)), '--add_flipped_images')
 SPLITS = ('val', 'left_out_sequence')
 NARROW_DECODER = ('--decoder_filters=48', '--aspp_convs_filters=96')  # the recipe sets it at stride 8 alone
@@ -94,17 +94,18 @@ def measure(
     records: pathlib.Path, logdir: pathlib.Path, run: dict, flags: tuple[str, ...], clock: Clock, *, scales: bool
 ) -> dict:
     """Trains and evaluates `run`, which has lever, left_out, seed and steps; returns it with its figures."""
-    data, steps = ('--dataset=camvid', f'--dataset_dir={records}'), run['steps']
+    steps, data = run['steps'], ('--dataset=camvid', f'--dataset_dir={records}')
+    evaluated = (*data, f'--eval_crop_size={EVAL_CROP}')
     fold = None if run['left_out'] == EVERYTHING else SEQUENCES.index(run['left_out']) + 1
     split = 'train' if fold is None else f'folds_without_{fold}'
     train(logdir, steps, clock, *SHARED, *flags, *data[1:], f'--train_split={split}', f'--seed={run["seed"]}')
     figures = {}
     for name, split in zip(SPLITS, ['val'] if fold is None else ['val', f'fold{fold}'], strict=False):
-        figures[name] = evaluate(logdir, steps, split, clock, *data, EVAL_CROP)
+        figures[name] = evaluate(logdir, steps, split, clock, *evaluated)
         if scales:
-            words = (*data, EVAL_CROP, *SEVERAL_SCALES)
+            words = (*evaluated, *SEVERAL_SCALES)
             figures[f'{name}_scales'] = evaluate(logdir, steps, split, clock, *words, name=f'{split}_scales')
-    return {**run, 'flags': flags, 'minutes': minutes(logdir), **figures}
+    return {**run, 'flags': flags, 'eval_crop_size': EVAL_CROP, 'minutes': minutes(logdir), **figures}
 
 
 def measured() -> list[dict]:
