@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
 import numpy as np
 
@@ -30,10 +31,9 @@ _EPOCHS, _FEWEST_STEPS, _MOST_STEPS = 100, 2000, 30000
 _FEWEST_FOR_STATISTICS = 12  # images in a batch whose statistics batch norm can be trained with
 _INITIAL = 'mobilenetv2_coco_voc_trainaug'
 _FEW_IMAGES = 5000  # that the recipe from scratch is for
-_NARROW = '0.5'  # depth multiplier of the network that the recipe from scratch was measured with
-# Operations of a matrix product in the time of a training step, for each pixel of its crops at output stride 16, by
-# depth multiplier: 0.331 s for 4 crops of 321 x 321, and 0.233 s for 8 of 241 x 321, at 207e9 operations a second.
-_OPERATIONS_PER_PIXEL = {'1.0': 166e3, _NARROW: 78e3}
+# Operations of a matrix product in the time of a training step, for each pixel of its crops at output stride 16:
+# 0.331 s for 4 crops of 321 x 321 with mobilenet_v2, at 207e9 operations a second.
+_OPERATIONS_PER_PIXEL = 166e3
 _OF_STRIDE = 16
 _CHECKPOINTS = 'checkpoints'
 _RECORDS = 'records'
@@ -41,6 +41,29 @@ _RECORDS = 'records'
 _COLORS = ('labelmap.txt', 'label_colors.txt', 'colors.txt')
 # Options of the doctor that do not matter to a repaired copy, and the one that is named without a flag.
 _NOT_REPEATED = ('data', 'output', 'html', 'fix', 'minutes')
+
+
+class _Scratch(NamedTuple):
+    """A training without a checkpoint, as it was measured.
+
+    Attributes:
+      recipe: name of the recipe.
+      network: flags of the network.
+      operations: as `_OPERATIONS_PER_PIXEL`.
+      epochs: number of epochs with enough time.
+      fewest_steps: steps for which the time must suffice.
+    """
+
+    recipe: str
+    network: dict[str, str]
+    operations: float
+    epochs: int
+    fewest_steps: int
+
+
+# 0.233 s and 0.42 s for 8 crops of 241 x 321. The long one first, if there is time for it.
+_LONG = _Scratch('small_data_long', {'model_variant': 'mobilenet_v3_large_seg'}, 140e3, 300, 3500)
+_SHORT = _Scratch('small_data', {'depth_multiplier': '0.5'}, 78e3, _EPOCHS, 0)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,9 +115,8 @@ def suggest(data: Data, findings: Iterable[Finding]) -> Suggestion | None:
     free = memory.free()
     batch = _batch_size(crop[0] * crop[1], len(facts.images), free)
     rate = float(f'{_RATE * batch / _OF_BATCH:.2g}')
-    wanted = int(min(max(-(-len(facts.images) * _EPOCHS // batch), _FEWEST_STEPS), _MOST_STEPS))
     possible = _steps_in_time(data.options, batch * crop[0] * crop[1])
-    steps, scratch_steps = (min(wanted, possible.get(width, wanted)) for width in _OPERATIONS_PER_PIXEL)
+    steps = min(_wanted_steps(len(facts.images), batch, _EPOCHS), possible(_OPERATIONS_PER_PIXEL))
     lines, splits = _build_lines(data, dataset)
     directory = _RECORDS if lines else data.options.data
     is_split_by_builder = bool(lines) and data.train == sources.WHOLE
@@ -115,9 +137,13 @@ def suggest(data: Data, findings: Iterable[Finding]) -> Suggestion | None:
     lines.append(f'deeplab download {_INITIAL} --cache_dir={_CHECKPOINTS}')
     start = {'training_number_of_steps': str(steps), **_from_checkpoint(bool(task), rate, batch)}
     lines.append(_line('train', train | start) + (f' {LABEL_WEIGHTS}' if is_uneven else ''))
-    from_scratch = ''
+    from_scratch, scratch_steps = '', 0
     if not task and len(facts.images) <= _FEW_IMAGES:
-        from_scratch = _line('train', train | _from_nothing(scratch_steps))
+        has_time = data.options.minutes is not None and possible(_LONG.operations) >= _LONG.fewest_steps
+        scratch = _LONG if has_time else _SHORT
+        scratch_steps = min(_wanted_steps(len(facts.images), batch, scratch.epochs), possible(scratch.operations))
+        flags = {'training_number_of_steps': str(scratch_steps), 'recipe': scratch.recipe}
+        from_scratch = _line('train', train | scratch.network | flags)
     if evaluated is not None or is_split_by_builder:
         kept: dict[str, str] = {key: value for key, value in train.items() if key in ('dataset', 'dataset_dir')}
         split = DoctorOptions.eval_split if is_split_by_builder else splits[data.evaluated]
@@ -127,7 +153,7 @@ def suggest(data: Data, findings: Iterable[Finding]) -> Suggestion | None:
         lines.append(_line('eval', kept))
     return Suggestion(
         (crop[0], crop[1]), batch, rate, steps, (eval_crop[0], eval_crop[1]), free, tuple(lines),
-        from_scratch, scratch_steps if from_scratch else 0, bool(possible),
+        from_scratch, scratch_steps, data.options.minutes is not None,
     )  # fmt: skip
 
 
@@ -147,31 +173,26 @@ def _from_checkpoint(has_task: bool, rate: float, batch: int) -> dict[str, str]:
     }
 
 
-def _from_nothing(steps: int) -> dict[str, str]:
-    """Returns the flags of a training that begins without a checkpoint."""
-    return {
-        'depth_multiplier': _NARROW,
-        'training_number_of_steps': str(steps),
-        'recipe': 'small_data',
-    }
+def _wanted_steps(images: int, batch: int, epochs: int) -> int:
+    """Returns the steps of some epochs, within limits."""
+    return int(min(max(-(-images * epochs // batch), _FEWEST_STEPS), _MOST_STEPS))
 
 
-def _steps_in_time(options: DoctorOptions, pixels: int) -> dict[str, int]:
-    """Returns the steps that this machine does in the limited time, by depth multiplier; empty without a limit.
+def _steps_in_time(options: DoctorOptions, pixels: int) -> Callable[[float], int]:
+    """Returns the number of steps that this machine does in the limited time, as a function of operations per pixel.
 
     Args:
-      options: the time and the output stride.
+      options: the time and the output stride; without a time, the function returns the largest number of steps.
       pixels: number of pixels of the crops of a step.
 
     The estimate takes the speed of a matrix product. The size of the last feature maps follows from the output stride;
     half of the time is spent on them.
     """
     if options.minutes is None:
-        return {}
+        return lambda operations: _MOST_STEPS
     pixels = round(pixels * (1 + (_OF_STRIDE / options.output_stride) ** 2) / 2)
-    speed = processors.product_speed()
-    seconds = {width: pixels * operations / speed for width, operations in _OPERATIONS_PER_PIXEL.items()}
-    return {width: max(int(options.minutes * 60 / each), 1) for width, each in seconds.items()}
+    products = options.minutes * 60 * processors.product_speed()
+    return lambda operations: max(int(products / (pixels * operations)), 1)
 
 
 def _batch_size(pixels: int, images: int, free: int | None) -> int:

@@ -122,6 +122,23 @@ SMALL_DATA = Recipe(
 )
 
 
+def _small_network(values: Values) -> str | None:
+    """Returns the network of long trainings; None for a network that is given by a preset or an initial checkpoint."""
+    return None if values['tf_initial_checkpoint'] or values['preset'] else 'mobilenet_v3_large_seg'
+
+
+_OF_SHORT_TRAININGS = ('loss_stride', 'label_weights_power')
+SMALL_DATA_LONG = Recipe(
+    'small_data_long',
+    'For as many images as small_data, and a training of hours.',
+    (
+        Setting('model_variant', _small_network, '1.5 million parameters; not for a preset or an initial checkpoint'),
+        *(setting for setting in SMALL_DATA.settings if setting.flag not in _OF_SHORT_TRAININGS),
+        Setting('label_weights_power', '0.3', 'milder than in short trainings', ('label_weights',)),
+    ),
+)
+
+
 def _fine_tuned_rate(values: Values) -> str:
     """Returns the published rate, 0.007 for 16 images, in proportion to the batch."""
     return f'{_RATE * values["train_batch_size"] / _OF_BATCH:.2g}'
@@ -156,7 +173,7 @@ FINE_TUNE = Recipe(
     ),
     needs='tf_initial_checkpoint',
 )
-RECIPES: Mapping[str, Recipe] = {recipe.name: recipe for recipe in (SMALL_DATA, FINE_TUNE)}
+RECIPES: Mapping[str, Recipe] = {recipe.name: recipe for recipe in (SMALL_DATA, SMALL_DATA_LONG, FINE_TUNE)}
 
 RECIPE = Flag(
     'recipe',
