@@ -147,7 +147,7 @@ def _depthwise_weight_gradient(
     rows, columns, channels, _ = map(int, shape)
     sizes = [(inputs.shape[axis], gradient.shape[axis], kernel) for axis, kernel in ((1, rows), (2, columns))]
     is_static = all(value is not None for size in sizes for value in size)
-    if columns <= _WINDOW or not is_static or not tf_compat.has_one_dnn():
+    if columns <= _WINDOW or not is_static or inputs.shape[2] < columns or not tf_compat.has_one_dnn():
         return tf.raw_ops.DepthwiseConv2dNativeBackpropFilter(
             input=inputs, filter_sizes=shape, out_backprop=gradient, **settings
         )
