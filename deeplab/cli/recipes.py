@@ -122,17 +122,11 @@ SMALL_DATA = Recipe(
 )
 
 
-def _small_network(values: Values) -> str | None:
-    """Returns the network of long trainings; None for a network that is given by a preset or an initial checkpoint."""
-    return None if values['tf_initial_checkpoint'] or values['preset'] else 'mobilenet_v3_large_seg'
-
-
 _OF_SHORT_TRAININGS = ('loss_stride', 'label_weights_power')
 SMALL_DATA_LONG = Recipe(
     'small_data_long',
-    'For as many images as small_data, and a training of hours.',
+    'For data as for small_data, and a training of half an hour or more.',
     (
-        Setting('model_variant', _small_network, '1.5 million parameters; not for a preset or an initial checkpoint'),
         *(setting for setting in SMALL_DATA.settings if setting.flag not in _OF_SHORT_TRAININGS),
         Setting('label_weights_power', '0.3', 'milder than in short trainings', ('label_weights',)),
     ),

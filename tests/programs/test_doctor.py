@@ -399,7 +399,7 @@ def test_suggested_steps_follow_the_time(tmp_path, monkeypatch, minutes, stride,
     result = _examine(folder, minutes=minutes, output_stride=stride)
     assert (result.suggestion.steps, result.suggestion.from_scratch_steps) == (steps, from_scratch)
     assert f'--training_number_of_steps={steps} ' in result.suggestion.lines[2]
-    recipe = 'small_data_long' if minutes > 30 else 'small_data'  # which needs 3500 steps of 140e3 for each pixel
+    recipe = 'small_data_long' if minutes > 30 else 'small_data'  # which needs 3000 steps of 94e3 for each pixel
     assert result.suggestion.from_scratch.endswith(f' --training_number_of_steps={from_scratch} --recipe={recipe}')
     shown = f'Steps for at most {minutes:g} minutes: {steps} from the checkpoint, {from_scratch} from scratch.'
     assert shown in result.report
