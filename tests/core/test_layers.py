@@ -313,7 +313,7 @@ def test_gradients_of_strided_depthwise_convolutions_avoid_a_slow_kernel(graph, 
 
 @pytest.mark.parametrize('padding', ['SAME', 'fixed', 'atrous'])
 @pytest.mark.parametrize('size', [(9, 11), (8, 12), (2, 1)])
-@pytest.mark.parametrize(('kernel_size', 'stride'), [(5, 1), (5, 2), (7, 2)])
+@pytest.mark.parametrize(('kernel_size', 'stride'), [(5, 1), (7, 2)])
 def test_gradients_of_wide_depthwise_filters_come_in_parts(graph, monkeypatch, kernel_size, stride, size, padding):
     """oneDNN takes twice as long for the gradient of a whole filter of 5x5."""
     inputs = tf.constant(_random(2, *size, 3))
