@@ -23,8 +23,8 @@ def add_arg_scope(function: _Function) -> _Function:
 def has_one_dnn() -> bool:
     """Returns whether oneDNN's kernels run: it depends on TF_ENABLE_ONEDNN_OPTS, the processor and the build.
 
-    Its depthwise kernel takes dilations, forward only; TensorFlow's own stops with "Unimplemented", and GPU kernels
-    differ, so the answer is no with a visible GPU.
+    Its depthwise kernel takes dilations, but both of its gradients ignore them; TensorFlow's own kernel stops with
+    "Unimplemented". With a visible GPU, the answer is no.
     """
     try:
         from tensorflow.python.util import _pywrap_util_port
