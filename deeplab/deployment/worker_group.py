@@ -6,8 +6,8 @@ it, not the interpreter and not the threads that compute: a worker that takes mi
 checkpoint answers at once, but one that is killed, frozen or cut off does not.
 
 Each worker watches the chief and its two neighbors in the ring in which gradients travel. The first that loses another
-one writes a verdict into the table, which ends the group; all read it there. If the chief is lost, each worker decides
-alone.
+one writes a verdict into the table, which ends the group; all read it there, and later verdicts are dropped. If the
+chief is lost, each worker decides alone.
 """
 
 from __future__ import annotations
@@ -310,10 +310,9 @@ class WorkerGroup:
                 return
             self._stopped.set()
         if verdict.worker or self.task == 0:  # else nobody can read it
-            with contextlib.suppress(tf.errors.OpError):
-                earlier = self._read('end')[0]
-                verdict = verdict if earlier is None else Verdict(*json.loads(earlier))
-            self._tell('end', json.dumps(verdict).encode())
+            key, text = f'{self.generation}/end', json.dumps(verdict).encode()
+            first = self._from_chief(lambda: self._table.write_once(key, text))
+            verdict = verdict if first is None else Verdict(*json.loads(first))
             self._tell(f'left/{self.task}', b'')
         self.ended = verdict
         if calls_back:
@@ -330,12 +329,16 @@ class WorkerGroup:
 
     def _tell(self, key: str, value: bytes) -> None:
         """Writes a message if the chief still answers."""
+        self._from_chief(lambda: self._write(key, value))
+
+    def _from_chief(self, call: Callable[[], _Value]) -> _Value | None:
+        """Returns the result of a call to the chief's table; None if the chief no longer answers."""
         for _ in range(_ATTEMPTS):
             with contextlib.suppress(tf.errors.OpError):
-                self._write(key, value)
-                return
+                return call()
             if not _greets(self._hosts[0], self._patience_secs):
-                return
+                break
+        return None
 
 
 class _Table:
@@ -352,10 +355,20 @@ class _Table:
             table = tf.raw_ops.MutableHashTableV2(key_dtype=tf.int64, value_dtype=tf.string, shared_name=_TABLE)
             self._keys = tf.compat.v1.placeholder(tf.int64, [None])
             self._values = tf.compat.v1.placeholder(tf.string, [None])
-            self._find = tf.raw_ops.LookupTableFindV2(
-                table_handle=table, keys=self._keys, default_value=tf.constant('')
+            find = functools.partial(
+                tf.raw_ops.LookupTableFindV2, table_handle=table, keys=self._keys, default_value=tf.constant('')
             )
+            self._find = find()
             self._insert = tf.raw_ops.LookupTableInsertV2(table_handle=table, keys=self._keys, values=self._values)
+            lock = tf.raw_ops.MutexLock(mutex=tf.raw_ops.MutexV2(shared_name=f'{_TABLE}/lock'))
+            with tf.control_dependencies([lock]):
+                earlier = find()
+            first = tf.where(tf.equal(earlier, ''), self._values, earlier)
+            insert = tf.raw_ops.LookupTableInsertV2(table_handle=table, keys=self._keys, values=first)
+            with tf.control_dependencies([insert]):
+                release = tf.raw_ops.ConsumeMutexLock(mutex_lock=lock)
+            with tf.control_dependencies([release]):
+                self._insert_once = tf.identity(first)
 
     def read(self, *keys: str) -> list[bytes | None]:
         """Returns the values of keys, None where there is none; raises `tf.errors.OpError` without an answer."""
@@ -365,6 +378,17 @@ class _Table:
     def write(self, key: str, value: bytes) -> None:
         """Sets the value of a key; raises `tf.errors.OpError` without an answer."""
         self._run(self._insert, {self._keys: [_hashed(key)], self._values: [_PRESENT + value]})
+
+    def write_once(self, key: str, value: bytes) -> bytes:
+        """Sets the value of a key unless it has one, and returns the value that it has then.
+
+        Of several workers that write at the same time, one is first, and all of them get its value.
+
+        Raises:
+          tf.errors.OpError: there is no answer.
+        """
+        first: bytes = self._run(self._insert_once, {self._keys: [_hashed(key)], self._values: [_PRESENT + value]})[0]
+        return first.removeprefix(_PRESENT)
 
     def _run(self, fetch: Any, feeds: dict[tf.Tensor, Any]) -> Any:
         session = self._session

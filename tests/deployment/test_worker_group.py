@@ -141,6 +141,23 @@ def test_a_worker_that_has_left_is_not_missed(members, monkeypatch):
     assert together.groups[0].get('still') == b'there'
 
 
+def test_workers_that_end_the_group_at_the_same_time_agree_on_one_verdict(members):
+    together = members(6).start()
+    barrier = threading.Barrier(6)
+
+    def end(group):
+        barrier.wait()
+        group.end(f'has reason {group.task}')
+
+    threads = [threading.Thread(target=end, args=(group,)) for group in together.groups]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    (verdict,) = {group.ended for group in together.groups}
+    assert verdict.reason == f'has reason {verdict.worker}'
+
+
 def test_a_link_between_two_neighbors_that_fails(members):
     """Workers 1 and 2 of four no longer reach each other, but all others: one of them is named."""
     links = []

@@ -6,6 +6,15 @@ from collections.abc import Iterator
 _INSERTED = (b'(', b')', b'{', b"'", b'"', b',', b'-', b'9' * 20, b'[' * 300, b'\0', b'\n', b'L', b'None', b'#', b'\\')
 
 
+def of_later_zip(content: bytes) -> bytes:
+    """Returns a zip file whose first file needs a version of zip that does not exist yet.
+
+    Releases of Python write different versions, so that the bytes before it are not known.
+    """
+    place = content.index(b'PK\x01\x02') + 6
+    return content[:place] + b'\x7f' + content[place + 1 :]
+
+
 def damaged(content: bytes, count: int, end: int | None = None, seed: int = 0) -> Iterator[bytes]:
     """Yields `count` contents, each with one change: a flipped bit, or bytes that are removed, added or replaced.
 
