@@ -220,7 +220,7 @@ def merge(folder: str, parts: Sequence[part_folders.PartFolder]) -> str:
     path = evaluation_rounds.free_path(folder, note['name'], 'flags', '-by_eval')
     evaluated = dataclasses.replace(evaluated, path=path)
     classes = note['class_names']
-    descriptor = DatasetDescriptor(note['flags']['dataset'], len(classes), class_names=classes)
+    descriptor = DatasetDescriptor(note['flags']['dataset'], len(classes), class_names=classes, has_masks=False)
     _publish(evaluated, descriptor, PredictionOptions(**note['prediction']), note['flags'])
     source = network_source.at(evaluated.checkpoint)
     if task_calibration.is_for_validation(note['flags']['eval_split']) and source.exists():

@@ -12,7 +12,7 @@ import shlex
 from collections.abc import Collection, Iterator, Sequence
 
 LONGEST_SHOWN = 120  # characters
-# In bytes: a file name may have 255, including .png and, while the file is written, .PID.partial.
+# In bytes: a file name may have 255, including .png and, while the file is written, .PID-MACHINE.partial (21).
 LONGEST_FILE_NAME = 230
 
 _IMAGE_SUFFIXES = ('.jpg', '.jpeg', '.png', '.npy')

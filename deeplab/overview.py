@@ -43,7 +43,7 @@ GROUPS = {
     },
     'Prediction': {
         'predict': 'Predict the classes of image files, folders and videos.',
-        'rank': 'Order images without labels: those whose labels would help a network most come first.',
+        'rank': 'Order unlabeled images by uncertainty and diversity, as candidates for labeling.',
         'vis': 'Visualize the predictions of a checkpoint.',
         'merge': 'Join the results of jobs that shared the work of a program with --part.',
         'eval_coco_format': 'Evaluate predictions in the COCO panoptic format: panoptic quality or parsing covering.',

@@ -49,7 +49,7 @@ TITLES = {
     'engine': ('Inference engines', '`--engine`'),
     'data set': ('Data sets', '`--dataset`'),
     'task': ('Tasks', '`--task`'),
-    'preprocessing': ('Preprocessings of classifiers', '`--preprocessing_name`'),
+    'preprocessing': ('Classifier preprocessing', '`--preprocessing_name`'),
     'logger': ('Experiment trackers', '`--logger`'),
 }
 

@@ -47,7 +47,7 @@ def test_file_names_are_cleaned(name):
 def test_long_file_names_are_cut_between_characters(name, tmp_path):
     cleaned, is_changed = names.file_name(name)
     assert is_changed and cleaned and name.startswith(cleaned)
-    (tmp_path / f'{cleaned}_000123.png.4194304.partial').write_bytes(b'')
+    (tmp_path / f'{cleaned}_000123.png.4194304-0123.partial').write_bytes(b'')
 
 
 def test_lengths_at_the_border_and_nothing_left():

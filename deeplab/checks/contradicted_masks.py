@@ -23,7 +23,7 @@ def findings(data: Data, masks: Sequence[MaskContradiction]) -> Iterator[Finding
     """Yields the finding about masks with a score of at least `SURE`."""
     sure = [mask for mask in masks if mask.score >= SURE]
     cases = [(mask.split, Case(f'{mask.image}: {explanation(data, mask)}', mask.number)) for mask in sure]
-    said = 'have a mask that a network which was trained without it contradicts'
+    said = 'have a mask that a network trained without it contradicts'
     yield from data.of_images('contradicted_mask', '', cases, said)
 
 

@@ -413,7 +413,7 @@ _RULES = (
         'contradicted_mask',
         'Masks that networks contradict',
         WARNING,
-        'have a mask that a network which was trained without it contradicts, more than is usual in the data set',
+        'have a mask that a network trained without it contradicts, more than is usual in the data set',
         'an object that nobody has labeled; two classes exchanged; the mask of another image',
         'Look at them, the likeliest ones first, and correct their masks',
     ),

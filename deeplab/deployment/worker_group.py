@@ -274,7 +274,7 @@ class WorkerGroup:
             if is_gone or silent_secs >= self._timeout_secs:
                 if self._has_left(peer):
                     return
-                self._chief_is_lost = peer == 0
+                self._chief_is_lost |= peer == 0
                 silent = f'has not answered worker {self.task} for {self._timeout_secs:g} s'
                 self._conclude(Verdict(peer, self.step, 'has ended' if is_gone else silent))
 

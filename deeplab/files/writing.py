@@ -1,25 +1,41 @@
 """Atomic writing of files, and removal of unfinished files of killed processes.
 
-A file is written as `NAME.PID.partial` and renamed when it is complete. The next run removes the unfinished file of a
-killed process, unless a process with that id is running.
+A file is written as `NAME.PID-MACHINE.partial` and renamed when it is complete. The next run removes the unfinished
+file of a killed process, unless a process with that id is running. Processes of other machines and containers, which
+may share the folder, cannot be seen from here: their files are removed when nobody has written to them for a day.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
+import hashlib
 import os
+import platform
 import re
 import shutil
+import time
 from collections.abc import Iterator, Sequence
 
 from deeplab.errors import DataError
 
-_NAME = re.compile(r'(?P<target>.+)\.(?P<pid>\d+)\.partial', re.DOTALL)
+_NAME = re.compile(r'(?P<target>.+)\.(?P<pid>\d+)(?:-(?P<machine>[0-9a-f]{4}))?\.partial', re.DOTALL)
+_ABANDONED_SECS = 24 * 3600  # without a change, of a file of another machine
 
 
 def temporary_name(path: str | os.PathLike[str]) -> str:
     """Returns the name under which this process writes `path` before it is complete."""
-    return f'{os.fspath(path)}.{os.getpid()}.partial'
+    return f'{os.fspath(path)}.{os.getpid()}-{_machine()}.partial'
+
+
+@functools.cache
+def _machine() -> str:
+    """Returns four hexadecimal digits that differ between machines, and between containers of one machine."""
+    try:
+        namespace = os.readlink('/proc/self/ns/pid')
+    except OSError:  # not on Linux
+        namespace = ''
+    return hashlib.sha256(f'{platform.node()} {namespace}'.encode()).hexdigest()[:4]
 
 
 def write(path: str | os.PathLike[str], content: str | bytes) -> None:
@@ -68,8 +84,9 @@ def explained(path: str | os.PathLike[str], advice: str = '') -> Iterator[None]:
 def leftovers(folder: str, targets: str | re.Pattern[str]) -> list[str]:
     """Finds unfinished files and folders of processes that have ended.
 
-    Files of other running processes are not among them. Call it before this process writes any: files with its own
-    number count as leftovers of an earlier process with the same number.
+    Files of other running processes are not among them, nor files of other machines that changed in the last day. Call
+    it before this process writes any: files with its own number count as leftovers of an earlier process with the same
+    number.
 
     Args:
       folder: path of the folder; need not exist.
@@ -87,10 +104,23 @@ def leftovers(folder: str, targets: str | re.Pattern[str]) -> list[str]:
         match = _NAME.fullmatch(name)
         if match is None or not re.fullmatch(targets, match['target']):
             continue
-        pid = int(match['pid'])
-        if pid == os.getpid() or not is_running(pid):
-            paths.append(os.path.join(folder, name))
+        path, pid = os.path.join(folder, name), int(match['pid'])
+        if match['machine'] not in (None, _machine()):  # None: of an earlier release
+            is_left = _unchanged_secs(path) > _ABANDONED_SECS
+        else:
+            is_left = pid == os.getpid() or not is_running(pid)
+        if is_left:
+            paths.append(path)
     return paths
+
+
+def _unchanged_secs(path: str) -> float:
+    """Returns for how long a file, or a folder and the files in it, have not changed; 0 if it is gone."""
+    try:
+        inside = [entry.stat().st_mtime for entry in os.scandir(path)] if os.path.isdir(path) else []
+        return time.time() - max(os.stat(path).st_mtime, *inside, 0)
+    except OSError:
+        return 0
 
 
 def remove_leftovers(folder: str, targets: str | re.Pattern[str]) -> list[str]:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
+import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple, TypeVar
 
 import numpy as np
 
+from deeplab import names
 from deeplab.errors import DataError, OptionError
 from deeplab.inference import windows
 from deeplab.inference.resizing import Size
@@ -169,9 +172,18 @@ def batches(images: Iterable[T], most: int, shape_of: Callable[[T], object]) -> 
 
 def room(shape: tuple[int, ...]) -> np.ndarray:
     """Returns an array for probabilities; a large one is a temporary file, which is removed with it."""
-    if 4 * int(np.prod(shape)) <= _LARGEST_IN_MEMORY:
+    size = 4 * math.prod(shape)
+    if size <= _LARGEST_IN_MEMORY:
         return np.empty(shape, np.float32)
     with tempfile.TemporaryFile() as file:  # whose content the array keeps
+        if hasattr(os, 'posix_fallocate'):  # else a full disk ends the process at the first value that does not fit
+            try:
+                os.posix_fallocate(file.fileno(), 0, size)
+            except OSError as error:
+                raise DataError(
+                    f'Cannot store the probabilities of an image, {names.byte_size(size)}, in '
+                    f"'{tempfile.gettempdir()}': {error.strerror}. Free space there, or set TMPDIR to another folder."
+                ) from None
         return np.memmap(file, np.float32, 'w+', shape=shape)
 
 

@@ -100,7 +100,7 @@ def order(
         bounds = np.where(is_free, gains, -1)
         place = int(bounds.argmax())
         if not is_current[place]:
-            largest = np.argpartition(-bounds, min(_AT_ONCE, number - 1))[:_AT_ONCE]
+            largest = np.append(np.argpartition(-bounds, min(_AT_ONCE, number - 1))[:_AT_ONCE], place)  # one of equals
             gains[largest], is_current[largest] = gains_of(largest), True
             continue
         chosen.append(place)

@@ -108,9 +108,13 @@ class Prediction:
         """
         return {self._name(number): share for number, share in self._shares()}
 
+    @property
+    def _has_classes(self) -> bool:
+        return self._tasks is None or has_classes(self._tasks.decoder.options)
+
     def _shares(self) -> list[tuple[int, float]]:
         """Returns id and share of each class that occurs and is kept, the largest share first."""
-        if self._tasks is not None and not has_classes(self._tasks.decoder.options):
+        if not self._has_classes:
             return []
         counts = np.zeros(256, np.int64)
         for rows in drawing.bands(*self.labels.shape):
@@ -125,7 +129,7 @@ class Prediction:
     def _table(self) -> np.ndarray:
         """Returns a color for each of 256 ids; black for ids without a class."""
         table = np.zeros((256, 3), np.uint8)
-        table[: len(self.colors)] = self.colors
+        table[: len(self.colors)] = self.colors[:256]  # image classifiers may have more
         table[~self._is_kept] = 0
         return table
 
@@ -151,7 +155,7 @@ class Prediction:
         return np.asarray(self._picture('overlay', alpha, legend))
 
     def _task_overlay(self, alpha: float) -> np.ndarray | None:
-        """Returns the picture of a task over the image; None if the task is `semantic`, or has none."""
+        """Returns the picture of a task over the image, or larger; None if the task is `semantic`, or has none."""
         is_shown = self._opacity(alpha)[self.labels] > 0 if not self._is_kept.all() else None
         drawn = None if self._tasks is None else self._tasks.overlay(self.image, alpha)
         if drawn is not None and is_shown is not None:
@@ -222,11 +226,13 @@ class Prediction:
     def _picture(self, kind: str, alpha: float, legend: str | None) -> Image.Image:
         height, width = self.labels.shape
         if kind == 'overlay':
-            mixed = legends.beside((width, height), self._entries(legend))
             opacity = self._opacity(alpha)
             if (drawn := self._task_overlay(alpha)) is not None:
-                mixed.paste(Image.fromarray(drawn))
+                picture = Image.fromarray(drawn)
+                mixed = legends.beside(picture.size, self._entries(legend))
+                mixed.paste(picture)
                 return mixed
+            mixed = legends.beside((width, height), self._entries(legend))
             for rows, part in drawing.overlay_parts(self.image, self.labels, self._table(), opacity):
                 mixed.paste(Image.fromarray(part), (0, rows.start))
             return mixed
@@ -238,8 +244,8 @@ class Prediction:
         return picture
 
     def _entries(self, legend: str | None) -> list[legends.Entry]:
-        """Returns the lines of a legend; none for None."""
-        if legend is None:
+        """Returns the lines of a legend; none for None, and for a network without a class for each pixel."""
+        if legend is None or not self._has_classes:
             return []
         colors = self._table()
         if legend == 'all':

@@ -112,6 +112,11 @@ class Predictor:
         self._options, self._runner = options, runner
         self._classes = classes
         self.class_names, self.colors = classes.names, classes.palette[: classes.num_classes]
+        if options.classes and decoder is not None and not task_decoding.has_classes(decoder.options):
+            raise OptionError(
+                f"{option('PredictorOptions.classes', tuple(options.classes))}: '{source}' predicts no class for each "
+                f'pixel ({decoder.options.task}). Omit it'
+            )
         self._is_kept = _kept(options.classes, classes.names)
         self._is_closed = False
         with contextlib.ExitStack() as closing:

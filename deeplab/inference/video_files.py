@@ -147,6 +147,7 @@ class VideoFiles:
         """Creates the object; writes nothing yet."""
         self._options = options
         self._videos: dict[str, _Video] = {}
+        self._cleaned: set[str] = set()
         self._lock = threading.Lock()
 
     def path_of(self, item: InputFile) -> str:
@@ -173,7 +174,9 @@ class VideoFiles:
                 facts = videos.VideoFacts(_LIVE_RATE, False) if item.is_live else videos.facts_of(item.path)
                 path = self.path_of(item)
                 output_files.make_folder(os.path.dirname(path))
-                writing.remove_leftovers(os.path.dirname(path), rf'.+\{_SUFFIX}')
+                if (folder := os.path.dirname(path)) not in self._cleaned:  # once: later, own videos are unfinished
+                    self._cleaned.add(folder)
+                    writing.remove_leftovers(folder, rf'.+\{_SUFFIX}')
                 if facts.has_sound:
                     logging.info("The sound of '%s' is not copied to '%s'.", item.path, path)
                 self._videos[item.path] = _Video(path, facts.rate, item.is_live)

@@ -42,8 +42,8 @@ class RankOptions(Options):
     )
     target: tuple[PathText, ...] = declared(
         (),
-        'Images such as the network shall predict, as {inputs}, without labels: those come first that are like the '
-        'uncertain ones of these. Not set: like the uncertain ones of {inputs}.',
+        'Unlabeled images from the conditions in which the network will be used, as {inputs}: images that resemble the '
+        'most uncertain of these come first. Not set: images that resemble the most uncertain of {inputs}.',
         kind='repeated string',
     )
     first: int = declared(

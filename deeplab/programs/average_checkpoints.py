@@ -17,7 +17,7 @@ from deeplab import names
 from deeplab.core import checkpoints
 from deeplab.datasets.segmentation_dataset import DataSource
 from deeplab.errors import OptionError
-from deeplab.files import folder_lock, output_files
+from deeplab.files import folder_lock, output_files, run_manifests
 from deeplab.inference import model_source
 from deeplab.inference.run_weights import WeightsChoice
 from deeplab.options import AverageOptions
@@ -87,11 +87,13 @@ def run(options: AverageOptions) -> AverageResult:
 
 
 def _require_other_folder(folder: str, paths: Sequence[str]) -> None:
-    """Raises `OptionError` if the folder has one of the checkpoints, which a training may continue from."""
-    if any(os.path.realpath(os.path.dirname(path)) == os.path.realpath(folder) for path in paths):
+    """Raises `OptionError` if the folder has checkpoints that a training may continue from."""
+    has_source = any(os.path.realpath(os.path.dirname(path)) == os.path.realpath(folder) for path in paths)
+    has_others = bool(checkpoints.on_disk(folder)) and 'averaged' not in (run_manifests.newest_in(folder) or {})
+    if has_source or has_others or folder_lock.owner(folder, 'train') is not None:
+        found = 'one of the checkpoints' if has_source else 'checkpoints'
         raise OptionError(
-            f'{option(_OUTPUT_DIR, folder)} has one of the checkpoints, from which a training may continue. Set '
-            'another folder'
+            f'{option(_OUTPUT_DIR, folder)} has {found}, from which a training may continue. Set another folder'
         )
 
 

@@ -77,7 +77,12 @@ def run(options: CrossValidateOptions) -> CrossValidationResult:
 def _run(options: CrossValidateOptions) -> CrossValidationResult:
     done = _begun(options)
     total, started, trained = done.number_of_folds, time.monotonic(), 0
-    finished = {fold.number for fold in done.folds}
+    whole = tuple(fold for fold in done.folds if evaluation_rounds.read_json(fold.metrics or ''))
+    for fold in done.folds:
+        if fold not in whole:
+            logging.warning("'%s' is missing or damaged: fold %d is evaluated again.", fold.metrics, fold.number)
+    done = dataclasses.replace(done, folds=whole)
+    finished = {fold.number for fold in whole}
     for number in range(1, total + 1):
         if number in finished:
             logging.info('Fold %d of %d is finished.', number, total)

@@ -163,6 +163,11 @@ def _predicted(
                 f"'{predictor.source}' predicts no class for each pixel ({predictor.decoder.options.task}), so that "
                 'images cannot be ranked. Give a network of classes.'
             )
+        if len(predictor.class_names) < 2:
+            raise OptionError(
+                f"'{predictor.source}' predicts a single class, so that it is equally certain of all images. Give a "
+                'network of at least two classes.'
+            )
         settings = {
             'network': predictor.digest(),
             'predictor': parts.settings_of(options.predictor),

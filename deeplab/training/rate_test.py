@@ -48,9 +48,11 @@ def suggest(rates: np.ndarray, losses: np.ndarray) -> Suggestion:
     """
     # The losses of a divergence are so large that they would hide the fall before it.
     start = float(np.median(losses[: max(3, len(losses) // 10)]))
-    offsets = np.arange(len(losses))[:, None] - np.arange(len(losses))
-    weights = np.exp(-0.5 * np.square(offsets / max(1.0, _WIDTH * len(losses))))
-    smoothed = weights @ np.minimum(losses, start + abs(start)) / weights.sum(axis=1)
+    width = max(1.0, _WIDTH * len(losses))
+    weights = np.exp(-0.5 * np.square(np.arange(-round(6 * width), round(6 * width) + 1) / width))
+    kept = slice(len(weights) // 2, len(weights) // 2 + len(losses))
+    sums = np.convolve(np.minimum(losses, start + abs(start)), weights)[kept]
+    smoothed = sums / np.convolve(np.ones(len(losses)), weights)[kept]
     end = int(np.argmin(smoothed))
     if end < 2 or smoothed[0] - smoothed[end] < _LEAST_FALL * abs(start):
         return Suggestion(smoothed, None, None)

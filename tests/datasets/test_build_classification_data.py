@@ -222,6 +222,7 @@ def test_bad_folders(tmp_path, damage, expected):
         ('file,label\na/1,x\nb/2,w\n', {'class_names': ('x', 'y')}, ["'w'", 'out of range', 'x, y']),
         ('file,label\na/1,x\n1.jpg,x\n', {}, ['line 3', 'a/1', 'second time']),
         ('file,label\na/1,\n', {}, ['line 2', 'label']),
+        ('label,file\nx,a/1\ncat\n', {}, ['line 3', 'no file']),
         ('file,label,split\na/1,x,../up\n', {}, ['line 2', 'split']),
         ('file,label,split\na/1,x,train\nb/2,x,\n', {}, ['column split is empty', 'b/2']),
         ('name,class\na/1,x\n', {}, ['file and label', 'name,class']),

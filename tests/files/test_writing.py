@@ -5,6 +5,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -97,6 +98,20 @@ def test_one_of_this_process_s_number_was_left_by_an_earlier_process(tmp_path):
     path = writing.temporary_name(str(tmp_path / 'a'))
     open(path, 'w').close()
     assert writing.remove_leftovers(str(tmp_path), 'a') == [path]
+
+
+def test_what_another_machine_writes_in_a_shared_folder_stays_for_a_day(tmp_path, ended, monkeypatch):
+    monkeypatch.setattr(writing, '_machine', lambda: '1111')
+    ours, theirs = tmp_path / f'a.{ended}-1111.partial', tmp_path / f'a.{os.getpid()}-0000.partial'
+    for path in (ours, theirs):
+        path.mkdir()
+        (path / 'inside').write_text('')
+    assert writing.leftovers(str(tmp_path), 'a') == [str(ours)]
+    two_days_ago = time.time() - 48 * 3600
+    os.utime(theirs, (two_days_ago, two_days_ago))
+    assert writing.leftovers(str(tmp_path), 'a') == [str(ours)]  # the file in the folder is new
+    os.utime(theirs / 'inside', (two_days_ago, two_days_ago))
+    assert sorted(writing.leftovers(str(tmp_path), 'a')) == sorted(map(str, (ours, theirs)))
 
 
 def test_no_folder():

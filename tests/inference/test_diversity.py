@@ -66,6 +66,22 @@ def test_chosen_images_stand_for_those_that_are_sought():
     assert diversity.order(np.ones(4), appearance([0, 25, 45, 85]), 2, sought=sought).places[:2] == [3, 1]
 
 
+def test_it_ends_when_all_that_is_sought_is_covered(monkeypatch):
+    """From then on all gains are 0: the largest one must be among the gains that are computed again."""
+    similarity, calls = diversity._similarity, []
+
+    def counted(first, second):
+        calls.append(len(first))
+        assert len(calls) < 1000
+        return similarity(first, second)
+
+    monkeypatch.setattr(diversity, '_similarity', counted)
+    angles = np.random.default_rng(0).uniform(0, 90, 150)
+    sought = diversity.Sought(np.ones(10), appearance(angles[:10]))
+    order = diversity.order(np.linspace(0, 1, 150), appearance(angles), 100, sought=sought)
+    assert order.chosen == 100 and sorted(order.places) == list(range(150))
+
+
 def test_of_many_images_some_stand_for_all(monkeypatch):
     monkeypatch.setattr(diversity, '_MOST', 10)
     order = diversity.order(np.ones(90), appearance(np.arange(90)), 3)

@@ -3,6 +3,7 @@
 import concurrent.futures
 import contextlib
 import dataclasses
+import errno
 import gc
 import io
 import json
@@ -242,6 +243,13 @@ def test_a_closed_predictor(training):
 def test_large_probabilities_are_kept_in_a_file(monkeypatch):
     monkeypatch.setattr(any_size, '_LARGEST_IN_MEMORY', 100)
     assert isinstance(any_size.room((3, 3, 3)), np.memmap) and not isinstance(any_size.room((5, 5, 1)), np.memmap)
+
+    def is_full(descriptor, offset, size):
+        raise OSError(errno.ENOSPC, 'No space left on device')
+
+    monkeypatch.setattr(any_size.os, 'posix_fallocate', is_full)
+    with pytest.raises(DataError, match='probabilities of an image, 108 bytes, in .* No space left.*TMPDIR'):
+        any_size.room((3, 3, 3))
 
 
 @pytest.mark.slow

@@ -16,6 +16,7 @@ from absl import logging
 from deeplab import cli
 from deeplab.errors import DataError, OptionError
 from deeplab.inference import inputs, video_files, videos
+from deeplab.inference.inputs import InputFile
 from deeplab.options import PredictOptions
 from deeplab.programs import predict
 from deeplab.system import packages
@@ -77,6 +78,22 @@ def test_frames_after_one_that_is_missing(tmp_path, written):
     few.end(3)
     few.finish()
     assert written[-2:] == [201, 202] and (few.frames, few.is_complete) == (2, True)
+
+
+def test_a_second_video_leaves_the_first_one_that_is_not_complete(tmp_path, written):
+    left = tmp_path / 'video/c.mp4.1234567890.partial'
+    left.parent.mkdir()
+    left.write_text('of a killed run')
+    files = video_files.VideoFiles(PredictOptions(('.',), str(tmp_path), checkpoint_dir='logs'))
+    for name in 'ab':
+        video = files._video_of(InputFile(f'{name}.mp4', name, is_video=True))
+        video.put(0, picture(1))
+        video.put(1, picture(2))
+    assert not left.exists()
+    for name in 'ab':
+        files.end(InputFile(f'{name}.mp4', name, is_video=True), 2)
+    files.finish()
+    assert sorted(os.listdir(left.parent)) == ['a.mp4', 'b.mp4']
 
 
 def test_an_unfinished_video_is_removed(tmp_path, written):

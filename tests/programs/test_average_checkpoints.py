@@ -129,6 +129,16 @@ def test_the_folder_of_a_training_is_not_written_to(sources, training, capsys):
     assert sorted(path.name for path in (training / 'log').iterdir()) == before
 
 
+def test_checkpoints_of_another_training_are_not_replaced(sources, averaged, tmp_path, capsys):
+    for file in pathlib.Path(sources[0]).parent.glob(f'{pathlib.Path(sources[0]).name}.*'):
+        shutil.copy(file, tmp_path / file.name.replace('model.ckpt', 'best'))
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    assert average(sources, tmp_path) == 1
+    assert 'has checkpoints, from which a training may continue' in capsys.readouterr().err
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
+    assert average(sources, averaged) == 0  # an earlier mean is replaced
+
+
 def test_values_that_are_not_finite_are_refused(sources, tmp_path, capsys):
     values = checkpoint_files.values_of(sources[0])
     name = next(name for name in values if name.endswith('gamma'))

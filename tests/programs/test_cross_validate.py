@@ -6,6 +6,7 @@ Covers evaluation/fold_figures.py and reporting/fold_page.py.
 import contextlib
 import io
 import json
+import os
 import pathlib
 import re
 import shutil
@@ -154,11 +155,12 @@ def test_an_interrupted_one_continues(copied, finished, records, monkeypatch, ca
     assert cli.main(line(records, copied)) == 130
     assert 'Stopped in fold 2 of 2; the same command continues. At step 1.' in capsys.readouterr().out
     assert not cross_validation.load(str(copied)).is_finished
+    os.remove(cross_validation.load(str(copied)).folds[0].metrics)  # evaluated again
     trained = []
     monkeypatch.setattr(train, 'run', lambda options: trained.append(options.fold) or run(options))
     assert cli.main(line(records, copied)) == 0
     results = [cross_validation.read(str(folder)).results for folder in (copied, finished[0])]
-    assert trained == [2] and results[0] == results[1]
+    assert trained == [1, 2] and results[0] == results[1]
 
 
 @pytest.mark.parametrize(

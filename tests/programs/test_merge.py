@@ -16,7 +16,7 @@ from PIL import Image
 from deeplab import cli
 from deeplab import eval as eval_program
 from deeplab import vis as vis_program
-from deeplab.datasets import build_classification_data, build_folder_data, segmentation_dataset
+from deeplab.datasets import build_classification_data, build_folder_data, descriptor, segmentation_dataset
 from deeplab.errors import DataError, OptionError
 from deeplab.options import (
     BuildClassificationOptions,
@@ -106,6 +106,18 @@ def test_eval_of_a_network_of_other_tasks(tmp_path, monkeypatch):
     here, there = (json.loads(next((tmp_path / name).glob('*.json')).read_text()) for name in ('parts', 'whole'))
     assert here | {'seconds': 0} == there | {'seconds': 0}
     assert 0 < one.further['panoptic']['pq'] < 1 and 0 < one.further['panoptic']['ap'] < 1
+
+
+def test_eval_of_more_classes_than_masks_can_hold(evaluation, monkeypatch):
+    """Such as the 1000 of an image classifier."""
+    for number in range(1, COUNT + 1):
+        eval_program.run(with_part(evaluation, number))
+
+    def refuse(subject, classes):
+        raise DataError(f'{subject}: {classes} classes are too many for masks')
+
+    monkeypatch.setattr(descriptor, 'require_classes', refuse)
+    assert merge.run(MergeOptions(evaluation.eval_logdir)).report.startswith(f'{COUNT} parts joined')
 
 
 def test_parts_that_are_missing(evaluation):

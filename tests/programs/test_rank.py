@@ -1,8 +1,10 @@
 """`deeplab rank`: from images to their order. Covers options/ranking.py and reporting/ranking_page.py."""
 
+import contextlib
 import csv
 import json
 import os
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -165,6 +167,13 @@ def test_nothing_to_rank(training, photos):
     (photos / 'broken.png').write_bytes(b'no image')
     with pytest.raises(DataError, match='No image could be predicted.*broken.png'):
         rank.run(options(training, 'broken.png'))
+
+
+def test_a_network_of_one_class_is_refused(photos, monkeypatch):
+    network = SimpleNamespace(decoder=None, class_names=('all',), source='logs/one')
+    monkeypatch.setattr(rank, '_predictor', lambda options: contextlib.nullcontext(network))
+    with pytest.raises(OptionError, match="'logs/one' predicts a single class.*at least two"):
+        rank.run(options('logs/one'))
 
 
 def test_rare_classes_weigh_more():

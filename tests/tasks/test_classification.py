@@ -9,9 +9,13 @@ import json
 import numpy as np
 import pytest
 import tensorflow as tf
+from PIL import Image
 
 from deeplab import common
+from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.errors import OptionError
+from deeplab.inference.prediction import Prediction
+from deeplab.inference.task_decoding import TaskDecoder, TaskPrediction
 from deeplab.model import multi_scale_logits
 from deeplab.options import DatasetOptions, LossOptions, ModelOptions, OptimizerOptions, TrainOptions
 from deeplab.registry import TASKS, TaskContext
@@ -127,7 +131,7 @@ def test_no_image_has_no_figures():
     assert classification.ClassificationMetric(CONTEXT).result() == {'accuracy': None, 'recall_5': None}
 
 
-def test_the_most_probable_classes_in_files_and_pictures():
+def test_the_most_probable_classes_in_files_and_pictures(tmp_path):
     result = results()[0]
     assert result['top'].tolist() == [0, 4, 1, 5, 2]
     file = TASK.files['top']
@@ -142,6 +146,15 @@ def test_the_most_probable_classes_in_files_and_pictures():
     )
     assert compared.picture.shape[0] == drawn.shape[0] + 15 and compared.legend == {}
     assert drawn.shape[1] == 180 and drawn.shape[0] > 120 and (drawn[:120] == 200).all() and (drawn[120:] < 99).any()
+    decoder = TaskDecoder(model(), CONTEXT)
+    prediction = Prediction(
+        image, np.zeros((20, 30), np.uint8), DatasetDescriptor('', 300, has_masks=False), np.ones(256, bool),
+        (None, None), lambda: None, TaskPrediction({'classification': result}, decoder),
+    )  # fmt: skip
+    prediction.save(tmp_path / 'overlay.png', 'overlay', legend='all')
+    np.testing.assert_array_equal(np.asarray(Image.open(tmp_path / 'overlay.png')), drawn)
+    np.testing.assert_array_equal(prediction.overlay_picture(), drawn)
+    assert prediction._repr_png_()
 
 
 def test_size_and_preprocessing_follow_from_the_backbone():

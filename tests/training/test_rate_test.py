@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -48,6 +49,22 @@ def test_the_suggestion_is_where_the_loss_falls_fastest():
         assert 0.1 < found.lowest < 2
         assert found.smoothed.shape == rates.shape
     np.testing.assert_allclose(rate_test.suggest(rates, losses).smoothed[5:40], losses[5:40], atol=0.05)
+
+
+def test_the_curve_is_the_mean_with_weights_of_a_gaussian():
+    losses = np.random.default_rng(0).uniform(1, 2, 90)
+    weights = np.exp(-0.5 * np.square((np.arange(90)[:, None] - np.arange(90)) / (0.04 * 90)))
+    found = rate_test.suggest(np.geomspace(1e-5, 1, 90), losses)
+    np.testing.assert_allclose(found.smoothed, weights @ losses / weights.sum(axis=1), rtol=1e-6)
+
+
+def test_many_steps_need_little_memory():
+    losses = np.linspace(3, 1, 20_000)
+    tracemalloc.start()
+    rate_test.suggest(np.geomspace(1e-5, 1, 20_000), losses)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 10e6
 
 
 def test_the_steepest_fall_of_linear_growth_is_not_where_rates_are_dense():
