@@ -40,6 +40,45 @@ def _behind_the_backbone(options):
     return sorted(name for name in _variables(options) if not name.startswith('toy') and 'BatchNorm' not in name)
 
 
+def _uniform_bound(shape):
+    """Of Xavier's initial values."""
+    return (6 / (np.prod(shape[:-2]) * (shape[-2] + shape[-1]))) ** 0.5
+
+
+def test_initial_values():
+    options = ModelOptions(
+        {'semantic': 30},
+        model_variant='xception_41',
+        crop_size=(33, 33),
+        aspp=AsppOptions(rates=(1,)),
+        decoder=DecoderOptions(output_strides=(4,)),
+    )
+    deviations = {
+        'logits/semantic/weights': 0.01,
+        'aspp1_depthwise/depthwise_weights': 0.33,
+        'aspp1_pointwise/weights': 0.06,
+        'decoder/decoder_conv0_depthwise/depthwise_weights': 0.33,
+        'decoder/decoder_conv0_pointwise/weights': 0.06,
+        'xception_41/entry_flow/conv1_2/weights': 0.09,
+        'xception_41/entry_flow/block1/unit_1/xception_module/separable_conv2_depthwise/depthwise_weights': 0.09,
+        'xception_41/entry_flow/block1/unit_1/xception_module/separable_conv2_pointwise/weights': 0.09,
+    }
+    uniform = ['aspp0/weights', 'image_pooling/weights', 'concat_projection/weights']
+    uniform.append('decoder/feature_projection0/weights')
+    names = [*deviations, *uniform, 'logits/semantic/biases']
+    with given_weights.network() as network:
+        model.multi_scale_logits(tf.zeros([1, 33, 33, 3]), options)
+        shapes = network.shapes
+        values = network.run({name: network.initializers[name](shapes[name]) for name in names})
+    for name, deviation in deviations.items():
+        # A unit normal that is truncated at two has the standard deviation 0.8796.
+        assert values[name].std() == pytest.approx(0.8796 * deviation, rel=0.1), name
+        assert abs(values[name]).max() <= 2 * deviation, name
+    for name in uniform:
+        assert abs(values[name]).max() == pytest.approx(_uniform_bound(shapes[name]), rel=0.01), name
+    assert not values['logits/semantic/biases'].any()
+
+
 def test_scales_share_variables_and_have_keys():
     with given_weights.network() as network:
         logits = model.multi_scale_logits(tf.constant(_image()), _TINY, image_pyramid=(0.5, 1.0, 1.25))['semantic']

@@ -12,6 +12,10 @@ def test_several_cpu_devices():
     assert names == ['CPU:0', 'CPU:1', 'CPU:2']
 
 
+def test_operations_without_a_kernel_for_a_gpu_run_on_the_cpu():
+    assert sessions.config().allow_soft_placement
+
+
 @pytest.mark.parametrize(('gpus', 'keeps_sums', 'omits'), [(0, True, True), (1, True, False), (0, False, False)])
 def test_training_on_a_cpu_omits_idle_graph_optimizers(gpus, keeps_sums, omits, monkeypatch):
     """They took a part of the time of the first step."""

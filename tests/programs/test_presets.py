@@ -14,7 +14,7 @@ from deeplab.errors import OptionError
 from deeplab.programs import presets
 
 ROOT = pathlib.Path(__file__).parents[2]
-ZOO = ROOT.parent / 'shared' / 'contract' / 'zoo.json'
+ZOO = ROOT / 'tests/goldens/contract/zoo.json'
 LINES = {
     'train': ['--train_logdir=logs', '--dataset_dir=records'],
     'eval': ['--checkpoint_dir=logs', '--eval_logdir=eval', '--dataset_dir=records'],
@@ -32,7 +32,6 @@ def _options(program, *words):
 # --- The facts -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.skipif(not ZOO.exists(), reason='the list of published checkpoints is not beside this checkout')
 def test_facts_are_the_published_ones():
     zoo = json.loads(ZOO.read_text())
     assert list(presets.all_presets()) == [entry['name'] for entry in zoo['segmentation'] + zoo['backbones']]
@@ -55,7 +54,6 @@ def test_facts_are_the_published_ones():
         ] == list(preset.published)
 
 
-@pytest.mark.skipif(not ZOO.exists(), reason='the list of published checkpoints is not beside this checkout')
 @pytest.mark.parametrize('name', NETWORKS)
 @pytest.mark.parametrize('program', ['train', 'eval', 'vis', 'export_model'])
 def test_a_preset_is_its_published_flags(name, program):

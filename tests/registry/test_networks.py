@@ -44,6 +44,14 @@ def _head(name='own', **fields):
     return Head(name=name, **fields)
 
 
+def _units(*units):
+    return [f'block{block}/unit_{unit}' for block, unit in enumerate(units, start=1)]
+
+
+def _blocks(*blocks):
+    return [*(f'entry_flow/block{block}' for block in blocks), 'exit_flow/block1']
+
+
 @pytest.mark.parametrize(
     ('fields', 'message'),
     [
@@ -61,6 +69,30 @@ def _head(name='own', **fields):
 def test_options_that_no_backbone_supports(fields, message):
     with pytest.raises(OptionError, match=message):
         BACKBONES.chosen(_options(**fields))
+
+
+@pytest.mark.parametrize(
+    ('names', 'pattern', 'places'),
+    [
+        (['mobilenet_v2'], 'layer_{}/depthwise_output', (4, 7, 14)),
+        (['mobilenet_v3_large', 'mobilenet_v3_large_seg'], 'layer_{}/depthwise_output', (4, 7, 13)),
+        (['mobilenet_v3_small', 'mobilenet_v3_small_seg'], 'layer_{}/depthwise_output', (2, 4, 9)),
+        (['mobilenet_edgetpu'], '', ()),
+        (['resnet_v1_18', 'resnet_v1_18_beta'], 'block{}/unit_1/lite_bottleneck_v1/conv2', (1, 2, 3)),
+        (['resnet_v1_50', 'resnet_v1_50_beta'], '{}/bottleneck_v1/conv3', _units(2, 3, 5)),
+        (['resnet_v1_101', 'resnet_v1_101_beta'], '{}/bottleneck_v1/conv3', _units(2, 3, 22)),
+        (['xception_41', 'xception_65'], '{}/unit_1/xception_module/separable_conv2_pointwise', _blocks(2, 3)),
+        (['xception_71'], '{}/unit_1/xception_module/separable_conv2_pointwise', _blocks(3, 5)),
+        (['nas_pnasnet'], '{}', ('Stem', 'Cell_3', 'Cell_7')),
+        (['nas_hnasnet'], 'Cell_{}', (2, 5, 7)),
+    ],
+)
+def test_low_level_features_of_the_decoder(names, pattern, places):
+    """At strides 4, 8 and 16, as in the original; a place beside them may have the same shape."""
+    expected = dict(zip((4, 8, 16), map(pattern.format, places), strict=bool(places)))
+    for name in names:
+        end_points = BACKBONES.get(name).decoder_end_points
+        assert {stride: place for stride, place in end_points.items() if stride > 2} == expected
 
 
 def test_a_backbone_from_outside_the_package(changes):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from deeplab.core import layers
+from deeplab.core import dropout, layers, tf_compat
 from deeplab.core.heads import aspp
 from deeplab.errors import OptionError
 from deeplab.options import AsppOptions, ModelOptions
@@ -22,6 +22,21 @@ def options(crop_size=(65, 97), pooling_crop=None, pooling_stride=(1, 1), output
         image_pooling_stride=pooling_stride,
         aspp=AsppOptions(filters=3, **aspp_fields),
     )
+
+
+@pytest.mark.parametrize('fine_tune_batch_norm', [False, True])
+def test_dropout_stands_behind_the_projection(fine_tune_batch_norm, monkeypatch):
+    calls = []
+
+    @tf_compat.add_arg_scope
+    def recorded(values, keep_probability, *, scope, is_training=False, trained_scopes=()):
+        calls.append((values.op.name, keep_probability, scope, is_training))
+        return values
+
+    monkeypatch.setattr(dropout, 'dropout', recorded)
+    with tf.Graph().as_default(), layers.mode_scope(is_training=True, fine_tune_batch_norm=fine_tune_batch_norm):
+        HEADS.chosen(options()).build(tf.constant(FEATURES), options())
+    assert calls == [('concat_projection/Relu', 0.9, 'concat_projection_dropout', True)]
 
 
 def pooled(model_options):

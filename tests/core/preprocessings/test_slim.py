@@ -89,6 +89,34 @@ def test_boxes_have_the_areas_and_aspects_of_the_paper():
     assert 0.72 < min(aspects) < 0.85 and 1.2 < max(aspects) < 1.36
 
 
+def test_changes_of_colors_and_crops(monkeypatch):
+    """The arguments of TensorFlow's random operations."""
+    calls = {}
+
+    def record(name, wrapped):
+        def recorded(image, *arguments):
+            calls[name] = [np.asarray(each).tolist() for each in arguments[: -1 if len(arguments) > 1 else None]]
+            calls[f'{name}, shape'] = tuple(image.shape)
+            return wrapped(image, *arguments)
+
+        return recorded
+
+    for name in ('brightness', 'saturation', 'hue', 'contrast', 'crop'):
+        function = f'stateless_random_{name}'
+        monkeypatch.setattr(tf.image, function, record(name, getattr(tf.image, function)))
+    image, seed = tf.constant(picture(40, 50)), tf.constant([1, 2], tf.int64)
+    slim.inception_train(image, seed, (SIDE, SIDE))
+    expected = {'brightness': [32 / 255], 'saturation': [0.5, 1.5], 'hue': [0.2], 'contrast': [0.5, 1.5]}
+    assert {name: calls[name] for name in expected} == expected
+    slim.cifarnet_train(image, seed, (SIDE, SIDE))
+    assert (calls['brightness'], calls['contrast'], calls['crop, shape']) == ([63], [0.2, 1.8], (40, 40, 3))
+    sides = set()
+    for number in range(40):
+        slim.vgg_train(image, tf.constant([0, number], tf.int64), (SIDE, SIDE))
+        sides.add(calls['crop, shape'][0])
+    assert 256 <= min(sides) < 280 and 490 < max(sides) <= 512
+
+
 def test_normalizations():
     pixels = np.float32([0, 128, 255])
     lenet, inception_like = (PREPROCESSINGS.get(name).normalization for name in ('lenet', 'inception'))
