@@ -23,7 +23,7 @@ from deeplab.datasets.record_index import Records
 from deeplab.datasets.segmentation_dataset import SegmentationDataset
 from deeplab.files import storage, writing
 
-_VERSION = 5  # format of cached facts; increase it when their content changes
+_VERSION = 6  # format of cached facts; increase it when their content changes
 
 
 class CheckCache:
@@ -56,10 +56,11 @@ class CheckCache:
             *(descriptor.image_channels, descriptor.image_bits, descriptor.label_divisor),
             *sorted(source.key for source in sources.values()),
         ]
-        self._part_keys = [_key([settings, signature]) for signature in dataset.signatures()]
+        digest = _key(settings)  # once: the settings have the keys of all masks
+        self._part_keys = [_key([digest, signature]) for signature in dataset.signatures()]
         self.key = _key(self._part_keys)
         self.parts = len(self._part_keys)
-        self._name = f'record_check-{dataset.split}-{_key([settings, storage.absolute(dataset.directory)])[:12]}.npz'
+        self._name = f'record_check-{dataset.split}-{_key([digest, storage.absolute(dataset.directory)])[:12]}.npz'
 
     def inspect(self, index: Records, cached: Mapping[int, Facts]) -> dict[int, Facts]:
         """Returns the facts about all parts; inspects only the parts that are not `cached` (see `load`)."""

@@ -13,6 +13,7 @@ import numpy as np
 from deeplab.checks import similarity
 from deeplab.checks.facts import Case, ImageSummary
 from deeplab.checks.findings import Data, Finding, build_again
+from deeplab.datasets import segmentation_dataset
 from deeplab.names import agreeing, counted
 from deeplab.options import crop_sizes
 
@@ -35,7 +36,8 @@ def check(data: Data) -> Iterator[Finding]:
 
 def is_part(one: str, other: str) -> bool:
     """Returns whether a split may consist of the other one and more, as trainval of train and val."""
-    return one in other or other in one
+    are_folds = all(map(segmentation_dataset.FOLD.fullmatch, (one, other)))  # fold1 is no part of fold10
+    return not are_folds and (one in other or other in one)
 
 
 def _missing(data: Data) -> Iterator[Finding]:

@@ -22,6 +22,7 @@ from deeplab.names import shown
 from deeplab.wording import as_text
 from deeplab.zoo import catalog
 
+_MARK = '\ufeff'
 _CHECKPOINTS = ('checkpoint_dir', 'checkpoint_path')
 _NOT_OF_NETWORK = ('preset', 'batch_norm_decay')  # the flags of a preset are given; the decay is of training alone
 
@@ -67,9 +68,13 @@ def load_plugins(words: Sequence[str]) -> list[str]:
       OptionError: a file or a plugin cannot be used.
     """
     try:
-        words = flags.FlagValues().read_flags_from_files(list(words), force_gnu=True)  # type: ignore[no-untyped-call]
+        read = flags.FlagValues().read_flags_from_files(list(words), force_gnu=True)  # type: ignore[no-untyped-call]
     except flags.Error as error:  # some of absl's messages begin with a mark
         raise UsageError(f'{str(error).removeprefix("ERROR:: ")}.') from error
+    except UnicodeDecodeError:
+        raise UsageError('A file of --flagfile is not text in UTF-8. Save it in this encoding.') from None
+    # Editors on Windows begin files with a byte order mark, before a flag or a comment.
+    words = [word.removeprefix(_MARK) for word in read if not word.startswith(f'{_MARK}#')]
     plugin_flags.load(words)
     return words
 

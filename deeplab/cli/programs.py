@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 
 from deeplab import options
 from deeplab.cli import early, program, slim
@@ -25,6 +26,7 @@ from deeplab.cli.shared_flags import (
     engine_group,
 )
 from deeplab.cli.to_options import (
+    OF_EACH_FOLD,
     average_options,
     benchmark_options,
     checkpoint_options,
@@ -203,7 +205,7 @@ program.PROGRAMS += [
         to_options=cross_validate_options,
         beginning=(early.use_one_dnn, early.limit_arenas),
         required=('dataset_dir', 'output_dir'),
-        prepare=TRAIN.prepare,
+        prepare=functools.partial(with_repeated, omitted=OF_EACH_FOLD),
         common=f'output_dir save images {TRAIN.common}',
     ),
     Program(

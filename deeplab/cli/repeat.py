@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from deeplab.cli import plugin_flags
 from deeplab.cli.program import find_program
@@ -15,15 +15,15 @@ from deeplab.training import run_manifest
 
 # Flags whose value is a path that training reads, a name or such a path (which has one of the suffixes), or a path
 # that it writes.
-_READ_PATHS = ('dataset_dir', 'tf_initial_checkpoint', 'dense_prediction_cell_json')
+_READ_PATHS = ('dataset_dir', 'unlabeled_dir', 'tf_initial_checkpoint', 'dense_prediction_cell_json')
 _READ_FILES = {'dataset': descriptor.PATH_SUFFIXES, 'checkpoint_rename_map': scopes.FILE_SUFFIXES}
-_WRITTEN_PATHS = ('train_logdir', 'profile_logdir')
+_WRITTEN_PATHS = ('train_logdir', 'profile_logdir', 'log_dir')
 
 
-def with_repeated(words: Sequence[str]) -> list[str]:
+def with_repeated(words: Sequence[str], omitted: Collection[str] = ()) -> list[str]:
     """Returns the flags of the run in --from=FILE, followed by the given words, which override them.
 
-    An empty value removes a flag with the default "not set".
+    An empty value removes a flag with the default "not set". `omitted` flags of the run are not repeated.
     """
     flags = find_program('train').flags
     given = dict(normalized(words, flags))
@@ -43,7 +43,7 @@ def with_repeated(words: Sequence[str]) -> list[str]:
     repeated = [
         f'--{name}={seen_from_here(name, value, folder)}' if name in flags else name
         for name, value in normalized(recorded, flags)
-        if name not in given
+        if name not in given and name not in omitted
     ]
     empty = {f'{dashes}{name}=' for name in unset for dashes in ('-', '--')}
     return [*plugins, *repeated, *(word for word in words if word not in empty)]

@@ -191,13 +191,17 @@ def preview_options(values: Values) -> options.PreviewOptions:
     return filled(options.PreviewOptions, values, train=_train_options(values), path=path)
 
 
+# Flags of train that cross_validate sets itself.
+OF_EACH_FOLD = ('fold', 'train_split', 'eval_split', 'train_logdir')
+
+
 def cross_validate_options(values: Values) -> options.CrossValidateOptions:
     """Returns the options of cross_validate.
 
     Raises:
       UsageError: a flag is given that the program sets itself for each fold.
     """
-    for name in ('fold', 'train_split', 'eval_split', 'train_logdir'):
+    for name in OF_EACH_FOLD:
         if values.given(name):
             raise UsageError(
                 f'--{name}={values[name]} is not allowed: cross_validate trains without each fold in turn, in a folder '

@@ -170,7 +170,9 @@ def by_ratio(
             f'There is one {what} only, which cannot be both in train and in val. {fix} '
             f'{option("BuildFolderOptions.val_fraction", 0)} for no split val.'
         )
-    order = sorted(groups, key=lambda group: hashlib.sha256(f'{options.seed}:{group}'.encode()).digest())
+    order = sorted(
+        groups, key=lambda group: hashlib.sha256(f'{options.seed}:{group}'.encode('utf-8', 'surrogateescape')).digest()
+    )
     target, count, chosen = fraction * len(stems), 0, set()
     for group in order[:-1]:  # the last one is left for train
         if abs(count + len(groups[group]) - target) < abs(count - target):

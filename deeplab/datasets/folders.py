@@ -18,10 +18,13 @@ _KINDS_SHOWN = 5
 def of_extension(paths: Iterable[pathlib.Path], extension: str) -> list[pathlib.Path]:
     """Returns the files among `paths` whose names end in `.extension` in any case, such as IMG_1.JPG, sorted.
 
+    Hidden files are left out, such as the ._NAME that macOS puts beside each file on other disks.
+
     If two files differ only in the case of their extension, the one with the extension as given is returned.
     """
     ending = f'.{extension}'
-    files = sorted(path for path in paths if path.name.lower().endswith(ending.lower()))
+    visible = (path for path in paths if not path.name.startswith('.'))
+    files = sorted(path for path in visible if path.name.lower().endswith(ending.lower()))
     exact = {path for path in files if path.name.endswith(ending)}
     return [path for path in files if path in exact or path.with_name(path.name[: -len(ending)] + ending) not in exact]
 

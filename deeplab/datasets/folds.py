@@ -97,9 +97,12 @@ def _shares(
 
 def _balanced(shares: Mapping[str, np.ndarray], number: int, seed: int) -> dict[str, int]:
     """Returns the fold of each group, from 0; none is empty if there are enough groups."""
-    order = sorted(
-        shares, key=lambda group: (-shares[group].max(), hashlib.sha256(f'{seed}:{group}'.encode()).digest())
-    )
+
+    def place(group: str) -> tuple[float, bytes]:
+        text = f'{seed}:{group}'.encode('utf-8', 'surrogateescape')  # file names may be of another encoding
+        return -shares[group].max(), hashlib.sha256(text).digest()
+
+    order = sorted(shares, key=place)
     totals = np.zeros((number, 257))
     fold_of = {}
     for group in order:

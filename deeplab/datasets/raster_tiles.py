@@ -99,6 +99,10 @@ def items(
     splits = folder_splits.items(whole, table, tell)
     headers: dict[str, rasters.Header] = {}
     tiles = {name: [part for item in split for part in cut(item, options, headers)] for name, split in splits.items()}
+    if not headers and options.raster != RasterOptions():
+        name = 'bands' if options.raster.bands else 'value_range'
+        given = option(f'RasterOptions.{name}', getattr(options.raster, name))
+        raise DataError(f"{given} is for TIFF files, and no image in '{options.image_folder}' is one. Omit it.")
     _warn_of_projections(headers)
     if is_single and options.val_fraction != 0:
         fraction = folder_splits.DEFAULT_VAL_FRACTION if options.val_fraction is None else options.val_fraction

@@ -13,6 +13,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from deeplab import names
 from deeplab.errors import DataError
 from deeplab.files import documents, writing, written_files
 from deeplab.options.parts import Part, require_all, require_same
@@ -88,7 +89,8 @@ def finish(path: str, part: Part, program: str, settings: Mapping[str, Any], fac
     content = {'program': program, 'part': dataclasses.astuple(part), 'settings': dict(settings), 'facts': dict(facts)}
     with writing.explained(note):
         writing.write(note, json.dumps(content))
-    return f'Part {part} is in {path}. When all parts are complete: deeplab merge {os.path.dirname(path)}'
+    folder = names.shell_quoted(os.path.dirname(path) or os.curdir)
+    return f'Part {part} is in {path}. When all parts are complete: deeplab merge {folder}'
 
 
 def find(folder: str) -> list[PartFolder]:

@@ -39,9 +39,12 @@ def _machine() -> str:
 
 
 def write(path: str | os.PathLike[str], content: str | bytes) -> None:
-    """Writes a file, text in UTF-8, that replaces `path` when it is complete; if it fails, `path` stays as it was."""
+    """Writes a file that replaces `path` when it is complete; if it fails, `path` stays as it was.
+
+    Text is written in UTF-8, and names of files that are not in UTF-8 with their own bytes.
+    """
     with atomic_path(path) as temporary, open(temporary, 'wb') as stream:
-        stream.write(content.encode() if isinstance(content, str) else content)
+        stream.write(content.encode('utf-8', 'surrogateescape') if isinstance(content, str) else content)
 
 
 @contextlib.contextmanager

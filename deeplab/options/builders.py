@@ -262,7 +262,7 @@ class BuildFolderOptions(BuilderOptions):
 
     def _require_one_source(self) -> None:
         """Raises `OptionError` if options of masks and of annotations are mixed."""
-        of_masks = ('mask_folder', 'mask_suffix', 'colors', 'instance_folder', *_PLANES)
+        of_masks = ('mask_folder', 'mask_suffix', 'colors', 'instance_folder', 'tile_size', *_PLANES)
         of_annotations = ('unlabeled', 'label_map', 'instances', 'things')
         for name in of_annotations if self.annotations is None else of_masks:
             if name == 'things' and self.instance_folder is not None:
@@ -278,6 +278,10 @@ class BuildFolderOptions(BuilderOptions):
                 )
                 kind = 'annotations of labeling tools' if self.annotations is None else 'folders of masks'
                 raise OptionError(f'{given} is for {kind}: {fix}.')
+        for name in ('bands', 'value_range') if self.annotations is not None else ():
+            if value := getattr(self.raster, name):
+                given = option(f'RasterOptions.{name}', value)
+                raise OptionError(f'{given} is for TIFF files with masks, not for annotations. Omit it.')
 
 
 @dataclasses.dataclass(frozen=True)

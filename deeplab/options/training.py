@@ -410,7 +410,9 @@ class CrossValidateOptions(Options):
             train_logdir=logdir,
             dataset=dataclasses.replace(train.dataset, split=split_without_fold(fold)),
             validation=dataclasses.replace(train.validation, split=split_of_fold(fold)),
-            command=(*train.command, *(option(field, value) for field, value in own.items())) if train.command else (),
+            command=(*train.command, *(f'{option(field)}={value}' for field, value in own.items()))
+            if train.command
+            else (),
             given=None if train.given is None else {**train.given, **own},
         )
 

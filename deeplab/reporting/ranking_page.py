@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from PIL import Image
+from PIL import Image, ImageOps
 
 from deeplab.names import counted
 from deeplab.pictures import drawing, html_page
@@ -79,7 +79,10 @@ def _photo(path: str) -> np.ndarray:
     try:
         with Image.open(path) as image:
             image.draft('RGB', (2 * _SIDE, 2 * _SIDE))
-            photo = image.convert('RGB')
+            photo = ImageOps.exif_transpose(image)  # upright, as the network sees it
+            if photo.mode.startswith('I'):  # 16 bits
+                photo = Image.fromarray((np.asarray(photo) // 257).astype(np.uint8))
+            photo = photo.convert('RGB')
     except Exception:  # arrays, and files that only other readers know; damaged ones make Pillow raise anything
         return np.full((_SIDE * 3 // 4, _SIDE, 3), _NOTHING, np.uint8)
     photo.thumbnail((_SIDE, _SIDE))

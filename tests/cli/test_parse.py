@@ -134,6 +134,19 @@ def test_a_flag_file_that_does_not_exist(capsys):
     assert 'nowhere.txt' in said
 
 
+@pytest.mark.parametrize('first', ['--train_split=mine', '# of a night\n--train_split=mine'])
+def test_a_flag_file_with_a_byte_order_mark(tmp_path, first):
+    (tmp_path / 'flags.txt').write_text(f'{first}\n--dataset_dir=data\n--train_logdir=log\n', 'utf-8-sig')
+    options = cli.options_of('train', [f'--flagfile={tmp_path}/flags.txt'])
+    assert options.dataset.split == 'mine' and options.train_logdir == 'log'
+
+
+def test_a_flag_file_in_another_encoding(tmp_path, capsys):
+    (tmp_path / 'flags.txt').write_text('--train_logdir=log', 'utf-16')
+    assert cli.main(['train', f'--flagfile={tmp_path}/flags.txt']) == cli.USAGE_STATUS
+    assert 'A file of --flagfile is not text in UTF-8' in capsys.readouterr().err
+
+
 def test_errors_are_option_errors():
     with pytest.raises(OptionError):
         cli.options_of('train', ['--qqq'])

@@ -4,7 +4,7 @@ from deeplab.datasets import folders
 
 
 def test_extensions_in_any_case_and_the_given_one_first(tmp_path):
-    for name in ('a.jpg', 'a.JPG', 'b.JPG', 'c.Jpg', 'd.jpeg', 'e.jpg.txt'):
+    for name in ('a.jpg', 'a.JPG', 'b.JPG', 'c.Jpg', 'd.jpeg', 'e.jpg.txt', '._a.jpg'):  # macOS makes the last one
         (tmp_path / name).touch()
     assert [path.name for path in folders.of_extension(tmp_path.iterdir(), 'jpg')] == ['a.jpg', 'b.JPG', 'c.Jpg']
     assert [path.name for path in folders.of_extension(tmp_path.iterdir(), 'jpg.txt')] == ['e.jpg.txt']

@@ -61,6 +61,11 @@ def test_groups_stay_together_and_no_fold_is_empty():
         distribute({'a': [1]}, 2)
 
 
+def test_names_that_are_not_in_utf_8():
+    made = distribute({'caf\udce9_1': [1], 'b': [1]}, 2)
+    assert sorted(map(len, made.values())) == [1, 1]
+
+
 def test_images_without_masks_are_distributed_by_number():
     items = [pairs.SourceFiles(f'{number}.png', None, str(number)) for number in range(7)]
     made = folds.distribute({'train': items}, {}, BuildFolderOptions(folds=3, output_dir='/nowhere'))

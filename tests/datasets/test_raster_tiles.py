@@ -7,6 +7,7 @@ import json
 
 import numpy as np
 import pytest
+from PIL import Image
 
 rasterio = pytest.importorskip('rasterio', reason='the package rasterio is not installed')
 
@@ -107,6 +108,20 @@ def test_whole_tiffs_without_projection_become_records(tmp_path):
 def test_an_overlap_needs_tiles(tmp_path):
     with pytest.raises(OptionError, match='tile_overlap=8 is not allowed: also set tile_size'):
         options_of(tmp_path, tile_size=None, tile_overlap=8)
+
+
+def test_options_of_rasters_without_a_raster(tmp_path):
+    with pytest.raises(OptionError, match='tile_size=.* is for folders of masks'):
+        BuildFolderOptions(annotations='coco.json', tile_size=(64, 64))
+    with pytest.raises(OptionError, match='bands=.* not for annotations'):
+        BuildFolderOptions(annotations='coco.json', raster=RasterOptions(bands=(1, 2)))
+    for folder in ('images', 'masks'):
+        (tmp_path / folder).mkdir()
+        for name in 'ab':
+            pixels = np.zeros((20, 20), np.uint8) if folder == 'masks' else np.zeros((20, 20, 3), np.uint8)
+            Image.fromarray(pixels).save(tmp_path / folder / f'{name}.png')
+    with pytest.raises(DataError, match='bands=.* is for TIFF files, and no image in'):
+        raster_tiles.items(options_of(tmp_path, tile_size=None, tile_overlap=0, raster=RasterOptions(bands=(1,))), None)
 
 
 def test_floats_are_scaled_to_their_range(tmp_path):

@@ -114,6 +114,11 @@ def test_what_another_machine_writes_in_a_shared_folder_stays_for_a_day(tmp_path
     assert sorted(writing.leftovers(str(tmp_path), 'a')) == sorted(map(str, (ours, theirs)))
 
 
+def test_names_that_are_not_in_utf_8_keep_their_bytes(tmp_path):
+    writing.write(tmp_path / 'list.txt', 'é caf\udce9.jpg')
+    assert (tmp_path / 'list.txt').read_bytes() == b'\xc3\xa9 caf\xe9.jpg'
+
+
 def test_no_folder():
     assert writing.remove_leftovers('nowhere', '.+') == []
 

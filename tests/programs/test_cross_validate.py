@@ -187,6 +187,18 @@ def test_other_records_are_refused(finished, tmp_path, capsys):
     assert 'number of folds: 2 -> 3' in capsys.readouterr().err
 
 
+def test_the_flags_of_a_training_can_be_repeated(records, tmp_path):
+    logdir = tmp_path / 'of a training'
+    command = [f'--train_logdir={logdir}', f'--dataset_dir={records}', '--train_split=fold1', '--weight_decay=0.5']
+    run = {'command': command, 'working_directory': str(tmp_path), 'plugins': []}
+    logdir.mkdir()
+    (logdir / 'run.json').write_text(json.dumps({'runs': [run]}))
+    options = cli.options_of('cross_validate', [f'--from={logdir}/run.json', f'--output_dir={tmp_path}/my cv'])
+    assert options.train.optimizer.weight_decay == 0.5 and options.train.dataset.directory == str(records)
+    words = [word.removeprefix('--') for word in options.of_fold(2).command[-2:]]
+    assert words == ['fold=2', f'train_logdir={tmp_path}/my cv/fold2']
+
+
 @pytest.mark.parametrize('flag', ['--fold=2', '--train_split=fold1', '--eval_split=fold1', '--train_logdir=logs'])
 def test_what_it_sets_itself_is_refused(records, tmp_path, capsys, flag):
     assert cli.main(line(records, tmp_path / 'cv', flag)) == 2

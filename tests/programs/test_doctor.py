@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 
 from deeplab import cli
-from deeplab.checks import diagnosis, html_report, inspection, suggestion
+from deeplab.checks import diagnosis, html_report, inspection, split_rules, suggestion
 from deeplab.datasets import build_folder_data, descriptor, example
 from deeplab.errors import DataError, OptionError
 from deeplab.options import DoctorOptions
@@ -24,6 +24,11 @@ SIZE = (40, 48)
 SPLITS = {'train': 4, 'val': 2}
 IN_RECORDS = 'in records'
 IN_FILES = 'in files'
+
+
+def test_folds_are_no_parts_of_each_other():
+    assert split_rules.is_part('train', 'trainval') and split_rules.is_part('trainval', 'val')
+    assert not split_rules.is_part('fold1', 'fold10') and not split_rules.is_part('train', 'val')
 
 
 def _mask():

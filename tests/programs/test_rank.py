@@ -16,6 +16,7 @@ from deeplab.inference import pipeline
 from deeplab.inference.ranking_journal import Entry
 from deeplab.options import MergeOptions, PartOptions, RankOptions
 from deeplab.programs import merge, rank
+from deeplab.reporting import ranking_page
 from tests.helpers import predictor_setup
 
 pytestmark = pytest.mark.usefixtures('tiny_network')
@@ -63,6 +64,15 @@ def test_list_table_document_and_page_agree(training, photos):
     assert result.status == 0 and 'ranking.txt' in result.report.splitlines()[-1]
     for row in rows:
         assert 0 <= row['spread'] <= row['entropy'] <= 1 and 0 <= row['margin'] <= 1 and len(row['classes']) == 3
+
+
+def test_photos_on_the_page_are_upright(tmp_path):
+    exif = Image.Exif()
+    exif[0x0112] = 6  # turned by a quarter
+    Image.fromarray(predictor_setup.pixels(20, 30)).save(tmp_path / 'turned.jpg', exif=exif)
+    assert ranking_page._photo(str(tmp_path / 'turned.jpg')).shape == (30, 20, 3)
+    Image.fromarray(np.full((4, 5), 257 * 100, np.uint16)).save(tmp_path / 'deep.png')
+    assert (ranking_page._photo(str(tmp_path / 'deep.png')) == 100).all()
 
 
 def test_a_copy_is_last(training, photos):

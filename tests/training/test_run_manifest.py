@@ -12,6 +12,7 @@ import subprocess
 import pytest
 
 from deeplab import cli, train
+from deeplab.cli.repeat import seen_from_here
 from deeplab.cli.words import UsageError
 from deeplab.datasets.record_index import RecordIndex
 from deeplab.errors import CheckpointError, OptionError
@@ -134,6 +135,14 @@ def test_it_is_repeated(data, tmp_path, monkeypatch, caplog):
     assert not [word for word in run['command'] if 'from' in word]
     third = options_of(f'--from={tmp_path}/again')  # the folder will do, and a repetition can be repeated
     assert dataclasses.replace(third, repeats=repeated.repeats) == repeated
+
+
+@pytest.mark.parametrize('flag', ['dataset_dir', 'unlabeled_dir', 'train_logdir', 'log_dir'])
+def test_relative_paths_are_those_of_the_run(flag, tmp_path, monkeypatch):
+    for folder in ('here', 'there'):
+        (tmp_path / folder / 'photos').mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / 'here')
+    assert seen_from_here(flag, 'photos', str(tmp_path / 'there')) == str(tmp_path / 'there/photos')
 
 
 def test_flags_beside_it_win(data, tmp_path, monkeypatch):

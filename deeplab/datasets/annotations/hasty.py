@@ -7,6 +7,7 @@ import pathlib
 from collections.abc import Mapping
 from typing import Any
 
+from deeplab.datasets import folders
 from deeplab.datasets.annotations import reading, run_lengths
 from deeplab.datasets.annotations.reading import Document, Format
 from deeplab.datasets.annotations.shapes import (
@@ -40,7 +41,7 @@ def _parse_masks(document: Document, annotations: AnnotationSet) -> None:
     annotations.add_labels(labels)
     indices.setdefault(0, None)
     root = pathlib.Path(document.folder)
-    for path in sorted(root.rglob('*.png')):
+    for path in folders.of_extension(root.rglob('*'), 'png'):
         relative = path.relative_to(root).with_suffix('')
         mask = PaintedMask(str(path), indices=indices)
         names = (relative.as_posix(), path.stem)

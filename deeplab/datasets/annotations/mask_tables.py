@@ -6,7 +6,7 @@ import csv
 import os
 import pathlib
 
-from deeplab.datasets import folder_splits
+from deeplab.datasets import folder_splits, folders
 from deeplab.datasets.annotations import reading
 from deeplab.datasets.annotations.reading import Document, Format
 from deeplab.datasets.annotations.shapes import AnnotatedImage, AnnotationSet, Label, PaintedMask
@@ -47,7 +47,7 @@ def _parse_cvat(document: Document, annotations: AnnotationSet) -> None:
     colors = {reading.code_of(label.color): _label(label.name) for label in labels if label.color is not None}
     splits = _splits(pathlib.Path(document.folder, 'ImageSets', 'Segmentation'))
     masks, images = pathlib.Path(document.folder, _MASKS), os.path.join(document.folder, 'JPEGImages')
-    for path in sorted(masks.rglob('*.png')):
+    for path in folders.of_extension(masks.rglob('*'), 'png'):
         stem = path.relative_to(masks).with_suffix('').as_posix()
         objects = pathlib.Path(document.folder, _OBJECTS, path.relative_to(masks))
         mask = PaintedMask(str(path), colors, indices, objects=str(objects) if objects.is_file() else None)
