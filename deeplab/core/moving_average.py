@@ -1,8 +1,9 @@
 """Exponential moving averages (EMA) of the weights.
 
-Each variable of the network has an average, `VARIABLE/ExponentialMovingAverage`. Training updates the averages;
-prediction may use them instead of the weights, which often helps with large steps or small batches. Training reads them
-only with images without labels (`training/mean_teacher.py`).
+Each variable of the network has an average, `VARIABLE/ExponentialMovingAverage`, except for quantization ranges, which
+are moving averages already. Training updates the averages; prediction may use them instead of the weights, which often
+helps with large steps or small batches. Training reads them only with images without labels
+(`training/mean_teacher.py`).
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any
 import tensorflow as tf
 from absl import logging
 
-from deeplab.core import checkpoints
+from deeplab.core import checkpoints, quantization
 from deeplab.errors import CheckpointError
 from deeplab.wording import is_set_by_flag, option
 
@@ -156,7 +157,8 @@ def names_of_weights(
       use_moving_average: whether to use the averages of the weights instead of the weights.
 
     Returns:
-      The name of the average of each variable, by the variable's name; None for the variables' own names.
+      The name of the average of each variable, by the variable's name; its own name for a quantization range, which is
+      a moving average already. None for the variables' own names.
 
     Raises:
       CheckpointError: the checkpoint contains no averages although they are requested, or cannot be read.
@@ -169,4 +171,5 @@ def names_of_weights(
             f"The checkpoint '{path}' contains no moving averages (EMA) of the weights. Omit {option(field)}, or give "
             f'a checkpoint of a training with {option("TrainOptions.moving_average_decay")}'
         )
-    return {variable.op.name: average_name(variable.op.name) for variable in variables}
+    names = [variable.op.name for variable in variables]
+    return {name: name if quantization.is_range(name) else average_name(name) for name in names}

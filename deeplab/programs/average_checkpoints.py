@@ -22,7 +22,7 @@ from deeplab.inference import model_source
 from deeplab.inference.run_weights import WeightsChoice
 from deeplab.options import AverageOptions
 from deeplab.system import memory
-from deeplab.training import run_manifest, split_input, weight_averaging
+from deeplab.training import precision, run_manifest, split_input, weight_averaging
 from deeplab.wording import option
 
 _OUTPUT_DIR = 'AverageOptions.output_dir'
@@ -61,7 +61,7 @@ def run(options: AverageOptions) -> AverageResult:
     output_files.make_folder(folder)
     with folder_lock.held(folder, 'average_checkpoints', _OUTPUT_DIR):
         # The check of the records is kept in the folder of the result: the training may be running.
-        training = dataclasses.replace(options.train, train_logdir=folder)
+        training = dataclasses.replace(precision.resolved(options.train)[0], train_logdir=folder)
         data = split_input.open_data(training, DataSource(training.dataset))
         training = split_input.with_label_weights(training, data)
         images = data.num_images if options.batch_norm_images is None else options.batch_norm_images

@@ -16,7 +16,7 @@ from deeplab.checks.record_check import CheckResult
 from deeplab.datasets import description_file, label_checks, task_data
 from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.options import AugmentOptions, LearningRateOptions, TrainOptions
-from deeplab.registry import AUGMENTATIONS, BACKBONES, LEARNING_POLICIES, OPTIMIZERS, Registry
+from deeplab.registry import AUGMENTATIONS, BACKBONES, LEARNING_POLICIES, OPTIMIZERS, PREPROCESSINGS, Registry
 from deeplab.wording import option
 
 # With fewer images in a clone's batch, batch statistics are worse than a checkpoint's own.
@@ -111,6 +111,26 @@ def unused(options: TrainOptions) -> Iterator[str]:
             f'{option("LossOptions.top_k_percent_pixels")}.'
         )
     yield from _unused_of_augmentations(options.augment)
+    if options.model.is_per_image:
+        yield from _unused_per_image(options)
+
+
+def _unused_per_image(options: TrainOptions) -> Iterator[str]:
+    """Yields a finding on options of sizes and scales, in place of which a preprocessing of classifiers decides."""
+    preprocessing = PREPROCESSINGS.of_network(options.model)
+    if preprocessing is None:
+        return
+    scales = ('min_scale_factor', 'max_scale_factor', 'scale_factor_step_size')
+    sizes = [field.name for field in dataclasses.fields(options.resize)]
+    changed = [
+        option(f'{type(chosen).__name__}.{name}', getattr(chosen, name))
+        for chosen, names in ((options.augment, scales), (options.resize, sizes))
+        for name in names
+        if getattr(chosen, name) != getattr(type(chosen)(), name)
+    ]
+    if changed:
+        by = option('ModelOptions.preprocessing_name', preprocessing.name)
+        yield f'No effect with {by}, which chooses size and scale of the images: {", ".join(changed)}.'
 
 
 def _unread(kind: str, settings: Mapping[str, Any], registry: Registry[Any], chosen: str, by: str) -> Iterator[str]:

@@ -51,6 +51,7 @@ def init_fn(options: TrainOptions) -> Callable[[tf.compat.v1.Session], None] | N
         options.restore.exclude_scopes,
         options.restore.rename_map,
         options.model.input_channels,
+        is_resumed=not options.rate_test.is_on,
     )
     if restore is not None:
         warn(options, {variable.op.name: tuple(variable.shape.as_list()) for variable in slim.get_model_variables()})

@@ -150,7 +150,8 @@ def targets(labels: PseudoLabels, inside: tf.Tensor, confidence: float, ignore_l
     Returns:
       [n, h', w', 1] int32; and `used_pixels`, and `used`, their fraction of all pixels inside, scalars float32.
     """
-    is_used = inside & (labels.confidence >= confidence)
+    # The ignore label may be a class of the network: the loss excludes pixels that the teacher gives it.
+    is_used = inside & (labels.confidence >= confidence) & tf.not_equal(labels.classes, ignore_label)
     used = tf.reduce_sum(tf.cast(is_used, tf.float32))
     fraction = tf.math.divide_no_nan(used, tf.reduce_sum(tf.cast(inside, tf.float32)))
     return tf.where(is_used, labels.classes, ignore_label), {'used': fraction, 'used_pixels': used}

@@ -21,6 +21,7 @@ from deeplab.core import (
     graph_memory,
     lean_variables,
     moving_average,
+    quantization,
     run_checkpoints,
     scale_losses,
     schedules,
@@ -400,7 +401,8 @@ def _build(
             learning_rate = training_step.learning_rate(options.optimizer, options.number_of_steps, global_step)
         averages = None
         if options.moving_average_decay is not None:
-            variables = slim.get_model_variables()
+            # Ranges of 8-bit networks are moving averages already.
+            variables = [each for each in slim.get_model_variables() if not quantization.is_range(each.op.name)]
             averages = moving_average.MovingAverages(variables, options.moving_average_decay, global_step)
     batches = [source.batches]
     if data.unlabeled is not None:

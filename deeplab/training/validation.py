@@ -280,15 +280,16 @@ class ValidationHook(Hook):
         """Reads the metrics of earlier runs; another worker gets them from worker 0."""
         if self._is_chief:
             self._value_by_step = _earlier(self._options, self._settings, step)
-        if self._group is not None:
-            earlier = replicas.of_chief(self._group, 'validated', list(self._value_by_step.items()))
-            self._value_by_step = dict(earlier)
-        # A validation that was due and interrupted is due again, even if the step is beyond the multiple.
-        self._last_step, self._previous_step = step, max(self._value_by_step, default=step - 1)
         first = self._first_in_score() if self._is_chief else None
         for validated, value in self._value_by_step.items():
             if first is not None and validated >= first:
                 self.score.add(validated, value)
+        if self._group is not None:
+            news = [list(self._value_by_step.items()), self.stop_reason()]
+            earlier, self._reason_of_chief = replicas.of_chief(self._group, 'validated', news)
+            self._value_by_step = dict(earlier)
+        # A validation that was due and interrupted is due again, even if the step is beyond the multiple.
+        self._last_step, self._previous_step = step, max(self._value_by_step, default=step - 1)
         self._show()
 
     def _first_in_score(self) -> int | None:
@@ -413,7 +414,8 @@ class ValidationHook(Hook):
         value = figure.of(result)
         content = evaluation_rounds.as_json(result, self.split.descriptor) | self._settings
         is_best = self.score.add(step, value)
-        task_calibration.save(result.checkpoint, result.calibration)
+        if task_calibration.is_for_validation(self._options.validation.split or ''):
+            task_calibration.save(result.checkpoint, result.calibration)
         if is_best:
             keep_copy(result.checkpoint, self._best_folder, content)
         figures = evaluation_rounds.tagged_figures(result, _PREDICTION)

@@ -17,6 +17,7 @@ import numpy as np
 import tensorflow as tf
 import tqdm
 
+from deeplab.checks import checkpoint_network
 from deeplab.core import checkpoints, lean_variables, moving_average, moving_updates, sessions
 from deeplab.datasets import task_data
 from deeplab.deployment import model_deploy
@@ -52,10 +53,10 @@ def checkpoints_at(paths: Sequence[str]) -> list[str]:
 
 
 def require_one_network(paths: Sequence[str]) -> None:
-    """Raises `NetworkMismatchError` unless all checkpoints have the same variables, slots of optimizers excepted."""
-    first = _shapes(paths[0])
+    """Raises `NetworkMismatchError` unless all checkpoints have the same variables of a network."""
+    first = checkpoint_network.shapes_of(paths[0])[0]
     for path in paths[1:]:
-        other = _shapes(path)
+        other = checkpoint_network.shapes_of(path)[0]
         differing = sorted(name for name in {*first, *other} if first.get(name) != other.get(name))
         if differing:
             name = differing[0]
@@ -65,12 +66,6 @@ def require_one_network(paths: Sequence[str]) -> None:
                 f'{len(differing)} variables differ, such as {name} ({", ".join(texts)}). Give checkpoints of one '
                 f'network, or average what they predict ({option("EvalOptions.ensemble")})'
             )
-
-
-def _shapes(path: str) -> dict[str, tuple[int, ...]]:
-    """Returns the shapes of the variables in a checkpoint; a slot is named VARIABLE/SLOT."""
-    entries = checkpoints.entries(path)
-    return {name: tuple(each.shape) for name, each in entries.items() if name.rpartition('/')[0] not in entries}
 
 
 def mean_of(paths: Sequence[str], variables: Sequence[tf.Variable], averages: Sequence[bool]) -> Values:
@@ -114,9 +109,9 @@ def write(
       CheckpointError: a checkpoint does not match the network, or the result cannot be written.
       DataError: an image cannot be decoded.
     """
-    options = dataclasses.replace(
-        options, batch_size=options.clone_batch_size, clones=CloneOptions(), accumulation_steps=1
-    )
+    is_shared = options.clones.sync_batch_norm  # then statistics are those of the batches of all clones
+    size = options.batch_size // options.accumulation_steps if is_shared else options.clone_batch_size
+    options = dataclasses.replace(options, batch_size=size, clones=CloneOptions(), accumulation_steps=1)
     with tf.Graph().as_default() as graph, lean_variables.scope():
         tf.compat.v1.set_random_seed(options.seed)
         global_step = tf.compat.v1.train.get_or_create_global_step()

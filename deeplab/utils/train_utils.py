@@ -229,6 +229,7 @@ def get_model_init_fn(
     exclude_scopes: Sequence[str] = (),
     rename_map: str | None = None,
     input_channels: int = 3,
+    is_resumed: bool = True,
 ) -> Callable[[tf.compat.v1.Session], None] | None:
     """Returns a function that restores a new run's variables from an initial checkpoint.
 
@@ -243,19 +244,19 @@ def get_model_init_fn(
       rename_map: map from the checkpoint's names to this network's, as for `scopes.read_rename_map`; None if they
         are the same.
       input_channels: channels of the network's images; a first convolution for three is converted to others.
+      is_resumed: whether the run continues from a checkpoint in `train_logdir`; False for a run that only measures.
 
     Returns:
       the function, of a session; None if there is nothing to restore: without a checkpoint, or if `train_logdir`
       already has one, from which training resumes.
 
     Raises:
-      CheckpointError: (also by the function) the checkpoint does not exist, cannot be read, or has no variable of this
-        network; or the map does not match it.
+      CheckpointError: (also by the function) checkpoint or map cannot be read, or do not match the network.
       OptionError: (by the function) a scope to exclude matches nothing.
     """
     if not tf_initial_checkpoint:
         return None
-    if run_checkpoints.of_run(train_logdir, tf_initial_checkpoint):
+    if is_resumed and run_checkpoints.of_run(train_logdir, tf_initial_checkpoint):
         logging.info('%s has a checkpoint, so %s is not read again.', train_logdir, tf_initial_checkpoint)
         return None
     path = checkpoints.check_path(tf_initial_checkpoint)

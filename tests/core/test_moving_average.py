@@ -121,6 +121,13 @@ class TestPrediction:
             values = checkpoints.read_all(path, [weights], names)
             assert values['net/w'].tolist() == expected
 
+    def test_ranges_of_8_bits_are_averages_already(self, running, tmp_path):
+        names = ('net/w', 'net/act_quant/min', 'net/weights_quant/max')
+        weights = [tf.compat.v1.get_variable(name, [2]) for name in names]
+        path = checkpoint_files.write(tmp_path / 'model.ckpt', VALUES | SHADOW)
+        expected = dict(zip(names, ('net/w/ExponentialMovingAverage', *names[1:]), strict=True))
+        assert moving_average.names_of_weights(path, weights, True) == expected
+
     def test_a_checkpoint_without_any(self, running, tmp_path):
         weights = tf.compat.v1.get_variable('net/w', [2])
         path = checkpoint_files.write(tmp_path / 'model.ckpt', VALUES)

@@ -139,6 +139,32 @@ def test_checkpoints_of_another_training_are_not_replaced(sources, averaged, tmp
     assert average(sources, averaged) == 0  # an earlier mean is replaced
 
 
+def test_the_state_of_a_training_is_no_part_of_its_network(tmp_path):
+    values = {'net/w': np.ones(2, np.float32), 'net/w/Momentum': np.ones(2, np.float32)}
+    more = {'beta1_power': np.float32(0.9), 'loss_scale/factor': np.float32(8), 'net/w/Adam': np.ones(2, np.float32)}
+    paths = [
+        checkpoint_files.write(tmp_path / 'one/model.ckpt-1', values),
+        checkpoint_files.write(tmp_path / 'two/model.ckpt-1', {'net/w': values['net/w'], **more}),
+    ]
+    weight_averaging.require_one_network(paths)
+
+
+@pytest.mark.parametrize(
+    ('words', 'batch'),
+    [([], 2), (['--sync_batch_norm'], 4), (['--accumulation_steps=2', '--sync_batch_norm'], 2)],
+)
+def test_statistics_are_those_of_as_many_images_as_in_training(sources, tmp_path, monkeypatch, words, batch):
+    class StopError(Exception):
+        pass
+
+    def stop(options, *arguments):
+        raise StopError(options.batch_size)
+
+    monkeypatch.setattr(weight_averaging.split_input, 'build_input', stop)
+    with pytest.raises(StopError, match=f'^{batch}$'):
+        average(sources, tmp_path, '--precision=auto', '--train_batch_size=4', '--num_clones=2', *words)
+
+
 def test_values_that_are_not_finite_are_refused(sources, tmp_path, capsys):
     values = checkpoint_files.values_of(sources[0])
     name = next(name for name in values if name.endswith('gamma'))

@@ -138,6 +138,12 @@ class TestOrdinaryTrainings:
             '--hard_example_mining_step=9 has no effect without --top_k_percent_pixels.',
         ),
         ('--blur_probability=1', '--blur_probability=1.0 has no effect without --blur_sigma.'),
+        (
+            '--task=classification --model_variant=resnet_v1_18 --min_scale_factor=1 --min_resize_value=256',
+            'No effect with --preprocessing_name=vgg, which chooses size and scale of the images: '
+            '--min_scale_factor=1.0, --min_resize_value=256.',
+        ),
+        ('--task=classification --model_variant=resnet_v1_18', None),
         ('--flip_probability=0 --recipe=small_data', None),
         ('--blur_probability=1 --blur_sigma=2 --slow_start_learning_rate=0.1 --slow_start_step=9', None),
     ],

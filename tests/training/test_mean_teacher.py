@@ -69,6 +69,18 @@ def test_targets_by_hand():
     assert counted['used_pixels'] == 2 and counted['used'] == pytest.approx(2 / 3)
 
 
+def test_pseudo_labels_that_are_the_ignore_label_are_not_used():
+    logits = np.log(np.float32([[[[0.9, 0.1], [0.2, 0.8]]]]))
+
+    def build():
+        return mean_teacher.targets(
+            mean_teacher.pseudo_labels(tf.constant(logits)), tf.fill([1, 1, 2, 1], True), 0.6, 0
+        )
+
+    targets, counted = evaluated(build)
+    assert targets[0, 0, :, 0].tolist() == [0, 1] and (counted['used_pixels'], counted['used']) == (1, 0.5)
+
+
 def test_mix_takes_the_box_of_the_next_image():
     values = np.arange(3 * 2 * 2 * 2).reshape(3, 2, 2, 2)
     box = np.zeros((3, 4, 4, 1), bool)

@@ -13,8 +13,9 @@ from deeplab.core import schedules
 from deeplab.errors import OptionError
 from deeplab.options import CloneOptions, OptimizerOptions, RateTestOptions
 from deeplab.pictures import drawing
-from deeplab.training import rate_test
+from deeplab.training import initial_checkpoint, rate_test
 from deeplab.training.train_loop import StepResult
+from deeplab.utils import train_utils
 from tests.helpers import training_setup
 
 pytestmark = pytest.mark.usefixtures('tiny_network')
@@ -152,6 +153,14 @@ def test_a_test_keeps_no_weights(optimizer, data, tmp_path):
     assert points[0]['loss'] == training_setup.losses(log)[1]  # it starts anew
     again = train.run(training_setup.options(data, log, 4))  # resumes as if there had been no test
     assert (earlier.step, again.step) == (3, 4)
+
+
+@pytest.mark.parametrize('is_on', [False, True])
+def test_it_begins_with_the_initial_checkpoint_beside_checkpoints(is_on, data, tmp_path, monkeypatch):
+    given = {}
+    monkeypatch.setattr(train_utils, 'get_model_init_fn', lambda *arguments, **named: given.update(named))
+    initial_checkpoint.init_fn(training_setup.options(data, tmp_path, rate_test=RateTestOptions(is_on=is_on)))
+    assert given == {'is_resumed': not is_on}
 
 
 def test_a_loss_that_is_not_finite_ends_the_test(data, tmp_path):

@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import shutil
+import types
 
 import numpy as np
 import pytest
@@ -466,6 +467,34 @@ def test_masks_on_which_every_figure_is_false(data, tmp_path, monkeypatch, caplo
     (tmp_path / 'log' / 'eval' / 'metrics-2.json').write_text('{"global_step": 2, "miou": 1.0, "split": "val"}')
     hook_of(chosen)
     assert caplog.text.count(line) == 1
+
+
+@pytest.mark.parametrize(('split', 'count'), [('val', 1), ('train', 0)])
+def test_choices_for_predictions_are_kept_of_validation_splits_alone(data, tmp_path, monkeypatch, split, count):
+    use_figures(monkeypatch, {2: 0.5})
+    saved = []
+    monkeypatch.setattr(validation.task_calibration, 'save', lambda *arguments: saved.append(arguments))
+    chosen = options(data, tmp_path / 'log', 2)
+    chosen = dataclasses.replace(chosen, validation=dataclasses.replace(chosen.validation, split=split))
+    hook = new_hook(chosen, monkeypatch)
+    hook.begin(None, 0)
+    assert validate(hook, monkeypatch, [2]) == [2] and len(saved) == count
+
+
+def test_all_workers_know_that_an_earlier_run_has_stopped(data, tmp_path, monkeypatch):
+    use_figures(monkeypatch, {})
+    hook = new_hook(options(data, tmp_path / 'log', 9, early_stop=2), monkeypatch)
+    monkeypatch.setattr(validation, '_earlier', lambda *arguments: {1: 0.5, 2: 0.4, 3: 0.3})
+    monkeypatch.setattr(hook, '_first_in_score', lambda: 1)
+    shared = {}
+    hook._group = types.SimpleNamespace(task=0, put=shared.__setitem__, get=shared.__getitem__)
+    hook.begin(None, 3)
+    assert 'has not improved in 2 validations' in hook.stop_reason()
+    other = new_hook(options(data, tmp_path / 'log', 9, early_stop=2), monkeypatch)
+    monkeypatch.setattr(validation.ValidationHook, '_is_chief', property(lambda self: False))
+    other._group = types.SimpleNamespace(task=1, get=shared.__getitem__)
+    other.begin(None, 3)
+    assert other.stop_reason() == hook._reason_of_chief and not other.needs_checkpoint(3)
 
 
 class TestBadInput:

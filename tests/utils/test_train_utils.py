@@ -112,6 +112,14 @@ class TestInitialRestore:
         assert names == {'net/weights', 'net/biases', 'decoder/weights', 'logits/weights', 'logits/biases'}
         assert step == 0
 
+    def test_a_run_that_only_measures_begins_with_it_beside_checkpoints(self, tmp_path):
+        (tmp_path / 'log').mkdir()
+        save_network(tmp_path / 'log')
+        path = save_network(tmp_path)
+        assert train_utils.get_model_init_fn(str(tmp_path / 'log'), path, True, SCOPES) is None
+        init_fn = train_utils.get_model_init_fn(str(tmp_path / 'log'), path, True, SCOPES, is_resumed=False)
+        assert 'net/weights' in restored_by(init_fn)[0]
+
     def test_without_the_last_layers(self, tmp_path):
         init_fn = train_utils.get_model_init_fn(str(tmp_path / 'log'), save_network(tmp_path), False, SCOPES)
         assert restored_by(init_fn)[0] == {'net/weights', 'net/biases'}
