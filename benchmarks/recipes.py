@@ -105,7 +105,8 @@ def measure(
         if scales:
             words = (*evaluated, *SEVERAL_SCALES)
             figures[f'{name}_scales'] = evaluate(logdir, steps, split, clock, *words, name=f'{split}_scales')
-    return {**run, 'flags': flags, 'eval_crop_size': EVAL_CROP, 'minutes': minutes(logdir), **figures}
+    machine = {'processor': _machine.describe()['processor'], 'instructions': _machine.describe()['instructions']}
+    return {**run, 'flags': flags, 'eval_crop_size': EVAL_CROP, 'minutes': minutes(logdir), **machine, **figures}
 
 
 def measured() -> list[dict]:
