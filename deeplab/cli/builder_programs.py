@@ -14,7 +14,7 @@ _PACKAGE = 'deeplab.datasets'
 _FORMATS = of(options.BuilderOptions, 'image_format', 'label_format')
 _PART = of(options.PartOptions)
 _RECORDS = Group('Records', of(options.BuilderOptions, without=['image_format', 'label_format', 'output_dir']), _PART)
-_FEW_OF_RECORDS = Group('Records', of(options.BuilderOptions, 'num_shards', 'num_workers', 'seed'), _PART)
+_SHARDS = Group('Records', of(options.BuilderOptions, 'num_shards', 'num_workers', 'seed'), _PART)
 _SHARED = [field.name for field in dataclasses.fields(options.BuilderOptions) if field.name != 'output_dir']
 # Fields of BuildFolderOptions by the heading of their flags; all others are about files.
 _SPLITS = ('list_folder', 'val_fraction', 'group_pattern')
@@ -34,7 +34,7 @@ def _builder(kind: type, name: str, example: str, has_formats: bool = False) -> 
         and the files may have any format.
     """
     files = of(kind, without=_SHARED)
-    groups = Group('Files', files), _FEW_OF_RECORDS
+    groups = Group('Files', files), _SHARDS
     if has_formats:
         groups = Group('Files', files, _FORMATS), _RECORDS
     return Program(name, example, groups, plain_options(kind), package=_PACKAGE)
@@ -91,7 +91,7 @@ BUILDERS = (
         (
             Group('Files', of(options.BuildClassificationOptions, without=[*_SHARED, *_SPLITS])),
             Group('Splits', of(options.BuildClassificationOptions, *_SPLITS)),
-            _FEW_OF_RECORDS,
+            _SHARDS,
         ),
         plain_options(options.BuildClassificationOptions),
         package=_PACKAGE,

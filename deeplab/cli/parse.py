@@ -22,7 +22,7 @@ from deeplab.names import shown
 from deeplab.wording import as_text
 from deeplab.zoo import catalog
 
-_MARK = '\ufeff'
+_BYTE_ORDER_MARK = '\ufeff'
 _CHECKPOINTS = ('checkpoint_dir', 'checkpoint_path')
 _NOT_OF_NETWORK = ('preset', 'batch_norm_decay')  # the flags of a preset are given; the decay is of training alone
 
@@ -72,9 +72,10 @@ def load_plugins(words: Sequence[str]) -> list[str]:
     except flags.Error as error:  # some of absl's messages begin with a mark
         raise UsageError(f'{str(error).removeprefix("ERROR:: ")}.') from error
     except UnicodeDecodeError:
-        raise UsageError('A file of --flagfile is not text in UTF-8. Save it in this encoding.') from None
+        given = ' '.join(word for word in words if 'flagfile' in word)
+        raise UsageError(f'{given}: the file, or one that it names, is not text in UTF-8. Save it as UTF-8.') from None
     # Editors on Windows begin files with a byte order mark, before a flag or a comment.
-    words = [word.removeprefix(_MARK) for word in read if not word.startswith(f'{_MARK}#')]
+    words = [word.removeprefix(_BYTE_ORDER_MARK) for word in read if not word.startswith(f'{_BYTE_ORDER_MARK}#')]
     plugin_flags.load(words)
     return words
 

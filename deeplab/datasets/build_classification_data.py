@@ -212,7 +212,7 @@ def _lines(path: str) -> Iterator[tuple[int, str, Row]]:
     for cells in filter(None, reader):
         row = dict(zip(header, map(str.strip, cells), strict=False))
         if not row.get('file'):
-            raise DataError(f"'{path}', line {reader.line_num}: there is no file. Complete or remove the line.")
+            raise DataError(f"'{path}', line {reader.line_num}: it names no file. Complete or remove the line.")
         yield reader.line_num, row['file'], Row(**{field: row.get(field, '') for field in Row._fields})
 
 

@@ -144,7 +144,8 @@ def test_a_flag_file_with_a_byte_order_mark(tmp_path, first):
 def test_a_flag_file_in_another_encoding(tmp_path, capsys):
     (tmp_path / 'flags.txt').write_text('--train_logdir=log', 'utf-16')
     assert cli.main(['train', f'--flagfile={tmp_path}/flags.txt']) == cli.USAGE_STATUS
-    assert 'A file of --flagfile is not text in UTF-8' in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert f'--flagfile={tmp_path}/flags.txt: ' in said and 'not text in UTF-8. Save it as UTF-8.' in said
 
 
 def test_errors_are_option_errors():
