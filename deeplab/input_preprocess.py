@@ -24,6 +24,7 @@ from deeplab.options import AugmentOptions, ResizeOptions
 from deeplab.registry import (
     AFTER_CROP,
     AFTER_PADDING,
+    AUGMENTATIONS,
     BEFORE_CROP,
     CROP,
     MIX,
@@ -157,15 +158,18 @@ def train_steps_per_image(
     Raises:
       OptionError: such an augmentation places crops, or has no meaning for an image as a whole.
     """
+    replaced = AUGMENTATIONS.get('flip') if preprocessing.flips else None
+    settings = {} if replaced is None else augment.settings_of(replaced)
 
     def preprocess(sample: Sample) -> Sample:
-        image = preprocessing.train(sample[common.IMAGE], seed_of(sample, PREPROCESS_SEED), crop_size)
+        image = preprocessing.train(sample[common.IMAGE], seed_of(sample, PREPROCESS_SEED), crop_size, **settings)
         return {**sample, common.IMAGE: image}
 
     steps: dict[str, Step] = {PREPROCESS: preprocess}
     context = AugmentContext(crop_size, mean_pixel, ignore_label=0)
     for record in augment.active:
-        if augment.settings_of(record) != {parameter.name: parameter.default for parameter in record.parameters}:
+        defaults = {parameter.name: parameter.default for parameter in record.parameters}
+        if record is not replaced and augment.settings_of(record) != defaults:
             if record.stage == CROP:
                 raise OptionError(
                     f"The augmentation '{record.name}' places crops, which this task does not have. Switch it off."

@@ -37,8 +37,8 @@ GROUPS = {
         'networks': 'List all networks with their numbers of parameters and multiply-adds.',
         'presets': 'List the published checkpoints, or show the flags for one of them.',
         'checkpoint': 'Show the variables of a checkpoint, the network it fits, and what a network would restore.',
-        'average_checkpoints': 'Average the weights of checkpoints of one network, and measure its batch norms again.',
-        'launch': 'Run synchronous workers of a training on this machine, and start them again if they are killed.',
+        'average_checkpoints': 'Average the weights of checkpoints of a network, and recompute batch norm statistics.',
+        'launch': 'Run synchronous training workers on this machine, and restart them if they are killed.',
         'server': 'Run the TensorFlow server of one machine in distributed training.',
     },
     'Prediction': {

@@ -77,7 +77,7 @@ def _contradictory(data: Data) -> Iterator[Finding]:
         likeness = 'is a copy of' if image.digest == partner.digest else 'looks like'
         text = f', {likeness} '.join(f'{each.name}, {texts(data, each.class_ids)}' for each in (image, partner))
         cases.append((split, Case(text, image.number)))
-    said = 'have another class than an equal image, or than an image that looks almost the same'
+    said = 'have a different class than an identical image, or than an image that looks almost the same'
     yield from data.of_images('contradictory', '', cases, said)
 
 

@@ -60,8 +60,8 @@ def render(data: Data, masks: Sequence[MaskContradiction] | None, draw: Draw) ->
     shown = masks[:_SHOWN]
     yield (
         f'<p class="faded">The first {len(shown)} of {text(counted(len(masks), "mask"))}, the likeliest errors first; '
-        f'the JSON file has all. A score of {SURE} or more is a finding. Image and mask, with the regions that most '
-        'speak against the mask outlined: label, then what the network predicts.</p>'
+        f'the JSON file has all. A score of {SURE} or more is a finding. Image and mask, with outlines around the '
+        'regions that contradict the mask most: label, then prediction of the network.</p>'
     )
     splits = {split.name: split for split in data.source.splits}
     yield '<ol class="pairs">'

@@ -176,7 +176,7 @@ def _class_lines(data: Data, table: list[dict[str, Any]]) -> Iterator[str]:
 
 def _lines_of_images(data: Data, table: list[dict[str, Any]]) -> Iterator[str]:
     """Yields the table of the classes of whole images."""
-    yield f'Images of each class (share and weight in split {data.train}):'
+    yield f'Images of each class (fraction and weight in split {data.train}):'
     rows = [
         [f'{row["id"]:4}', row['name'], *map(str, row['images'].values()), f'{row["share"]:.2%}']
         + [f'{row["label_weight"]:.2f}']

@@ -65,7 +65,7 @@ def _without_plane(data: Data, split: str) -> Iterator[Finding]:
         cases = [(split, Case(image.name, image.number)) for image in images if key not in image.planes]
         if cases:
             what = f"{len(cases)} of {counted(len(images), 'image')} of split '{split}' "
-            what += agreeing(len(cases), f"have no plane '{key}', which a training on it needs.")
+            what += agreeing(len(cases), f"have no plane '{key}', which training on it needs.")
             fix = None if data.source.is_records else 'Add the missing files to the folder of the plane.'
             yield data.finding('no_plane', split, what, fix, cases)
 

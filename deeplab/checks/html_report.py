@@ -157,10 +157,10 @@ def _classes(diagnosis: Diagnosis) -> Iterator[str]:
         f'Split {text(data.train)}. Weights as with {prose(LABEL_WEIGHTS)}; a part is thin if it is narrower than the '
         f'output stride of {data.options.output_stride}.'
     )
-    share, columns = 'Share of the pixels', ['Images', 'In thin parts']
+    share, columns = 'Fraction of the pixels', ['Images', 'In thin parts']
     if data.is_classification:
-        about = f'Images of each class in each split; share and weight in split {text(data.train)}.'
-        share, columns = 'Share of the images', [text(f'Images of {split}') for split in data.splits]
+        about = f'Images of each class in each split; fraction and weight in split {text(data.train)}.'
+        share, columns = 'Fraction of the images', [text(f'Images of {split}') for split in data.splits]
     yield f'<p class="faded">{about}</p>'
     yield '<div class="scroll" tabindex="0" role="region" aria-label="Table of classes"><table><thead><tr>'
     for title in ('Class', share, '', *columns, 'Weight', 'Id'):

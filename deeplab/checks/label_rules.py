@@ -134,7 +134,7 @@ def _gap(data: Data) -> Finding | None:
         data.train,
         f'Id {gap} does not occur in the masks, but larger ids do: {shown}.',
         f'If id {gap - 1} is the last class, run the doctor again with {option("DoctorOptions.num_classes", gap)}, '
-        'which names the masks with larger ids. If these are classes, number the classes without gaps.',
+        'which lists the masks with larger ids. If these are classes, number the classes without gaps.',
     )
 
 
@@ -185,6 +185,7 @@ def _thin(data: Data) -> Iterator[Finding]:
             'thin',
             data.train,
             f"Classes with {_THIN_SHARE:.0%} or more of their pixels in split '{data.train}' in parts narrower "
-            f'than the output stride of {data.options.output_stride}, which the network hardly separates: {classes}.',
+            f'than the output stride of {data.options.output_stride}, which the network can hardly separate: '
+            f'{classes}.',
             'Train with --decoder_output_stride=4, or --output_stride=8; do not shrink the images.',
         )

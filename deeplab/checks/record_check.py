@@ -239,7 +239,7 @@ def _warnings(dataset: SegmentationDataset, facts: Facts, is_cached: bool) -> It
     images = f"of {facts.samples} images of split '{dataset.split}' have"
     if (cut := facts.problems['sixteen_bits']) and not is_cached:
         yield (
-            f'{cut} {images} 16 bits, of which the 8 lower ones are lost. To keep them, set "image_bits": 16 in '
+            f'{cut} {images} 16 bits, of which the lower 8 are lost. To keep them, set "image_bits": 16 in '
             f'{_description()}.'
         )
     if facts.oriented and not is_cached:

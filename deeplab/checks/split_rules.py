@@ -122,7 +122,7 @@ def _inconsistent(data: Data) -> Iterator[Finding]:
             for (a, b), is_alike in zip(itertools.pairwise(images), are_alike, strict=True)
             if is_alike and a.digest != b.digest and _differ(a, b, _LEAST_AGREEMENT)
         ]
-    said = 'have another mask than an equal image, or than an image that looks alike'
+    said = 'have a different mask than an identical image, or than an image that looks alike'
     yield from data.of_images('inconsistent', '', cases, said)
 
 

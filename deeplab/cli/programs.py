@@ -108,7 +108,7 @@ TRAIN = Program(
             of(options.NasOptions, 'drop_path_keep_prob'),
         ),
         Group('Learning rate range test', of(options.RateTestOptions)),
-        Group('Images without labels', of(options.UnlabeledOptions)),
+        Group('Unlabeled images', of(options.UnlabeledOptions)),
         Group('Validation during training', of(options.ValidationOptions)),
         Group(
             'Checkpoints and logs',
@@ -179,7 +179,7 @@ program.PROGRAMS += [
         name='preview',
         example='--dataset_dir=tfrecord --train_crop_size=513,513 --rotation_degrees=10 --jitter_brightness=0.2',
         groups=(
-            Group('Preview; all flags of train are accepted, too', of(options.PreviewOptions)),
+            Group('Preview; all flags of train are also accepted', of(options.PreviewOptions)),
             *TRAIN.groups,
         ),
         to_options=preview_options,
@@ -197,7 +197,7 @@ program.PROGRAMS += [
         example='--dataset_dir=tfrecord --output_dir=logs/cross_validation --train_crop_size=513,513',
         groups=(
             Group(
-                'Cross-validation; all flags of train are accepted, too, but those of folder, fold and splits',
+                'Cross-validation; all flags of train are also accepted, except for folder, fold and splits',
                 of(options.CrossValidateOptions),
             ),
             *TRAIN.groups,
@@ -300,7 +300,7 @@ program.PROGRAMS += [
                     options.ModelOptions,
                     'crop_size',
                     default=DEFAULT_CROP,  # a network of unknown size, None in the options, has no cost
-                    meaning='Height and width, in pixels, of the input for which multiply-adds are counted.',
+                    meaning='Height and width, in pixels, of the input for which multiply-adds are computed.',
                 ),
                 of(options.NetworksOptions),
             ),
@@ -354,7 +354,7 @@ program.PROGRAMS += [
         example='logs/train --output_dir=logs/average',
         groups=(
             Group(
-                'Checkpoints; all flags of train are accepted, too, and override the run.json',
+                'Checkpoints; all flags of train are also accepted, and override the run.json',
                 of(options.AverageOptions),
             ),
             *TRAIN.groups,
@@ -406,9 +406,8 @@ program.PROGRAMS += [
                 flag_of(
                     options.WindowOptions,
                     'window',
-                    meaning='Height and width of the overlapping windows in which a larger image is predicted, '
-                    'such as 513,513. Not set: 513,513, or --eval_crop_size, for images of more than 4,194,304 '
-                    'pixels.',
+                    meaning='Height and width of the overlapping windows in which larger images are predicted, such '
+                    'as 513,513. Not set: 513,513, or --eval_crop_size, for images of more than 4,194,304 pixels.',
                 ),
                 of(options.WindowOptions, without=['window']),
                 *RESIZE,
@@ -497,7 +496,7 @@ program.PROGRAMS += [
                     'intersection_offset',
                     'integer',
                     None,
-                    'Accepted for compatibility with old command lines; it has no effect. Not set: the same.',
+                    'Accepted for compatibility with old command lines; it has no effect, whether set or not set.',
                 ),
             ),
         ),
@@ -569,14 +568,14 @@ program.PROGRAMS += [
         example='--model_variant=mobilenet_v2 --train_crop_size=513,513 --train_batch_size=8',
         groups=(
             Group(
-                'Benchmark; all flags of train are accepted, too',
+                'Benchmark; all flags of train are also accepted',
                 of(options.BenchmarkOptions),
                 of(options.EngineOptions, 'engine'),
                 flag_of(
                     options.EngineOptions,
                     'precision',
                     name='inference_precision',
-                    meaning='Data type in which the network predicts.',
+                    meaning='Data type for inference.',
                 ),
                 of(options.EngineOptions, 'calibration_dir'),
             ),

@@ -84,20 +84,20 @@ def _decoder_stride(values: Values) -> str | None:
 
 SMALL_DATA = Recipe(
     'small_data',
-    'For up to a few thousand images, a short training, and classes of very different frequency.',
+    'For up to a few thousand images, short training, and classes of very different frequency.',
     (
         Setting('optimizer', 'adamw', 'converges in fewer steps than momentum'),
         Setting('base_learning_rate', '0.005', 'the learning rate of adamw', ('optimizer',)),
-        Setting('weight_decay', '0.01', 'of adamw: part of the update, not of the loss', ('optimizer',)),
+        Setting('weight_decay', '0.01', 'adamw applies it in the update, not in the loss', ('optimizer',)),
         Setting('learning_policy', 'cosine', 'falls to 0 at the end'),
         Setting('slow_start_step', _slow_start, 'a fifteenth of the steps, at most 500'),
         Setting('slow_start_burnin_type', 'linear', 'rises to the learning rate', ('slow_start_step',)),
-        Setting('loss', 'softmax+2*lovasz', 'lovasz follows the IoU, so that small and rare classes count'),
-        Setting('loss_stride', '2', 'a quarter of the pixels suffices, and takes less time', ('upsample_logits',)),
-        Setting('label_weights', 'auto', 'larger for rare classes, which lovasz alone finds too late'),
+        Setting('loss', 'softmax+2*lovasz', 'lovasz follows the IoU, so that small and rare classes matter'),
+        Setting('loss_stride', '2', 'a quarter of the pixels is enough, and takes less time', ('upsample_logits',)),
+        Setting('label_weights', 'auto', 'larger for rare classes, which lovasz alone learns too late'),
         Setting('label_weights_power', '0.4', 'milder than 1: frequent classes keep their IoU', ('label_weights',)),
-        Setting('rare_class_sampling', '0.5', 'half of the crops show a drawn class, mostly a rare one'),
-        Setting('min_scale_factor', '0.75', 'few steps do not suffice for scales of 0.5 to 2', ('max_scale_factor',)),
+        Setting('rare_class_sampling', '0.5', 'half of the crops contain a randomly drawn class, usually a rare one'),
+        Setting('min_scale_factor', '0.75', 'a few steps are not enough for scales of 0.5 to 2', ('max_scale_factor',)),
         Setting('max_scale_factor', '1.5', 'as above', ('min_scale_factor',)),
         Setting(
             'decoder_output_stride',
@@ -107,15 +107,22 @@ SMALL_DATA = Recipe(
         Setting(
             'decoder_filters',
             '48',
-            'narrow, for thin and small things',
+            'a narrow decoder, for thin and small objects',
             ('decoder_output_stride', 'decoder_output_is_logits'),
         ),
-        Setting('aspp_convs_filters', '96', 'saves the time that the decoder takes', ('decoder_output_stride',)),
-        Setting('batch_norm_decay', _batch_norm_decay, '1 - 15 / steps: the end has forgotten the initial statistics'),
+        Setting('aspp_convs_filters', '96', 'makes up for the time that the decoder takes', ('decoder_output_stride',)),
         Setting(
-            'moving_average_decay', '0.99', 'averages the weights of the last steps, which other programs then use'
+            'batch_norm_decay',
+            _batch_norm_decay,
+            '1 - 15 / steps: the initial statistics are forgotten by the end',
+            ('fine_tune_batch_norm',),
         ),
-        Setting('jitter_brightness', '0.2', 'mild changes of color replace images that are missing'),
+        Setting(
+            'moving_average_decay',
+            '0.99',
+            'averages the weights of the last steps; other programs then use the average',
+        ),
+        Setting('jitter_brightness', '0.2', 'mild color changes make up for the small number of images'),
         Setting('jitter_contrast', '0.2', 'as above'),
         Setting('jitter_saturation', '0.2', 'as above'),
     ),
@@ -125,10 +132,10 @@ SMALL_DATA = Recipe(
 _OF_SHORT_TRAININGS = ('loss_stride', 'label_weights_power')
 SMALL_DATA_LONG = Recipe(
     'small_data_long',
-    'For data as for small_data, and a training of half an hour or more.',
+    'For data as for small_data, and training for half an hour or more.',
     (
         *(setting for setting in SMALL_DATA.settings if setting.flag not in _OF_SHORT_TRAININGS),
-        Setting('label_weights_power', '0.3', 'milder than in short trainings', ('label_weights',)),
+        Setting('label_weights_power', '0.3', 'milder than for short training', ('label_weights',)),
     ),
 )
 
@@ -142,14 +149,14 @@ _RATE, _OF_BATCH = 0.007, 16
 _OF_RARE_CLASSES = ('loss', 'label_weights', 'label_weights_power', 'rare_class_sampling', 'moving_average_decay')
 FINE_TUNE = Recipe(
     'fine_tune',
-    'To continue from a checkpoint of other classes, such as a published one, in few steps.',
+    'For fine-tuning a checkpoint with other classes, such as a published one, in a few steps.',
     (
-        Setting('initialize_last_layer', 'false', 'the classes are other ones'),
+        Setting('initialize_last_layer', 'false', 'the classes are different'),
         Setting(
             'last_layers_contain_logits_only',
             'true',
-            'all layers but the logits keep their weights, ASPP and decoder, too',
-            ('initialize_last_layer',),
+            'all layers except the logits keep their weights, including ASPP and decoder',
+            ('initialize_last_layer', 'decoder_output_is_logits'),
         ),
         Setting(
             'base_learning_rate',
@@ -173,7 +180,7 @@ RECIPE = Flag(
     'recipe',
     'string',
     None,
-    f'Set of training flags, found by measuring, for a kind of data: {", ".join(RECIPES)}. Flags given on the command '
+    f'Set of training flags, found by experiment, for a kind of data: {", ".join(RECIPES)}. Flags given on the command '
     f'line override it, and the log shows what it sets; {LIST} explains the recipes. Not set: no recipe.',
 )
 

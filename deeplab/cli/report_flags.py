@@ -28,8 +28,8 @@ _IN_MANIFEST = {
     **{flag: ('resize', field.partition('.')[2]) for flag, field in RESIZE_FLAGS.items()},
 }
 _CROP_SIZE = (
-    'Height and width, in pixels, of the input of the network: 513,513, or one flag for each. Not set: the size of the '
-    'validations of the training or, of several runs, if it was the same; else the smallest suitable size into which '
+    'Height and width, in pixels, of the network input: 513,513, or one flag for each. Not set: the validation size '
+    'of the training or, with several runs, if it was the same for all; else the smallest suitable size into which '
     'every image fits.'
 )
 

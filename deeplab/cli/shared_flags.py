@@ -22,9 +22,9 @@ _PRESET = Flag(
     'preset',
     'string',
     None,
-    'Name of a published checkpoint, such as mobilenetv2_coco_voc_trainaug: sets the flags that this checkpoint needs, '
-    'including data set and crop size. Flags given on the command line override it. deeplab presets lists the names. '
-    'Not set: no preset.',
+    'Name of a published checkpoint, such as mobilenetv2_coco_voc_trainaug: sets the flags that this checkpoint '
+    'needs, including the data set and crop size. Flags given on the command line override it. deeplab presets lists '
+    'the names. Not set: no preset.',
     fields=('PredictOptions.preset',),
 )
 _OF_HEAD = (
@@ -68,7 +68,7 @@ NUM_THREADS = Flag(
     'num_threads',
     'integer',
     None,
-    'Number of threads that compute, to run several programs at the same time. Not set: one per core.',
+    'Number of compute threads, for running several programs at the same time. Not set: one per core.',
 )
 
 
@@ -101,7 +101,7 @@ def data_group(prefix: str, split: str, *more: Entry, **crop: Any) -> Group:
       **crop: default and meaning of the crop size, if they differ from the usual ones.
     """
     meaning = (
-        'Height and width, in pixels, of the input of the network: 513,513, or one flag for each. Multiples of '
+        'Height and width, in pixels, of the network input: 513,513, or one flag for each. Multiples of '
         f'--output_stride plus 1 are best{_OF_LARGER_IMAGES[prefix]}'
     )
     crop = {'default': DEFAULT_CROP, 'meaning': meaning, **crop}

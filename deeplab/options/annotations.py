@@ -16,10 +16,12 @@ class AnnotationOptions(Options):
 
     polygon_tolerance: float = declared(
         1.0,
-        'Pixels by which the simplified outlines of annotations may leave the edges of pixels; neighbors share their '
-        'border. 0: exactly the predicted pixels, as bitmaps where polygons of the tool cannot be exact.',
+        'Tolerance, in pixels, for simplifying the outlines of annotations; neighboring areas keep a shared border. '
+        '0: exactly the predicted pixels, as bitmaps if polygons of the tool cannot be exact.',
         range='[0, inf)',
     )
     minimum_area: int = declared(
-        16, 'Areas of fewer pixels are left out of annotations, and smaller holes are filled.', range='[0, inf)'
+        16,
+        'Minimum size, in pixels: smaller areas are left out of annotations, and smaller holes are filled.',
+        range='[0, inf)',
     )

@@ -24,46 +24,44 @@ class BenchmarkOptions(Options):
     output: PathText = declared('deeplab_benchmark.json', 'JSON file for the results, or its folder.')
     image_size: tuple[int, int] | None = declared(
         None,
-        'Height and width, in pixels, of the images that the network predicts. Not set: {ModelOptions.crop_size}.',
+        'Height and width, in pixels, of the images for inference. Not set: {ModelOptions.crop_size}.',
     )
     checkpoint_dir: PathText | None = declared(
-        None, 'Checkpoint, or folder of checkpoints, whose weights predict. Not set: random weights.'
+        None, 'Checkpoint, or folder of checkpoints, whose weights to use. Not set: random weights.'
     )
     batch_sizes: tuple[int, ...] = declared(
         (1, 4),
-        'Numbers of images that the network predicts at a time, such as 1,4,16.',
+        'Batch sizes for inference, such as 1,4,16.',
         kind='list',
         range='(0, inf)',
     )
     threads: tuple[int, ...] = declared(
         (),
-        'Numbers of threads that predict, such as 1,2,4. Not set: one, and one per core.',
+        'Numbers of inference threads, such as 1,2,4. Not set: one, and one per core.',
         kind='list',
         range='(0, inf)',
     )
     training_batch_sizes: tuple[int, ...] = declared(
         (),
-        'Images of a training step, such as 4,8,16. Not set: {TrainOptions.batch_size}, and half of it.',
+        'Batch sizes for training, such as 4,8,16. Not set: {TrainOptions.batch_size} and half of it.',
         kind='list',
         range='(0, inf)',
     )
     engine: EngineOptions = EngineOptions()
     budget_secs: int = declared(
         60,
-        'Seconds after which no further measurement begins; the first of each kind is always made.',
+        'Seconds after which no new measurement starts; the first of each kind is always made.',
         range='(0, inf)',
     )
     exports: tuple[PathText, ...] = declared(
         (),
-        'Exports to measure side by side, in any format, instead of a network; {exports}= may be omitted.',
+        'Exports, in any format, to measure side by side instead of a network; {exports}= may be omitted.',
         kind='repeated string',
     )
-    batch: tuple[int, ...] = declared(
-        (1,), 'Numbers of images that exports predict at a time.', kind='list', range='(0, inf)'
-    )
+    batch: tuple[int, ...] = declared((1,), 'Batch sizes for exports.', kind='list', range='(0, inf)')
     size: tuple[int, int] | None = declared(
         None,
-        'Height and width of the images of exports that take any size. Not set: the size of each export.',
+        'Height and width of the images for exports that accept any size. Not set: the default size of each export.',
     )
 
     def __post_init__(self) -> None:

@@ -16,7 +16,7 @@ from deeplab.wording import option
 
 MAPILLARY_VERSIONS = ('v1.2', 'v2.0')
 _PLANES = ('depth_folder', 'depth_scale', 'multilabel_folder')
-_INSTANCES = 'Write instance ids, too, for panoptic segmentation'
+_INSTANCES = 'Also write instance ids, for panoptic segmentation'
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -34,7 +34,7 @@ class BuilderOptions(Options):
     )
     num_shards: int | None = declared(
         None,
-        'Number of shards of each split. Not set: the usual number for the data set, but not more than images.',
+        'Number of shards per split. Not set: the usual number for the data set, but at most one per image.',
         range='(0, inf)',
     )
     num_workers: int | None = declared(
@@ -44,8 +44,8 @@ class BuilderOptions(Options):
     )
     num_classes: int | None = declared(
         None,
-        'Refuse masks with ids that are not less than this, other than {ignore_label}. Not set: no check; '
-        'build_folder_data then takes the largest id plus 1.',
+        'Number of classes: masks with this id or larger ones, other than {ignore_label}, are rejected. Not set: no '
+        'check; build_folder_data then uses the largest id plus 1.',
         range='(0, inf)',
     )
     ignore_label: int = declared(
@@ -83,8 +83,8 @@ class BuildCityscapesOptions(BuilderOptions):
 
     cityscapes_root: PathText = declared(
         './cityscapes',
-        'Folder that contains leftImg8bit and gtFine or gtCoarse. Masks are *_labelTrainIds.png, or made from '
-        '*_labelIds.png or *_polygons.json where these are absent.',
+        'Folder that contains leftImg8bit and gtFine or gtCoarse. Masks are read from *_labelTrainIds.png or, if '
+        'these are missing, made from *_labelIds.png or *_polygons.json.',
     )
     annotations: str = declared(
         'fine',
@@ -114,13 +114,13 @@ class BuildAde20kOptions(BuilderOptions):
     output_dir: PathText = declared('./ADE20K/tfrecord', 'Folder for the TFRecord shards.')
     full_release_root: PathText | None = declared(
         None,
-        'Folder of the full release of ADE20K (with *_seg.png), from which masks of the 150 classes are made. Not '
-        'set: the folders above.',
+        'Folder of the full ADE20K release (with *_seg.png), from which masks of the 150 classes are made. Not set: '
+        'the folders above.',
     )
     class_map: PathText | None = declared(
         None,
-        'For the full release: file with the index of an object and the id or name of its class in each line. Not '
-        'set: by the names of the objects in the JSON files beside the masks.',
+        'For the full release: file with an object index and the id or name of its class on each line. Not set: '
+        'objects are mapped by their names in the JSON files beside the masks.',
         needs=('full_release_root',),
     )
     instances: bool = declared(
@@ -135,11 +135,11 @@ class BuildFolderOptions(BuilderOptions):
     """Options of `deeplab build_folder_data`. It takes files of every known format, whatever the formats above."""
 
     image_folder: PathText = declared(
-        './images', 'Folder of the images (jpg, png, npy, or else tif), and of folders of them.'
+        './images', 'Folder of the images (jpg, png, npy, or else tif), including its subfolders.'
     )
     mask_folder: PathText = declared(
         './masks',
-        'Folder of the masks: PNG (or else tif) files that have the path of their image, relative to its folder.',
+        'Folder of the masks: PNG (or else tif) files with the same relative paths as their images.',
     )
     mask_suffix: str = declared('', 'Suffix of the names of masks, such as _mask for 01.jpg and 01_mask.png.')
     list_folder: PathText | None = declared(
@@ -152,24 +152,25 @@ class BuildFolderOptions(BuilderOptions):
         'Not set: whole files.',
     )
     tile_overlap: int = declared(
-        0, 'Pixels that neighboring tiles of {tile_size} share.', range='[0, inf)', needs=('tile_size',)
+        0, 'Overlap, in pixels, of neighboring tiles of {tile_size}.', range='[0, inf)', needs=('tile_size',)
     )
     raster: RasterOptions = RasterOptions()
     val_fraction: float | None = declared(
         None,
-        'Share of the images in the split val; the others are train. Not set: the folders train, val and test of the '
-        'images, or 0.1 if there are none.',
+        'Fraction of the images that form the split val; the others form train. Not set: as in the image folders '
+        'train, val and test, or 0.1 if there are none.',
         range='[0, 1)',
     )
     group_pattern: str | None = declared(
         None,
-        'Regular expression that finds the group in the path of an image, such as ^(.*)_[0-9]+$ for the frames of '
-        'videos. All images of a group are in one split.',
+        'Regular expression that extracts the group from the path of an image, such as ^(.*)_[0-9]+$ for video '
+        'frames. All images of a group are in one split.',
     )
     folds: int | None = declared(
         None,
-        'Number of folds for cross-validation, which become the splits fold1, fold2, ... in place of train and val; a '
-        'split test stays. Classes are balanced, groups stay together; {TrainOptions.fold} is the fold to validate on.',
+        'Number of folds for cross-validation, which become the splits fold1, fold2, ... instead of train and val; a '
+        'split test is kept. Classes are balanced, and groups stay together; {TrainOptions.fold} selects the fold to '
+        'validate on.',
         range='[2, 1000]',
     )
     allow_unmatched: bool = declared(
@@ -178,7 +179,7 @@ class BuildFolderOptions(BuilderOptions):
     )
     colors: PathText | None = declared(
         None,
-        'File with the color of each class, for masks with colors: one per line, such as 128 64 0 road, or JSON. Not '
+        'File with the color of each class, for color-coded masks: one per line, such as 128 64 0 road, or JSON. Not '
         'set: the colors of {dataset}.',
     )
     class_names: tuple[str, ...] = declared(
@@ -188,48 +189,50 @@ class BuildFolderOptions(BuilderOptions):
     )
     dataset: PathText | None = declared(
         None,
-        'Data set with the same classes, whose names, colors and ignore label to use: a known name, a Python module, '
-        'or a JSON or YAML file.',
+        'Data set with the same classes, whose names, colors and ignore label are used: a known name, a Python '
+        'module, or a JSON or YAML file.',
     )
     annotations: PathText | None = declared(
         None,
-        'File or folder of annotations of a labeling tool (labelme, CVAT, Label Studio, COCO, Roboflow, Supervisely, '
-        'SuperAnnotate, Hasty), in place of {mask_folder}. The format is recognized by the content. Images are found '
-        'beside the annotations or in {image_folder}.',
+        'File or folder of annotations from a labeling tool (labelme, CVAT, Label Studio, COCO, Roboflow, '
+        'Supervisely, SuperAnnotate, Hasty), instead of {mask_folder}. The format is detected from the content. '
+        'Images are looked up beside the annotations or in {image_folder}.',
     )
     unlabeled: str = declared(
         'background',
-        'What pixels without an annotation become: the class background, or ignore to exclude them.',
+        'Label of pixels without an annotation: the class background, or ignore to exclude them.',
         choices=('background', 'ignore'),
     )
     label_map: tuple[str, ...] = declared(
         (),
-        'Labels of annotations that become another class: LABEL=CLASS, separated by commas, or a file with one per '
-        'line. LABEL=ignore excludes pixels, LABEL= leaves out shapes, *=... is for all others.',
+        'Mapping from annotation labels to classes: LABEL=CLASS, separated by commas, or a file with one per line. '
+        'LABEL=ignore excludes pixels, LABEL= leaves out shapes, *=... applies to all other labels.',
     )
-    instances: bool = declared(False, 'Write instance ids, too: each shape of {annotations} is an instance.')
+    instances: bool = declared(False, 'Also write instance ids: each shape of {annotations} is an instance.')
     instance_folder: PathText | None = declared(
         None,
-        'Folder of masks of instance ids, which have the path of their image as in {mask_folder} and are written, too: '
-        'PNG files of 16 bits, 0 for no instance.',
+        'Folder of instance masks, which are also written: 16-bit PNG files of instance ids, 0 for no instance, with '
+        'relative paths as in {mask_folder}.',
     )
     depth_folder: PathText | None = declared(
         None,
-        'Folder of depth, which is written, too: PNG files of 16 bits with {depth_scale}, 0 for invalid, or npy files '
-        'of floats. Without the folder {mask_folder}, records have no class ids.',
+        'Folder of depth maps, which are also written: 16-bit PNG files in units of {depth_scale}, 0 for invalid, or '
+        'npy files of floats. Without the folder {mask_folder}, records have no class ids.',
     )
     depth_scale: float | None = declared(
         None, 'Unit of depth in PNG files, such as 0.001 for millimeters.', range='(0, inf)', needs=('depth_folder',)
     )
     multilabel_folder: PathText | None = declared(
         None,
-        'Folder of masks of classes that overlap, which are written, too: a folder for each class, with PNG files that '
-        'are 0 outside; a missing file is an empty mask. Without the folder {mask_folder}, records have no class ids.',
+        'Folder of masks for classes that overlap, which are also written: a folder for each class, with PNG files '
+        'that are 0 outside the class; a missing file is an empty mask. Without the folder {mask_folder}, records '
+        'have no class ids.',
     )
     things: tuple[str, ...] = declared(
         (),
-        'Classes whose shapes are instances: names, separated by commas, or all for all but background. Not set: with '
-        '{instances} the things of {dataset}, or all; with {instance_folder} these, or the classes with instances.',
+        'Classes that have instances (things): names, separated by commas, or all for all but background. Not set: '
+        'the things of {dataset}; without these, all classes with {instances}, and the classes that have instances '
+        'with {instance_folder}.',
     )
 
     def __post_init__(self) -> None:
@@ -293,18 +296,18 @@ class BuildClassificationOptions(BuilderOptions):
 
     image_folder: PathText = declared(
         './images',
-        'Folder with a folder of images (jpg, png, npy) for each class, which may be in folders train, val and test; '
-        'or folder of the images in {labels_file}.',
+        'Folder with one folder of images (jpg, png, npy) per class, which may be inside folders train, val and test; '
+        'or folder of the images listed in {labels_file}.',
     )
     labels_file: PathText | None = declared(
         None,
-        'CSV file whose first line names its columns: file (the path of an image in {image_folder}) and label (the '
-        'name or id of its class); split and group may follow. Not set: the folders are the classes.',
+        'CSV file with a header line: columns file (the path of an image in {image_folder}) and label (the name or id '
+        'of its class), and optionally split and group. Not set: the folders are the classes.',
     )
     class_names: tuple[str, ...] = declared(
         (),
         'Names of the classes in the order of their ids, separated by commas, or a file with one per line, such as '
-        'labels.txt. Not set: the names of the folders, or in {labels_file}, in alphabetical order.',
+        'labels.txt. Not set: the names of the folders, or the labels in {labels_file}, in alphabetical order.',
     )
     list_folder: PathText | None = declared(
         None,
@@ -312,14 +315,14 @@ class BuildClassificationOptions(BuilderOptions):
     )
     val_fraction: float | None = declared(
         None,
-        'Share of the images of each class in the split val; the others are train. Not set: the column split, or the '
-        'folders train, val and test of the images, or 0.1 if there are none.',
+        'Fraction of the images of each class that form the split val; the others form train. Not set: as in the '
+        'column split, or in the image folders train, val and test, or 0.1 if there are none.',
         range='[0, 1)',
     )
     group_pattern: str | None = declared(
         None,
-        'Regular expression that finds the group in the path of an image, such as ^(.*)_[0-9]+$ for the frames of '
-        'videos. All images of a group are in one split. Not set: the column group, or no groups.',
+        'Regular expression that extracts the group from the path of an image, such as ^(.*)_[0-9]+$ for video '
+        'frames. All images of a group are in one split. Not set: the column group, or no groups.',
     )
 
     def __post_init__(self) -> None:
@@ -344,11 +347,12 @@ class BuildCamvidOptions(BuilderOptions):
     camvid_root: PathText = declared(
         './CamVid',
         'Folder with train and trainannot (or train_labels), and so on for val and test; or with 701_StillsRaw_full '
-        'and LabeledApproved_full; or with images and labels. Masks may have colors, a palette or ids.',
+        'and LabeledApproved_full; or with images and labels. Masks may be color-coded, have a palette, or contain '
+        'ids.',
     )
     classes: str = declared(
         '11',
-        '11: the usual groups of classes; 32: all classes of the masks of colors, of which Void is ignored.',
+        '11: the usual groups of classes; 32: all classes of the color-coded masks, with Void ignored.',
         choices=('11', '32'),
     )
 
@@ -359,12 +363,12 @@ class BuildCocoStuffOptions(BuilderOptions):
 
     coco_root: PathText = declared(
         './coco',
-        'Folder of the images (train2017, val2017, or in images) and the pixel maps (folders of the same names in '
-        'annotations or stuffthingmaps).',
+        'Folder of the images (train2017 and val2017, or these inside images) and the pixel maps (folders with the '
+        'same names inside annotations or stuffthingmaps).',
     )
     classes: str = declared(
         '171',
-        '171: the classes that occur, with contiguous ids; 182: the ids of the pixel maps.',
+        '171: only the classes that occur, with contiguous ids; 182: the ids of the pixel maps.',
         choices=('171', '182'),
     )
     year: int = declared(2017, 'Year in the names of files and folders.')
@@ -375,21 +379,21 @@ class BuildCocoOptions(BuilderOptions):
     """Options of `deeplab build_coco_data`. It takes files of every known format, whatever the formats above."""
 
     coco_root: PathText = declared(
-        './coco', 'Folder of the images (train2017, val2017, or in images) and of annotations.'
+        './coco', 'Folder of the images (train2017 and val2017, or these inside images) and the folder annotations.'
     )
     masks: str = declared(
         'panoptic',
-        'panoptic: from annotations/panoptic_train2017.json and the folder of that name; instances: from '
+        'panoptic: from annotations/panoptic_train2017.json and the folder with the same name; instances: from '
         'annotations/instances_train2017.json, with a background (polygons need pycocotools).',
         choices=('panoptic', 'instances'),
     )
     classes: str = declared(
         'all',
-        'Categories that become classes, with ids in their order; for things or stuff alone, class 0 is the rest.',
+        'Categories to use as classes, with ids in their order; with only things or only stuff, class 0 is the rest.',
         choices=('all', 'things', 'stuff'),
     )
     year: int = declared(2017, 'Year in the names of files and folders.')
-    instances: bool = declared(False, f'{_INSTANCES}; crowds get the id 0.')
+    instances: bool = declared(False, f'{_INSTANCES}; crowds get id 0.')
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -404,7 +408,7 @@ class BuildMapillaryOptions(BuilderOptions):
 
     mapillary_root: PathText = declared(
         './mapillary',
-        'Folder of training, validation, testing and the configuration file (config_v1.2.json, config_v2.0.json or '
+        'Folder with training, validation, testing and the configuration file (config_v1.2.json, config_v2.0.json or '
         'config.json).',
     )
     annotation_version: str | None = declared(
@@ -412,7 +416,7 @@ class BuildMapillaryOptions(BuilderOptions):
         'Version of the annotations. Not set: the first that exists.',
         choices=MAPILLARY_VERSIONS,
     )
-    instances: bool = declared(False, f'{_INSTANCES}: from the folders instances.')
+    instances: bool = declared(False, f'{_INSTANCES}: from the folders named instances.')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -420,7 +424,7 @@ class RemoveColormapOptions(Options):
     """Options of `deeplab remove_gt_colormap`."""
 
     original_gt_folder: PathText = declared(
-        './VOCdevkit/VOC2012/SegmentationClass', 'Folder of the masks with a palette.'
+        './VOCdevkit/VOC2012/SegmentationClass', 'Folder of the masks that have a palette.'
     )
     segmentation_format: str = declared('png', 'Extension of the masks.')
     output_dir: PathText = declared(

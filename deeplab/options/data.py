@@ -103,7 +103,7 @@ class AugmentOptions(OptionsWithSettings, registries=(AUGMENTATIONS,)):
     max_scale_factor: float = declared(2.0, 'Largest random scale of an image.')
     scale_factor_step_size: float = declared(
         0.25,
-        'Approximate distance between the possible scales; 0: any scale in the range.',
+        'Approximate step between the possible scales; 0: any scale in the range.',
         range='[0, inf)',
     )
     settings: Settings = ()

@@ -16,25 +16,25 @@ class DoctorOptions(Options):
     """Options of `deeplab doctor`."""
 
     data: PathText = declared(
-        meaning='Folder of TFRecord shards, or one with a folder of images and one of masks (such as images and '
-        'masks, or JPEGImages and SegmentationClass) and lists of names, or a description of them; {data}= '
-        'may be omitted.'
+        meaning='Folder of TFRecord shards; or a folder with a folder of images, a folder of masks (such as images '
+        'and masks, or JPEGImages and SegmentationClass) and lists of names; or a description of such folders; '
+        '{data}= may be omitted.'
     )
     dataset: PathText | None = declared(
         None,
         'The data set, as for train: its classes, their names and its ignore label. Not set: the description beside '
-        'the data; without one, the ids in the masks are taken as the classes.',
+        'the data; without one, the ids in the masks are used as the classes.',
     )
     num_classes: int | None = declared(None, 'Number of classes; overrides the data set.')
     ignore_label: int | None = declared(
         None,
-        'Id of the pixels that are excluded. Not set: as in the data set, or 255.',
+        'Id of the pixels that are excluded from loss and metrics. Not set: as in the data set, or 255.',
         range='[0, 255]',
     )
     train_split: str = declared('train', 'The split to train on.')
     eval_split: str = declared('val', 'The split to evaluate on.')
-    image_folder: PathText | None = declared(None, 'Folder of the images, if it has another name.')
-    mask_folder: PathText | None = declared(None, 'Folder of the masks, if it has another name.')
+    image_folder: PathText | None = declared(None, 'Folder of the images, if it has a different name.')
+    mask_folder: PathText | None = declared(None, 'Folder of the masks, if it has a different name.')
     mask_suffix: str = declared(
         '',
         'Suffix of the names of masks, such as _mask for 01.jpg and 01_mask.png, as for build_folder_data.',
@@ -46,24 +46,24 @@ class DoctorOptions(Options):
     )
     output_stride: int = declared(
         16,
-        'Output stride of the network. Classes that consist of narrower parts are reported.',
+        'Output stride of the network. Classes that consist mostly of parts narrower than this are reported.',
         range='(0, inf)',
     )
     minutes: float | None = declared(
         None,
-        'Minutes that a training may take on the processor of this machine: the suggested trainings have as many '
-        'steps, by an estimate. Not set: 100 passes over the images.',
+        "Time limit, in minutes, for training on this machine's processor: the suggested numbers of steps are "
+        'estimated to fit into it. Not set: 100 passes over the images.',
         range='(0, inf)',
     )
     checkpoint_dir: PathText | None = declared(
         None,
-        'Checkpoint of a classifier, or its folder, for records of image classification: lists the images whose class '
-        'it contradicts, the surest ones first. It needs TensorFlow.',
+        'Checkpoint of an image classifier, or its folder, for records of image classification: lists the images '
+        'whose class it contradicts, most confident first. Needs TensorFlow.',
     )
     folds: PathText | None = declared(
         None,
-        'Folder of a cross-validation on the same records (deeplab cross_validate): lists the masks that the networks '
-        'trained without them contradict, the likeliest errors first. It needs TensorFlow.',
+        'Folder of a cross-validation on the same records (deeplab cross_validate): lists the masks that are '
+        'contradicted by the networks trained without them, likeliest errors first. Needs TensorFlow.',
     )
     output: PathText = declared('deeplab_doctor.json', 'JSON file for the findings, or its folder.')
     html: PathText | None = declared(
@@ -73,17 +73,18 @@ class DoctorOptions(Options):
     )
     fix: PathText | None = declared(
         None,
-        'New folder for a repaired copy of the data set, as images, masks and lists of its splits. Only what has one '
-        'right answer is repaired; other faulty images are left out and listed. The data set itself never changes.',
+        'New folder for a repaired copy of the data set, as images, masks and lists of its splits. Only faults with a '
+        'single right answer are repaired; other faulty images are left out and listed. The data set itself is never '
+        'changed.',
     )
     colors: PathText | None = declared(
         None,
-        'Color table of masks in color, as for build_folder_data: the findings name the colors that it lacks, and '
+        'Color table for color-coded masks, as for build_folder_data: the findings list the colors that it lacks, and '
         '{fix} converts the masks. Not set: the palette of {dataset}, if given.',
     )
     ignore_other_ids: bool = declared(
         False,
-        'In the copy, replace ids that are neither a class nor the ignore label by the ignore label.',
+        'In the copy, replace ids that are neither a class nor the ignore label with the ignore label.',
         needs=('fix',),
     )
     part: PartOptions = PartOptions()

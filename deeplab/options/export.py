@@ -47,30 +47,32 @@ class ConversionOptions(Options):
 
     input_type: str = declared(
         'float32',
-        'Type of the images, 0 to 255, that tflite, onnx and openvino take.',
+        'Data type of the input images (values 0 to 255) of tflite, onnx and openvino.',
         choices=('float32', 'uint8'),
     )
     outputs: str = declared(
         'labels',
-        'Outputs of tflite, onnx and openvino: labels alone, which is faster, or labels and probabilities. Other tasks '
-        'than semantic have labels and the maps of all outputs.',
+        'Outputs of tflite, onnx and openvino: labels alone, which is faster, or labels and probabilities. Tasks '
+        'other than semantic have labels and the maps of all outputs.',
         choices=OUTPUTS,
     )
     is_resizable: bool = declared(
         False,
-        'Images may have any size, instead of {ModelOptions.crop_size} alone.',
+        'Accept images of any size, instead of {ModelOptions.crop_size} only.',
         flag='resizable',
     )
     has_dynamic_batch: bool = declared(
         False,
-        'Take any number of images of one size at a time, instead of 1.',
+        'Accept batches of any number of images of the same size, instead of 1.',
         flag='dynamic_batch',
     )
     calibration_split: str = declared(
         'train',
         'Split whose images determine the ranges of 8-bit activations, for the variant int8.',
     )
-    calibration_images: int = declared(100, 'Number of its images that are used, evenly spaced.', range='(0, inf)')
+    calibration_images: int = declared(
+        100, 'Number of images of {calibration_split} to use, evenly spaced.', range='(0, inf)'
+    )
     serving_version: int | None = declared(
         None,
         'Write saved_model in the layout of TensorFlow Serving, to {ExportOptions.export_path}/VERSION. Not set: to '
@@ -79,7 +81,7 @@ class ConversionOptions(Options):
     )
     has_warmup: bool = declared(
         False,
-        'Add a request to saved_model with which TensorFlow Serving warms up.',
+        'Add a warmup request for TensorFlow Serving to saved_model.',
         flag='serving_warmup',
     )
 
@@ -94,8 +96,8 @@ class ProofOptions(Options):
     )
     verify_split: str | None = declared(
         None,
-        'Split on which the mean IoU of checkpoint and export, and the figures of their tasks, are measured. Not set: '
-        'none.',
+        'Split on which the mean IoU of the checkpoint and the export, and the metrics of other tasks, are measured. '
+        'Not set: none.',
         needs=('dataset_dir',),
     )
     sample_images: int = declared(
@@ -105,8 +107,8 @@ class ProofOptions(Options):
     )
     max_miou_loss: float | None = declared(
         None,
-        'Largest loss of mean IoU, 0 to 1, or of the figure of another task, on {verify_split}; an export that loses '
-        'more is not written. Not set: any.',
+        "Largest allowed loss of mean IoU, 0 to 1, or of another task's metric, on {verify_split}; an export that "
+        'loses more is not written. Not set: no limit.',
         needs=('verify_split',),
         range='[0, inf)',
     )
@@ -119,7 +121,7 @@ def _formats_meaning() -> str:
     )
     return (
         f'Formats to write, each FORMAT or FORMAT:VARIANT, comma-separated or repeated: {formats}. Each export gets '
-        'metadata, is compared with the checkpoint and measured; several are written to the folder '
+        'metadata, is compared with the checkpoint and measured; several exports are written to the folder '
         '{ExportOptions.export_path}. Not set: {ExportOptions.export_format}.'
     )
 
@@ -141,15 +143,15 @@ class ExportOptions(OptionsWithSettings, registries=(EXPORT_FORMATS,)):
         'checkpoint is used.'
     )
     export_path: PathText = declared(
-        meaning='File to write; folder to write for a format that is a folder, such as saved_model. The endings .pb, '
-        '.tflite, .onnx and .xml (openvino) choose the format.'
+        meaning='File to write, or folder for a format that is a folder, such as saved_model. The extensions .pb, '
+        '.tflite, .onnx and .xml (openvino) select the format.'
     )
     resize: ResizeOptions = ResizeOptions()
     prediction: PredictionOptions = PredictionOptions()
     export_format: str | None = declared(
         None,
         lambda: (
-            f'{EXPORT_FORMATS.summaries()} Not set: by the ending of {{ExportOptions.export_path}}, otherwise '
+            f'{EXPORT_FORMATS.summaries()} Not set: by the extension of {{ExportOptions.export_path}}, otherwise '
             'frozen_graph.'
         ),
         choices=EXPORT_FORMATS.names,
@@ -161,7 +163,8 @@ class ExportOptions(OptionsWithSettings, registries=(EXPORT_FORMATS,)):
     use_moving_average: bool | None = declared(None, USE_MOVING_AVERAGE)
     image_bits: int = declared(
         8,
-        'Bits per channel of those images, 8 or 16; with 16 the export takes images of uint16.',
+        'Bits per channel of the images that the network was trained on, 8 or 16; with 16, the export accepts uint16 '
+        'images.',
     )
     settings: Settings = ()
     formats: tuple[str, ...] = declared((), _formats_meaning, flag='format', kind='repeated string')
@@ -200,14 +203,14 @@ class ExportOptions(OptionsWithSettings, registries=(EXPORT_FORMATS,)):
         if not owners or (len(targets) == 1 and targets[0].format in owners):
             return
         chosen = option(_FORMATS, self.formats) if self.formats else option(EXPORT_FORMATS.field, self.export_format)
-        ending = f'its ending is the ending of {" and ".join(owners)}'
+        ending = f'its extension belongs to {" and ".join(owners)}'
         if len(targets) > 1:
             raise OptionError(
                 f'{option(_PATH, self.export_path)} is not allowed: several exports are written to a folder, and '
                 f'{ending}. Give a folder, or a single format.'
             )
         raise OptionError(
-            f'{option(_PATH, self.export_path)} contradicts {chosen}: {ending}. Give a path with another ending, or '
+            f'{option(_PATH, self.export_path)} contradicts {chosen}: {ending}. Give a path with another extension, or '
             f'{option(_FORMATS, owners[0])}.'
         )
 
@@ -293,15 +296,17 @@ class ConvertOptions(Options):
     """Options of `deeplab convert_to_tflite`."""
 
     quantized_graph_def_path: PathText = declared(
-        meaning='Frozen graph of export_model; one of 8-bit training gives an 8-bit model.'
+        meaning='Frozen graph written by export_model; one from 8-bit training yields an 8-bit model.'
     )
     output_tflite_path: PathText = declared(meaning='File to write.')
     input_tensor_name: str | None = declared(
         None,
-        'Tensor of the normalized image. Not set: SCOPE/SCOPE/input:0, which exports have.',
+        'Tensor of the normalized image. Not set: SCOPE/SCOPE/input:0, as in exports.',
     )
     output_tensor_name: str = declared('ArgMax:0', 'Tensor of the class ids.')
-    test_image_path: PathText | None = declared(None, 'Image on which the labels of both are compared. Not set: none.')
+    test_image_path: PathText | None = declared(
+        None, 'Image on which the labels of the graph and the model are compared. Not set: none.'
+    )
 
 
 @dataclasses.dataclass(frozen=True)

@@ -22,20 +22,20 @@ SUBMISSIONS = ('voc', 'cityscapes')
 DEFAULT_ENGINE = 'tensorflow'
 USE_MOVING_AVERAGE = (
     'Use the exponential moving averages (EMA) of the weights, which training with '
-    '{TrainOptions.moving_average_decay} keeps. Not set: yes if the run.json of the training names a decay.'
+    '{TrainOptions.moving_average_decay} keeps. Not set: yes if the run.json of the training has a decay.'
 )
 _CHECKPOINT_DIR = (
-    'Folder of the checkpoints, which is the {TrainOptions.train_logdir} of training; or one checkpoint, or an export. '
-    'Repeat the flag to compare several, each evaluated once.'
+    'Folder of the checkpoints (the {TrainOptions.train_logdir} of training), a checkpoint, or an export. Repeat the '
+    'flag to compare several, each evaluated once.'
 )
 ENSEMBLE = (
     'Average the probabilities of several checkpoints: repeat {checkpoint_dir}, or give the folder of a finished '
-    'deeplab cross_validate, which means the networks of all folds. Their networks may differ, their classes not.'
+    'deeplab cross_validate for the networks of all folds. The networks may differ, but not their classes.'
 )
 NAMED_CLASSES = (
     'Data set with the names and colors of the classes. Not set: the data set of the training, if it is known.'
 )
-OVERLAY_ALPHA = 'Opacity of the colors of overlays, 0 to 1. If given, overlays are written.'
+OVERLAY_ALPHA = 'Opacity of the colors in overlays, 0 to 1. If given, overlays are written.'
 AUTO_ENGINE = 'auto'  # the fastest of the installed engines
 
 
@@ -45,7 +45,7 @@ class PredictionOptions(Options):
 
     scales: tuple[float, ...] = declared(
         (1.0,),
-        'Scales of the image whose predictions are averaged, one flag per scale, such as 0.5, 0.75, ... 1.75.',
+        'Image scales whose predictions are averaged, one flag per scale, such as 0.5, 0.75, ... 1.75.',
         flag='eval_scales',
         range='(0, inf)',
     )
@@ -70,12 +70,12 @@ class WindowOptions(Options):
 
     window: tuple[int, int] | None = declared(
         None,
-        'Height and width of the overlapping windows in which a larger image is predicted, such as 513,513. Not set: '
+        'Height and width of the overlapping windows in which larger images are predicted, such as 513,513. Not set: '
         'no windows.',
     )
     window_stride: tuple[int, int] | None = declared(
         None,
-        'Vertical and horizontal distance of the windows. Not set: three quarters of their size.',
+        'Vertical and horizontal stride of the windows. Not set: three quarters of their size.',
     )
     whole_pixels: int | None = declared(
         None,
@@ -99,34 +99,34 @@ class EngineOptions(Options):
 
     engine: str = declared(
         DEFAULT_ENGINE,
-        lambda: f'What runs the network. {AUTO_ENGINE}: the fastest of the installed ones; {ENGINES.summaries()}',
+        lambda: f'Engine that runs the network. {AUTO_ENGINE}: the fastest installed one; {ENGINES.summaries()}',
         choices=lambda: (*ENGINES.names(), AUTO_ENGINE),
     )
     precision: str = declared(
         'float32',
         'Data type in which the engine computes. 16-bit types need a processor and an engine that support them; the '
-        'share of labels that change is reported. int8: 8-bit weights and activations, of an engine other than '
-        'tensorflow; needs {calibration_dir}. auto: the fastest type whose labels equal those in float32 on 98 % of '
-        'the pixels of a test image; with {calibration_dir} also int8.',
+        'fraction of labels that change is reported. int8: 8-bit weights and activations, with an engine other than '
+        'tensorflow; needs {calibration_dir}. auto: the fastest type whose labels agree with the float32 labels on '
+        '98% of the pixels of a test image; with {calibration_dir} also int8.',
         choices=(*PRECISIONS, INT8, AUTO_PRECISION),
     )
     threads: int | None = declared(
         None,
-        'Number of threads of an engine other than tensorflow. Not set: --num_threads.',
+        'Number of threads for an engine other than tensorflow. Not set: --num_threads.',
         flag='inference_threads',
         range='(0, inf)',
     )
     calibration_dir: PathText | None = declared(
         None,
-        'Folder with images typical of the use, from which the ranges of 8-bit activations are measured, for '
-        '{precision=int8} or {precision=auto}. Labels in int8 must equal those in float32 on 95 % of the pixels of '
-        'some of the images, which are left out of the measurement. Not set: no 8 bits.',
+        'Folder of images typical of the application, from which the ranges of 8-bit activations are measured, for '
+        '{precision=int8} or {precision=auto}. The int8 labels must agree with the float32 labels on 95% of the '
+        'pixels of some of the images, which are held out from this calibration. Not set: no int8.',
     )
 
     def __post_init__(self) -> None:
         super().__post_init__()
         has_images = self.calibration_dir is not None
-        fix = f'Set {option("EngineOptions.calibration_dir")} to a folder with images typical of the use'
+        fix = f'Set {option("EngineOptions.calibration_dir")} to a folder with images typical of the application'
         self._require(self.precision != INT8 or has_images, 'precision', f'8 bits need images for calibration. {fix}')
         fix = f'Set {option("EngineOptions.precision", INT8)} or {option("EngineOptions.precision", AUTO_PRECISION)}'
         is_used = self.precision in (INT8, AUTO_PRECISION)
@@ -188,8 +188,8 @@ class WaitOptions(Options):
 def _metrics_meaning() -> str:
     further = ', '.join(name for name in METRICS.names() if name != CONFUSION_MATRIX)
     return (
-        'Comma-separated names of further metrics, which are computed in addition to mean IoU, the IoU of each class '
-        f'and accuracies: {further}; {ALL_METRICS}: each that the data set allows. Not set: none.'
+        'Comma-separated names of metrics to compute in addition to mean IoU, the IoU of each class and accuracies: '
+        f'{further}; {ALL_METRICS}: every metric that the data set allows. Not set: none.'
     )
 
 
@@ -296,9 +296,9 @@ class VisOptions(Options):
     save: tuple[str, ...] = declared(
         (),
         lambda: (
-            'Comma-separated kinds of further pictures of each image: overlay (colors over the image), contours '
-            '(outlines of the segments on the image), confidence (probability of the class, gray), errors (wrong '
-            'pixels; needs masks), legend (names and colors of the classes, in all images and in each); of networks '
+            'Comma-separated kinds of additional pictures of each image: overlay (colors over the image), contours '
+            '(outlines of the segments on the image), confidence (probability of the class, grayscale), errors (wrong '
+            'pixels; needs masks), legend (names and colors of the classes, in all images and in each); for networks '
             f'of other tasks: {", ".join(TASKS.all_files())} (see docs/predict.md). Not set: none, or overlay and all '
             'kinds of these tasks.'
         ),
@@ -306,7 +306,7 @@ class VisOptions(Options):
     overlay_alpha: float = declared(0.5, OVERLAY_ALPHA, range='[0, 1]')
     submission: str | None = declared(
         None,
-        'Also write the archive that this evaluation server asks for: voc (PASCAL VOC 2012, .tar.gz) or cityscapes '
+        'Also write the archive that this evaluation server expects: voc (PASCAL VOC 2012, .tar.gz) or cityscapes '
         '(.zip). It is checked before it is put in place. Not set: none.',
         choices=SUBMISSIONS,
     )

@@ -78,8 +78,8 @@ class LossOptions(OptionsWithSettings, registries=(LOSSES,)):
     )
     label_weights: tuple[float, ...] | None = declared(
         None,
-        'Loss weights of the classes, one flag per class (or a single one for all); auto: weights that are larger '
-        'for classes that are rare in the training split. They have an effect in training only.',
+        'Loss weights of the classes, one flag per class (or a single one for all); auto: weights that are larger for '
+        'classes that are rare in the training split. They affect only training.',
         word='auto',
     )
     top_k_percent_pixels: float = declared(
@@ -108,7 +108,7 @@ class LossOptions(OptionsWithSettings, registries=(LOSSES,)):
     )
     stride: int = declared(
         1,
-        'Compute the loss at every n-th row and column of pixels only; 2 leaves a quarter of its time and memory. 1: '
+        'Compute the loss only at every n-th row and column of pixels; 2 reduces its time and memory to a quarter. 1: '
         'all pixels.',
         flag='loss_stride',
         range='(0, inf)',

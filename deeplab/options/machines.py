@@ -52,7 +52,7 @@ class CloneOptions(Options):
 
     num_clones: int = declared(
         1,
-        'Number of clones of the network, one per GPU, that share each batch.',
+        'Number of clones of the network, one per GPU, among which each batch is split.',
         range='(0, inf)',
     )
     clone_on_cpu: bool = declared(False, 'Place the clones on CPUs.')
@@ -62,7 +62,7 @@ class CloneOptions(Options):
     master: str = declared('', 'Address of the TensorFlow server to compute on; empty: this process.')
     startup_delay_steps: int = declared(
         15,
-        'Machine k starts to train once this many times k steps are done.',
+        'Machine k starts training after k times this many steps.',
         range='[0, inf)',
     )
     worker_hosts: tuple[str, ...] = declared(
@@ -72,18 +72,18 @@ class CloneOptions(Options):
     )
     worker_timeout_secs: float = declared(
         60.0,
-        'Seconds without an answer after which a synchronous worker is lost, so that the others end.',
+        'Seconds without a response after which a synchronous worker is considered lost and the others stop.',
         range='(0, inf)',
         needs=('worker_hosts',),
     )
     restarts: int = declared(
         0,
-        'How often a synchronous worker begins again from the last checkpoint after another one was lost.',
+        'Number of times that a synchronous worker restarts from the last checkpoint after another one was lost.',
         range='[0, inf)',
         needs=('worker_hosts',),
     )
     sync_batch_norm: bool = declared(
-        False, 'Compute the statistics of batch norms over all clones and synchronous workers, not for each clone.'
+        False, 'Compute batch norm statistics over all clones and synchronous workers instead of per clone.'
     )
     reduce_precision: bool = declared(
         False,
@@ -168,8 +168,8 @@ class LaunchOptions(Options):
     )
     restarts: int = declared(
         0,
-        'How often a worker that was killed is started again, and how often each of the others begins again from the '
-        'last checkpoint.',
+        'Number of times that killed workers are restarted, and that each of the others restarts from the last '
+        'checkpoint.',
         range='[0, inf)',
     )
 

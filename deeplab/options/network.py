@@ -24,7 +24,7 @@ class AsppOptions(Options):
 
     rates: tuple[int, ...] = declared(
         (),
-        'Rates of the atrous convolutions of ASPP, one flag per rate: 6, 12, 18 at output stride 16, twice that at '
+        'Rates of the atrous convolutions of ASPP, one flag per rate: 6, 12, 18 at output stride 16, twice these at '
         '8. Not set: no atrous branches.',
         flag='atrous_rates',
         range='(0, inf)',
@@ -43,7 +43,7 @@ class AsppOptions(Options):
     )
     with_concat_projection: bool = declared(
         True,
-        'Project the concatenated branches by a 1x1 convolution.',
+        'Project the concatenated branches with a 1x1 convolution.',
         flag='aspp_with_concat_projection',
     )
     with_separable_conv: bool = declared(
@@ -106,13 +106,13 @@ class NasOptions(Options):
 
     stem_output_filters: int = declared(
         20,
-        'Number of channels of the stem of a nas_* network.',
+        'Number of channels in the stem of a nas_* network.',
         flag='nas_stem_output_num_conv_filters',
         range='(0, inf)',
     )
     remove_os32_stride: bool = declared(
         False,
-        'Remove the stride from 16 to 32 of a nas_* network.',
+        'Keep output stride 16 instead of reducing the resolution to 32 in a nas_* network.',
         flag='nas_remove_os32_stride',
     )
     use_classification_head: bool = declared(
@@ -127,7 +127,7 @@ class NasOptions(Options):
     )
     total_training_steps: int | None = declared(
         None,
-        'Steps over which the drop probability rises linearly. Not set: it is the full one from the start.',
+        'Steps over which the drop probability rises linearly. Not set: it is constant.',
         range='(0, inf)',
         with_flag_of='TrainOptions.number_of_steps',
     )
@@ -146,7 +146,7 @@ class ModelOptions(OptionsWithSettings, registries=(BACKBONES, HEADS, TASKS)):
     outputs_to_num_classes: Mapping[str, int]
     crop_size: tuple[int, int] | None = declared(
         None,
-        'Height and width of the input, in pixels. Not set: they are only known at run time.',
+        'Height and width of the input, in pixels. Not set: known only at run time.',
         flag=None,
     )
     model_variant: str = declared('mobilenet_v2', lambda: f'The backbone: {", ".join(BACKBONES.names())}.')
@@ -160,22 +160,22 @@ class ModelOptions(OptionsWithSettings, registries=(BACKBONES, HEADS, TASKS)):
     )
     output_stride: int = declared(
         16,
-        'Ratio of the resolutions of input and last feature map: 8 is finer and slower than 16. When you halve '
-        'it, double {AsppOptions.rates}.',
+        'Ratio of the input resolution to the resolution of the last feature map: 8 is finer and slower than 16. When '
+        'you halve it, double {AsppOptions.rates}.',
     )
     depth_multiplier: float = declared(
         1.0,
-        'Multiplier of the numbers of channels of a MobileNet, a ResNet or an Xception.',
+        'Multiplier for the number of channels in the layers of a MobileNet, ResNet or Xception.',
         range='(0, inf)',
     )
     divisible_by: int | None = declared(
         None,
-        "Round a MobileNet's numbers of channels to multiples of this. Not set: the network's own rule.",
+        "Round the numbers of channels in a MobileNet to multiples of this. Not set: the network's own rule.",
         range='(0, inf)',
     )
     multi_grid: tuple[int, ...] | None = declared(
         None,
-        'Multipliers of the atrous rates of the three units in the last block of a ResNet or an Xception.',
+        'Multipliers for the atrous rates of the three units in the last block of a ResNet or Xception.',
     )
     image_pooling_crop_size: tuple[int, int] | None = declared(
         None,
@@ -216,14 +216,14 @@ class ModelOptions(OptionsWithSettings, registries=(BACKBONES, HEADS, TASKS)):
     )
     quantize_delay_step: int | None = declared(
         None,
-        'Step from which training imitates 8-bit arithmetic (see docs/quantization.md); the other programs build the '
-        '8-bit network for 0 or more. Negative: never.',
+        'Step from which training uses fake quantization to 8 bits (see docs/quantization.md); other programs build '
+        'the 8-bit network if this is 0 or more. Negative: never.',
         flag_default=-1,
         unset='(-inf, 0)',
     )
     quantize_per_channel: bool = declared(
         False,
-        'With {quantize_delay_step}: one range of 8-bit weights for each channel, instead of one for all channels.',
+        'With {quantize_delay_step}: one range of 8-bit weights per channel, instead of one for all channels.',
     )
     input_channels: int = declared(
         3,

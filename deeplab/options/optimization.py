@@ -41,8 +41,8 @@ class LearningRateOptions(OptionsWithSettings, registries=(LEARNING_POLICIES,)):
     )
     slow_start_burnin_type: str = declared(
         'none',
-        'none: the learning rate of the slow start is constant; linear: it rises to {base}; minimum: it rises from 0 '
-        'to {base}, and the schedule begins beside it, of which it is the limit.',
+        'none: the learning rate of the slow start is constant; linear: it rises to {base}; minimum: a limit on the '
+        'schedule, which begins at once, rises from 0 to {base}.',
         choices=('none', 'linear', 'minimum'),
     )
     settings: Settings = ()
@@ -93,12 +93,12 @@ class OptimizerOptions(OptionsWithSettings, registries=(OPTIMIZERS,)):
     )
     last_layer_gradient_multiplier: float = declared(
         1.0,
-        'Multiplier of the gradients of the last layers (all after the backbone).',
+        'Multiplier for the gradients of the last layers (all after the backbone).',
         range='[0, inf)',
     )
     last_layers_contain_logits_only: bool = declared(
         False,
-        'Only the logits are last layers, for {last_layer_gradient_multiplier} and '
+        'Treat only the logits as last layers, for {last_layer_gradient_multiplier} and '
         '{TrainOptions.initialize_last_layer}.',
     )
     trainable_scopes: tuple[str, ...] = declared(
@@ -135,7 +135,7 @@ class RateTestOptions(Options):
     is_on: bool = declared(
         False,
         'Learning rate range test instead of training: the rate grows with each step until the loss diverges. Writes '
-        'the curve of the loss to {TrainOptions.train_logdir}, suggests a learning rate, and keeps no weights.',
+        'the loss curve to {TrainOptions.train_logdir}, suggests a learning rate, and keeps no weights.',
         flag='find_learning_rate',
     )
     steps: int = declared(

@@ -69,8 +69,8 @@ class PartOptions(Options):
 
     part: str | None = declared(
         None,
-        'The part of the work of this job, such as 3/16: the third of 16 parts of consecutive items. `deeplab merge` '
-        'joins the results of all parts. Not set: everything.',
+        'Part of the work that this job does, such as 3/16: the third of 16 parts of consecutive items. `deeplab '
+        'merge` joins the results of all parts. Not set: all of it.',
     )
 
     def __post_init__(self) -> None:
@@ -99,7 +99,7 @@ class MergeOptions(Options):
 
     folder: PathText = declared(
         meaning='Output folder of the commands with {PartOptions.part}: eval_logdir, vis_logdir, output_dir, or the '
-        'folder of the findings of doctor; {folder}= may be omitted.',
+        'folder of the findings from doctor; {folder}= may be omitted.',
     )
 
 

@@ -51,7 +51,7 @@ class PredictorOptions(Options):
     dataset: PathText | None = declared(None, NAMED_CLASSES)
     classes: tuple[str, ...] = declared(
         (),
-        'Comma-separated names or numbers of the classes to keep; pixels of others get the id 255. Not set: all.',
+        'Comma-separated names or ids of the classes to keep; pixels of other classes get id 255. Not set: all.',
     )
     crop_size: tuple[int, int] | None = declared(
         None,
@@ -61,7 +61,7 @@ class PredictorOptions(Options):
     )
     batch_size: int = declared(
         1,
-        'Consecutive images of the same size, or windows, per batch.',
+        'Number of consecutive images of the same size, or of windows, per batch.',
         flag='predict_batch_size',
         range='(0, inf)',
     )
@@ -87,7 +87,7 @@ class PredictOptions(Options):
     """
 
     inputs: tuple[PathText, ...] = declared(
-        meaning='An image, a folder, a pattern such as photos/**/*.jpg in quotes, a list (.txt, one path a line), a '
+        meaning='An image, a folder, a pattern such as photos/**/*.jpg in quotes, a list (.txt, one path per line), a '
         'video, a camera (camera:0) or the address of a stream (rtsp://...); {inputs}= may be omitted.',
         kind='repeated string',
     )
@@ -97,8 +97,8 @@ class PredictOptions(Options):
     checkpoint_dir: PathText | None = declared(
         None,
         'A checkpoint, or a folder, whose newest checkpoint is used: the {TrainOptions.train_logdir} of a training, '
-        'or best in it. The flags of the network are read from run.json, or else identified by the variables. Not '
-        'set: no checkpoint.',
+        'or best in it. The network flags are read from run.json, or else inferred from the variables. Not set: no '
+        'checkpoint.',
     )
     export_path: PathText | None = declared(
         None, 'An export of any format, such as a frozen graph (.pb), a SavedModel or model.tflite. Not set: no export.'
@@ -109,29 +109,29 @@ class PredictOptions(Options):
     save: tuple[str, ...] | None = declared(
         None,
         lambda: (
-            'Comma-separated kinds of files to write: mask (class ids, gray PNG), color (class ids with a palette), '
-            'overlay (colors over the image, JPEG), confidence (probability of the class, gray PNG), probabilities '
-            f'([height, width, classes], NPY); of networks of other tasks: {", ".join(TASKS.all_files())} (see '
-            f'docs/predict.md); annotations of labeling tools: {", ".join(ANNOTATION_FORMATS)} '
-            '(docs/annotations.md). Of a video, also video: the overlays as MP4, without sound. Or geotiff: class ids '
-            'of TIFF files of any size, with their projection, and with geojson their areas in the coordinates of the '
-            'map (docs/geo.md). '
-            'Not set: mask, overlay, and all kinds of these tasks; of a camera or stream, video.'
+            'Comma-separated kinds of files to write: mask (class ids, grayscale PNG), color (class ids with a '
+            'palette), overlay (colors over the image, JPEG), confidence (probability of the class, grayscale PNG), '
+            'probabilities ([height, width, classes], NPY); for networks of other tasks: '
+            f'{", ".join(TASKS.all_files())} (see docs/predict.md); annotations for labeling tools: '
+            f'{", ".join(ANNOTATION_FORMATS)} (docs/annotations.md). For a video, also video: the overlays as MP4, '
+            'without sound. Or geotiff: class ids of TIFF files of any size, with their projection, and with geojson '
+            'also their areas in map coordinates (docs/geo.md). Not set: mask, overlay, and all kinds of these tasks; '
+            'for a camera or stream, video.'
         ),
     )
     overlay_alpha: float = declared(0.5, OVERLAY_ALPHA, range='[0, 1]')
     overlay_legend: str | None = declared(
         None,
-        'Draw a legend beside overlays: of the classes that are present in the image, with their shares, or of all '
-        'classes, in the same place in each image. If given, overlays are written. Not set: no legend.',
+        'Draw a legend beside overlays: of the classes present in the image, with their percentages of the pixels, or '
+        'of all classes, in the same place in each image. If given, overlays are written. Not set: no legend.',
         choices=LEGENDS,
     )
     video_layout: str = declared(
         OVER,
-        'over: videos have the overlay; beside: each frame, and the overlay at its right.',
+        'over: videos show the overlay; beside: they show each frame with the overlay to its right.',
         choices=(OVER, BESIDE),
     )
-    overwrite: bool = declared(False, 'Replace files that predict has not written.')
+    overwrite: bool = declared(False, 'Overwrite files that were not written by predict.')
     predictor: PredictorOptions = PredictorOptions()
     network: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     fetch: FetchOptions = FetchOptions()
@@ -189,7 +189,7 @@ class PredictOptions(Options):
             rule = f'{option("PredictOptions.save", GEOTIFF)} is no part of a run; give each job its own rasters'
             if not whole:
                 raise OptionError(f'{option("PartOptions.part", self.part.part)} is not allowed: {rule}.')
-        elif self.raster != RasterOptions():
+        elif self.raster.is_set:
             name = 'bands' if self.raster.bands else 'value_range'
             given = option(f'RasterOptions.{name}', getattr(self.raster, name))
             raise OptionError(f'{given} is for TIFF files: add {option("PredictOptions.save", GEOTIFF)}, or omit it.')

@@ -22,33 +22,37 @@ class RankOptions(Options):
     """
 
     inputs: tuple[PathText, ...] = declared(
-        meaning='Images without labels: an image, a folder, a pattern such as photos/**/*.jpg in quotes, or a list '
-        '(.txt, one path a line); {inputs}= may be omitted.',
+        meaning='Unlabeled images: an image, a folder, a pattern such as photos/**/*.jpg in quotes, or a list (.txt, '
+        'one path per line); {inputs}= may be omitted.',
         kind='repeated string',
     )
     checkpoint_dir: tuple[PathText, ...] = declared(
         (),
         'A checkpoint, or a folder, whose newest checkpoint is used, such as the {TrainOptions.train_logdir} of a '
-        'training. Given several times, or as the folder of a cross-validation, their disagreement counts, too.',
+        'training. If it is repeated, or the folder of a cross-validation, the disagreement of the networks is also '
+        'taken into account.',
         kind='repeated string',
     )
     output_dir: PathText = declared(
-        'ranking', 'Folder for ranking.txt, ranking.csv, ranking.json and ranking.html. A stopped run continues there.'
+        'ranking',
+        'Folder for ranking.txt, ranking.csv, ranking.json and ranking.html. An interrupted run resumes there.',
     )
     labeled: tuple[PathText, ...] = declared(
         (),
-        'Images that have labels already, as {inputs}: images that look like them come later.',
+        'Images that are already labeled, given as for {inputs}: similar images are ranked lower.',
         kind='repeated string',
     )
     target: tuple[PathText, ...] = declared(
         (),
-        'Unlabeled images from the conditions in which the network will be used, as {inputs}: images that resemble the '
-        'most uncertain of these come first. Not set: images that resemble the most uncertain of {inputs}.',
+        'Unlabeled images from the conditions in which the network will be used, given as for {inputs}: images that '
+        'resemble the most uncertain of these come first. Not set: images that resemble the most uncertain of '
+        '{inputs}.',
         kind='repeated string',
     )
     first: int = declared(
         100,
-        'Number of images to choose for labeling: they differ from each other, and are in ranking.txt and on the page.',
+        'Number of images to select for labeling: they differ from each other, and are listed in ranking.txt and '
+        'ranking.html.',
         range='(0, inf)',
     )
     measure: str = declared(
@@ -59,16 +63,16 @@ class RankOptions(Options):
     )
     class_balance: float = declared(
         0.5,
-        'Weight of a pixel: its class has (1 / share of the class in all images) to this power. 0: all classes count '
-        'alike in each pixel; 1: rare classes count most.',
+        'Exponent of the class weights: (1 / fraction of the class in all images) to this power. 0: all classes weigh '
+        'the same; 1: rare classes weigh most.',
         range='[0, 1]',
     )
     view_scales: tuple[float, ...] = declared(
         (0.75,),
-        'Scales in which each image is predicted in addition to its own size, for the uncertainty.',
+        'Scales at which each image is predicted, in addition to its own size, to measure the uncertainty.',
         range='(0, 4]',
     )
-    view_flipped: bool = declared(True, 'Predict each image also mirrored, for the uncertainty.')
+    view_flipped: bool = declared(True, 'Also predict each image mirrored, to measure the uncertainty.')
     predictor: PredictorOptions = PredictorOptions()
     network: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     part: PartOptions = PartOptions()

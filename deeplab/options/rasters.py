@@ -19,9 +19,14 @@ class RasterOptions(Options):
     )
     value_range: tuple[float, ...] = declared(
         (),
-        'Two numbers: the values of TIFF files that become black and white, in images of 16 bits. Files of other '
-        'types than uint8 and uint16 need it. Not set: the values are taken as they are.',
+        'Two numbers: the values in TIFF files that are mapped to black and white, in 16-bit images. Required for '
+        'data types other than uint8 and uint16. Not set: the values are not changed.',
     )
+
+    @property
+    def is_set(self) -> bool:
+        """Whether bands or values are set."""
+        return bool(self.bands or self.value_range)
 
     def otherwise(self, usual: RasterOptions) -> RasterOptions:
         """Returns the options with the values of `usual` for what is not set."""

@@ -44,8 +44,8 @@ class ReportOptions(Options):
     images: int = declared(30, 'Largest number of images on the page, at most 500.', range=f'[1, {MOST_IMAGES}]')
     metrics_dirs: tuple[PathText, ...] = declared(
         (),
-        'Folder with further metrics-STEP.json of a run, such as the {EvalOptions.eval_logdir} of eval; one flag for '
-        'each run, in their order. Not set: those in the run alone.',
+        'Folder with additional metrics-STEP.json files of a run, such as the {EvalOptions.eval_logdir} of eval; one '
+        'flag per run, in the order of the runs. Not set: only the files in the run.',
         flag='metrics_dir',
         kind='repeated string',
     )

@@ -23,13 +23,13 @@ class ListDatasetsOptions(Options):
 
     directory: PathText | None = declared(
         None,
-        'Folder of records, or of a description of images and masks, or of such folders; {directory}= may be '
+        'Folder of records, or with a description of images and masks, or with such folders; {directory}= may be '
         'omitted. Not set: the data sets that are known by name.',
     )
     index: bool = declared(
         False,
-        'Write an index beside the shards in {directory}, so that large splits open at once, and the digests of the '
-        'records to their description.',
+        'Write an index beside the shards in {directory}, so that large splits open at once, and add the digests of '
+        'the records to their description.',
     )
     json: bool = declared(False, 'Print JSON.')
 
@@ -48,8 +48,8 @@ class FetchOptions(Options):
 
     mirror: str | None = declared(
         None,
-        'Address of a folder with the archives to download (http or https). Not set: DEEPLAB_MIRROR, or else the '
-        'server that they were published on.',
+        'URL of a folder with the archives to download (http or https). Not set: DEEPLAB_MIRROR, or else the server '
+        'that they were published on.',
     )
     cache_dir: PathText | None = declared(
         None, 'Folder for downloads. Not set: DEEPLAB_CACHE, or else deeplab in XDG_CACHE_HOME or ~/.cache.'
@@ -66,7 +66,7 @@ class DownloadOptions(Options):
         'set: a list of all.',
     )
     fetch: FetchOptions = FetchOptions()
-    dry_run: bool = declared(False, 'Only show what would be downloaded, and to where.')
+    dry_run: bool = declared(False, 'Only show what would be downloaded, and where to.')
     output_dir: PathText | None = declared(
         None,
         'Folder for the records of a data set; checkpoints go to {FetchOptions.cache_dir}. Not set: tfrecord beside '
@@ -82,15 +82,16 @@ class ConvertDataOptions(Options):
         meaning='Data set for image classification.', choices=('flowers', 'cifar10', 'mnist', 'visualwakewords')
     )
     dataset_dir: PathText = declared(
-        meaning='Folder for the records, labels.txt and dataset.yaml; archives that lie there are not downloaded.'
+        meaning='Folder for the records, labels.txt and dataset.yaml; archives that are already there are not '
+        'downloaded.'
     )
     small_object_area_threshold: float = declared(
         0.005,
-        'For visualwakewords: share of the area of an image below which an object is disregarded.',
+        'For visualwakewords: fraction of the area of an image below which an object is ignored.',
         range='[0, 1)',
     )
     foreground_class_of_interest: str = declared(
-        'person', 'For visualwakewords: category of COCO whose presence in an image is to be detected.'
+        'person', 'For visualwakewords: COCO category whose presence in an image is to be detected.'
     )
     fetch: FetchOptions = FetchOptions()
 
@@ -109,7 +110,7 @@ class NetworksOptions(Options):
     )
     output_strides: tuple[int, ...] = declared(
         (16, 8),
-        'Output strides for which multiply-adds are counted.',
+        'Output strides for which multiply-adds are computed.',
         with_flag_of='ModelOptions.output_stride',
     )
     prediction: PredictionOptions = PredictionOptions()
@@ -192,7 +193,7 @@ class VerifyOptions(Options):
     verify_logdir: PathText = declared('./deeplab_verify', 'Folder for the results, as JSON.')
     tolerance: float = declared(
         0.1,
-        'Largest difference of the mean IoU, in percentage points, with which a figure counts as reproduced.',
+        'Largest difference in mean IoU, in percentage points, at which a figure counts as reproduced.',
         range='[0, inf)',
     )
     diagnosis_images: int = declared(
@@ -249,7 +250,7 @@ class CocoFormatOptions(Options):
         'pq: panoptic quality, with segmentation and recognition quality; pc: parsing covering.',
         choices=('pq', 'pc'),
     )
-    num_categories: int = declared(201, 'Category ids are less than this.', range='(0, inf)')
+    num_categories: int = declared(201, 'Number of categories: category ids must be less than this.', range='(0, inf)')
     ignored_label: int = declared(
         0,
         'Category that is not evaluated: its segments are treated as pixels without a segment.',
@@ -261,7 +262,7 @@ class CocoFormatOptions(Options):
     )
     normalize_by_image_size: bool = declared(
         True,
-        'For parsing covering: weight a segment by its share of the image; false: by its pixels.',
+        'For parsing covering: weight a segment by its fraction of the image; false: by its number of pixels.',
     )
     num_workers: int = declared(
         0,
@@ -270,9 +271,9 @@ class CocoFormatOptions(Options):
     )
     print_digits: int = declared(
         3,
-        'Digits after the point of the shares that are printed in percent: 3 prints 67.4.',
+        'Decimal places of the fractions that are printed in percent: 3 prints 0.674 as 67.4.',
         range='[0, inf)',
     )
     results_json_file: PathText | None = declared(
-        None, 'JSON file to write: all figures, also of each category. Not set: none.'
+        None, 'JSON file to write: all metrics, also per category. Not set: none.'
     )

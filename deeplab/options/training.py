@@ -59,20 +59,20 @@ class ValidationOptions(Options):
 
     split: str | None = declared(
         None,
-        'Split on which mIoU is measured during training, or {best_metric}; the best checkpoint is kept in '
+        'Split on which mIoU, or {best_metric}, is measured during training; the best checkpoint is kept in '
         'TRAIN_LOGDIR/best. Not set: no validation.',
         flag='eval_split',
     )
     every: int | None = declared(
         None,
-        'Number of steps between two validations; there is also one after the last step.',
+        'Number of steps between validations; there is also one after the last step.',
         flag='eval_every',
         range='(0, inf)',
     )
     crop_size: tuple[int, int] | None = declared(
         None,
-        'Height and width, in pixels, of the input of the network in validation; no image may be larger. Not set: '
-        'the smallest suitable size that holds every image of the split.',
+        'Height and width, in pixels, of the network input in validation; no image may be larger. Not set: the '
+        'smallest suitable size that holds every image of the split.',
         flag='eval_crop_size',
         needs=('split', 'every'),
     )
@@ -86,8 +86,8 @@ class ValidationOptions(Options):
     )
     best_metric: str | None = declared(
         None,
-        "Figure that tells the best checkpoint, such as miou, pixel_accuracy or panoptic/pq; with '-' before it, "
-        'smaller is better, as in -depth/rmse. Not set: mIoU, or the main figure of the first task in '
+        "Metric that determines the best checkpoint, such as miou, pixel_accuracy or panoptic/pq; with a leading '-', "
+        'smaller is better, as in -depth/rmse. Not set: mIoU, or the main metric of the first task in '
         '{ModelOptions.task}.',
         needs=('split', 'every'),
     )
@@ -115,7 +115,7 @@ class LoggerOptions(OptionsWithSettings, registries=(LOGGERS,)):
     names: tuple[str, ...] = declared(
         ('tensorboard',),
         lambda: (
-            'Comma-separated names of the experiment trackers that training logs to, of plugins too. '
+            'Comma-separated names of the experiment trackers that training logs to, including those of plugins. '
             f'{LOGGERS.summaries()}'
         ),
         flag='logger',
@@ -157,7 +157,7 @@ class TrainOptions(Options):
     )
     number_of_steps: int = declared(
         30000,
-        'Number of training steps, those before a resume included.',
+        'Number of training steps, including those before a resume.',
         flag='training_number_of_steps',
         range='(0, inf)',
     )
@@ -178,33 +178,33 @@ class TrainOptions(Options):
         'differ.',
     )
     restore: RestoreOptions = RestoreOptions()
-    log_steps: int = declared(10, 'Number of steps between two log messages.', range='(0, inf)')
+    log_steps: int = declared(10, 'Number of steps between log messages.', range='(0, inf)')
     save_interval_secs: float | None = declared(
         1200,
-        'Seconds between two checkpoints; 0: only the first and the last.',
+        'Seconds between checkpoints; 0: only the first and the last.',
         range='[0, inf)',
         unset='[0, 0]',
         kind='integer',
     )
     save_summaries_secs: float | None = declared(
         600,
-        'Seconds between two TensorBoard summaries; 0: none.',
+        'Seconds between TensorBoard summaries; 0: none.',
         range='[0, inf)',
         unset='[0, 0]',
         kind='integer',
     )
     save_summaries_images: bool = declared(False, 'Include images, labels and predictions in the summaries.')
     save_summaries_miou: bool = declared(
-        False, 'Include the mIoU of the training batches in the summaries, which is higher than on other images.'
+        False, 'Include the mIoU of the training batches in the summaries; it is higher than on other images.'
     )
     profile_logdir: PathText | None = declared(None, 'Folder for a profile of some steps. Not set: no profile.')
     seed: int = declared(0, 'Seed of all random choices. Two runs with the same seed give the same result.')
     precision: str = declared(
         'float32',
         'Data type of convolutions and activations: 16-bit types need less memory and are faster on hardware that '
-        'supports them. Weights, checkpoints and the loss stay float32. auto: bfloat16 where the processor '
-        '(AVX512_BF16, AMX) or all GPUs (since Ampere) compute it and the network gains from it, else float32; a '
-        'resumed run keeps its type.',
+        'supports them. Weights, checkpoints and the loss stay float32. auto: bfloat16 if the processor (AVX512_BF16, '
+        'AMX) or all GPUs (Ampere or later) support it and the network benefits from it, else float32; a resumed run '
+        'keeps its type.',
         choices=(*PRECISIONS, AUTO_PRECISION),
     )
     xla: bool = declared(False, 'Compile the network with XLA: a slower start, often faster steps.')
@@ -216,20 +216,20 @@ class TrainOptions(Options):
     )
     accumulation_steps: int = declared(
         1,
-        'Gradient accumulation: process the batch of a step in this many equal micro-batches and apply their mean '
-        'gradient once, if the whole batch does not fit into memory. Batch norms see one micro-batch at a time.',
+        'Gradient accumulation, for batches that do not fit into memory: process the batch of a step in this many '
+        'equal micro-batches and apply their mean gradient once. Batch norms see one micro-batch at a time.',
         range='(0, inf)',
     )
     on_nan: str = declared(
         'stop',
-        'What to do about a loss or gradient that is not finite. stop: training stops; skip: the batch is skipped '
-        'with a warning, and training stops at the tenth in a row.',
+        'What to do if a loss or gradient is not finite. stop: training stops; skip: the batch is skipped with a '
+        'warning, and training stops at the tenth in a row.',
         choices=('stop', 'skip'),
     )
     fold: int | None = declared(
         None,
         'Fold of the records ({BuildFolderOptions.folds}), from 1, to validate on: after the last step, or every '
-        '{ValidationOptions.every} steps. The other folds are the training split. Not set: the splits that are given.',
+        '{ValidationOptions.every} steps. The other folds are the training split. Not set: the given splits.',
         range='(0, inf)',
     )
     command: tuple[str, ...] = dataclasses.field(default=(), compare=False)
@@ -358,6 +358,11 @@ class TrainOptions(Options):
         return self.unlabeled_batch_size // (self.clones.parts * self.accumulation_steps)
 
     @property
+    def unlabeled_ramp_steps(self) -> int:
+        """Steps in which the weight of images without labels rises, if there are any."""
+        return self.number_of_steps // 4 if self.unlabeled.ramp_steps is None else self.unlabeled.ramp_steps
+
+    @property
     def last_layer_scopes(self) -> tuple[str, ...]:
         """Scopes of the last layers."""
         return self.model.classifier_scopes or self.optimizer.last_layer_scopes
@@ -385,9 +390,9 @@ class CrossValidateOptions(Options):
     save: tuple[str, ...] = declared(
         (),
         lambda: (
-            'Comma-separated kinds of further pictures of each image, as in vis: '
-            f'{", ".join(VIS_SAVED)}, and the kinds of files of further tasks. Not set: none beside class ids and '
-            'colored predictions.'
+            'Comma-separated kinds of additional pictures of each image, as in vis: '
+            f'{", ".join(VIS_SAVED)}, and the kinds of files of other tasks. Not set: only class ids and colored '
+            'predictions.'
         ),
     )
     images: int = declared(30, 'Largest number of images on the page, at most 500.', range=f'[1, {MOST_IMAGES}]')
@@ -427,15 +432,15 @@ class AverageOptions(Options):
 
     train: TrainOptions
     checkpoints: tuple[PathText, ...] = declared(
-        meaning='Checkpoints of one network, or folders, which mean all checkpoints in them; {checkpoints}= may be '
-        'omitted. The flags of the training are read from the run.json of the first.',
+        meaning='Checkpoints of one network, or folders, for all checkpoints in them; {checkpoints}= may be omitted. '
+        'The flags of the training are read from the run.json of the first.',
         kind='repeated string',
     )
-    output_dir: PathText = declared(meaning='Folder for the checkpoint of the mean, model.ckpt-STEP, and its run.json.')
+    output_dir: PathText = declared(meaning='Folder for the averaged checkpoint, model.ckpt-STEP, and its run.json.')
     batch_norm_images: int | None = declared(
         None,
-        'Number of training images, with augmentation, on which the statistics of batch norms are measured for the '
-        'mean of the weights. 0: the mean of the statistics of the checkpoints. Not set: all images once.',
+        'Number of augmented training images on which batch norm statistics are recomputed for the averaged weights. '
+        '0: the mean of the statistics of the checkpoints. Not set: all images once.',
         range='[0, inf)',
     )
     use_moving_average: bool | None = declared(None, USE_MOVING_AVERAGE)

@@ -16,20 +16,20 @@ class UnlabeledOptions(Options):
 
     directory: PathText | None = declared(
         None,
-        'Folder of image files without labels (JPEG, PNG, .npy; folders in it included). The moving average of the '
-        'network labels them during training (mean teacher). Not set: only images with labels.',
+        'Folder of unlabeled image files (JPEG, PNG, .npy), including its subfolders. The moving average of the '
+        'network labels them during training (mean teacher). Not set: only labeled images.',
         flag='unlabeled_dir',
     )
     batch_size: int | None = declared(
         None,
-        'Images without labels per step, over all clones. Not set: as many as {TrainOptions.batch_size}.',
+        'Unlabeled images per step, over all clones. Not set: as many as {TrainOptions.batch_size}.',
         flag='unlabeled_batch_size',
         range='(0, inf)',
         needs=('directory',),
     )
     weight: float = declared(
         1.0,
-        'Weight of the loss of the images without labels, after {ramp_steps}.',
+        'Weight of the loss of unlabeled images, after {ramp_steps}.',
         flag='unlabeled_weight',
         range='(0, inf)',
         needs=('directory',),
@@ -44,15 +44,16 @@ class UnlabeledOptions(Options):
     )
     ramp_steps: int | None = declared(
         None,
-        'Number of steps in which {weight} rises from nearly 0. Not set: a quarter of {TrainOptions.number_of_steps}.',
+        'Number of steps over which {weight} rises from nearly 0. Not set: a quarter of '
+        '{TrainOptions.number_of_steps}.',
         flag='unlabeled_ramp_steps',
         range='[0, inf)',
         needs=('directory',),
     )
     augmentations: str = declared(
         'colors,gamma,blur,cutout',
-        'Augmentations of the image that the trained network sees and the teacher does not: each image gets two of '
-        'these, in random order. They must not move pixels.',
+        'Augmentations that the trained network sees, but not the teacher: each image gets two of these, in random '
+        'order. They must not move pixels.',
         flag='unlabeled_augmentations',
         needs=('directory',),
     )
@@ -65,7 +66,7 @@ class UnlabeledOptions(Options):
     )
     cutmix_probability: float = declared(
         0.5,
-        'Fraction of the images without labels in which a box shows another one, with its pseudo labels (CutMix).',
+        'Fraction of the unlabeled images in which a box shows another one, with its pseudo labels (CutMix).',
         flag='unlabeled_cutmix_probability',
         range='[0, 1]',
         needs=('directory',),
@@ -78,7 +79,7 @@ class UnlabeledOptions(Options):
         ]
         names = [name.strip() for name in self.augmentations.split(',')]
         for name in names if self.is_on else ():
-            rule = f"'{name}' is none that leaves every pixel in its place. {did_you_mean(name, allowed)}Allowed: "
+            rule = f"'{name}' is not one that leaves every pixel in its place. {did_you_mean(name, allowed)}Allowed: "
             self._require(name in allowed, 'augmentations', rule + ', '.join(allowed))
             self._require(names.count(name) == 1, 'augmentations', f"'{name}' appears twice")
 

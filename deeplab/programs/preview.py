@@ -127,12 +127,13 @@ def views(training: TrainOptions, data: CheckedSplit) -> list[View]:
     steps = _steps(training, data, no_crops)
     details = 'unchanged; below, with its mask' if data.has_labels else 'unchanged'
     views: list[View] = [(preview_sheet.Column('Record', details), _chosen(steps))]
-    for name in _steps(training, data, augment):  # for a classifier, fewer than `active`
+    unchanged = _steps(training, data, augment)
+    for name in unchanged:  # for a classifier, fewer than `active`
         if name == PREPROCESS:
             chosen = PREPROCESSINGS.of_network(training.model)
             assert chosen is not None
             details = f'{chosen.name}, {_crop_size(training)}'
-            views.append((preview_sheet.Column('Preprocessing', details), _chosen(steps, name)))
+            views.append((preview_sheet.Column('Preprocessing', details), _chosen(unchanged, name)))
         elif name == SCALE_AND_CROP:
             scales = f'{augment.min_scale_factor:g} to {augment.max_scale_factor:g} times'
             details = f'{scales}, {_crop_size(training)}'

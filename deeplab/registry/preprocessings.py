@@ -20,11 +20,13 @@ class Preprocessing(Record):
         network's input; returns an image of this size, float32, 0 to 255.
       evaluate: `evaluate(image, size)` does the same without random changes.
       normalization: what the network does to the pixels first; None for zero mean and unit variance of each image.
+      flips: whether `train` itself mirrors images, in place of the augmentation `flip`: it takes `flip_probability`.
     """
 
     train: Callable[..., Any]
     evaluate: Callable[..., Any]
     normalization: Normalization | None
+    flips: bool = False
 
 
 class Preprocessings(Registry[Preprocessing]):

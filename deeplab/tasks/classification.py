@@ -217,25 +217,31 @@ register(
             Parameter(
                 'preprocessing_name',
                 '',
-                'How images become the input of a classifier: inception, vgg, cifarnet or lenet. Empty: as for the '
+                'Preprocessing of images for a classifier: inception, vgg, cifarnet or lenet. Empty: as for the '
                 'published classifiers of the backbone.',
             ),
             Parameter(
                 'train_image_size',
                 0,
-                'Height and width of the input of a classifier, in pixels. 0: what the backbone is known with, mostly '
+                'Height and width of the input of a classifier, in pixels. 0: the usual size for the backbone, mostly '
                 '224.',
                 range='[0, inf)',
             ),
             Parameter(
                 'labels_offset',
                 0,
-                'Number of classes that a classifier leaves out, from the first: 1 for a data set with a background '
-                'class and a network without it. It is subtracted from the labels.',
+                'Number of leading classes that a classifier omits: 1 for a data set with a background class and a '
+                'network without one. It is subtracted from the labels.',
                 range='[0, inf)',
             ),
-            Parameter('use_grayscale', False, 'A classifier converts images to gray: its first layer has one channel.'),
-            Parameter(_SEVERAL, False, 'An image may have several classes: a sigmoid for each instead of the softmax.'),
+            Parameter(
+                'use_grayscale',
+                False,
+                'Convert images to grayscale for a classifier, whose first layer then has one channel.',
+            ),
+            Parameter(
+                _SEVERAL, False, 'Images may have several classes: a sigmoid for each class instead of a softmax.'
+            ),
         ),
         source='research/slim of tensorflow/models at 0e2d1f0f3',
     )

@@ -237,13 +237,16 @@ register(
             Parameter(
                 'depth_loss',
                 'silog',
-                'Loss of depth; silog: of its logarithm, apart from the scale; l1: absolute.',
+                'Depth loss; silog: scale-invariant logarithmic error; l1: absolute error.',
                 choices=('silog', 'l1'),
             ),
             Parameter(
-                'silog_lambda', 0.85, 'How much of an error of the scale silog forgives; 1: all.', range='[0, 1]'
+                'silog_lambda',
+                0.85,
+                'Scale invariance of silog: 1 ignores errors of scale, 0 counts them in full.',
+                range='[0, 1]',
             ),
-            Parameter('depth_loss_weight', 1.0, 'Weight of the loss of depth.', range='[0, inf)'),
+            Parameter('depth_loss_weight', 1.0, 'Weight of the depth loss.', range='[0, inf)'),
         ),
         source='arXiv:1406.2283',
     )

@@ -222,10 +222,10 @@ register(
             Parameter(
                 'edge_tolerance',
                 2.0,
-                'Distance within which the F-score takes edges for equal, in pixels.',
+                'Largest distance, in pixels, at which edges match in the F-score.',
                 range='[0, inf)',
             ),
-            Parameter('edge_loss_weight', 1.0, 'Weight of the loss of edges.', range='[0, inf)'),
+            Parameter('edge_loss_weight', 1.0, 'Weight of the edge loss.', range='[0, inf)'),
         ),
         source='arXiv:1504.06375, section 2.2',
     )

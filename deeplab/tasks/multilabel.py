@@ -289,7 +289,7 @@ register(
         overlay=overlay,
         parameters=(
             Parameter(
-                'multilabel_loss_weight', 1.0, 'Weight of the loss of classes that may overlap.', range='[0, inf)'
+                'multilabel_loss_weight', 1.0, 'Weight of the loss for classes that may overlap.', range='[0, inf)'
             ),
         ),
         source='arXiv:1708.02002, section 3',

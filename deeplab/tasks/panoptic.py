@@ -255,27 +255,28 @@ class PanopticMetric:
 
 
 _PARAMETERS = (
-    Parameter('center_sigma', 8.0, 'Width of the peaks in the heatmap of centers, in pixels.', range='(0, inf)'),
-    Parameter('small_instance_area', 4096, 'Instances of fewer pixels are small.', range='[0, inf)'),
+    Parameter('center_sigma', 8.0, 'Standard deviation of peaks in the center heatmap, in pixels.', range='(0, inf)'),
+    Parameter('small_instance_area', 4096, 'Instances with fewer pixels count as small.', range='[0, inf)'),
     Parameter(
-        'small_instance_weight', 3.0, 'Weight of the pixels of small instances in the loss of the classes.',
+        'small_instance_weight', 3.0, 'Weight of the pixels of small instances in the semantic loss.',
         range='(0, inf)',
     ),
     Parameter(
-        'semantic_top_k_percent', 0.2, 'Fraction of the pixels of an image, the hardest, in the loss of classes.',
+        'semantic_top_k_percent', 0.2,
+        'Hard example mining: fraction of the pixels, those with the highest loss, in the semantic loss.',
         range='(0, 1]',
     ),
-    Parameter('semantic_loss_weight', 1.0, 'Weight of the loss of the classes.', range='[0, inf)'),
-    Parameter('center_loss_weight', 200.0, 'Weight of the loss of the heatmap.', range='[0, inf)'),
-    Parameter('offset_loss_weight', 0.01, 'Weight of the loss of the offsets.', range='[0, inf)'),
-    Parameter('center_threshold', 0.1, 'Centers are where the heatmap is larger.', range='[0, 1)'),
+    Parameter('semantic_loss_weight', 1.0, 'Weight of the semantic loss.', range='[0, inf)'),
+    Parameter('center_loss_weight', 200.0, 'Weight of the loss of the center heatmap.', range='[0, inf)'),
+    Parameter('offset_loss_weight', 0.01, 'Weight of the offset loss.', range='[0, inf)'),
+    Parameter('center_threshold', 0.1, 'Threshold of the heatmap: centers are where it is larger.', range='[0, 1)'),
     Parameter(
-        'nms_kernel', 7, 'Side of the square in which a center is the maximum of the heatmap, in pixels; odd.',
+        'nms_kernel', 7, 'Side, in pixels, of the square in which a center must be the maximum of the heatmap; odd.',
         range='[1, inf)',
     ),
     Parameter('most_centers', 200, 'Largest number of centers in an image.', range='[2, 65535]'),
     Parameter(
-        'stuff_area', 2048, 'Classes without instances that have fewer pixels in an image are void.',
+        'stuff_area', 2048, 'Classes without instances that have fewer pixels in an image become void.',
         range='[0, inf)',
     ),
 )  # fmt: skip

@@ -126,7 +126,7 @@ def test_many_problems_are_counted_and_the_first_shown(tmp_path):
     bad = [dataset_files.record(seed, label=dataset_files.png(np.full((6, 8), 9, np.uint8))) for seed in range(5)]
     small = dataset_files.record(5, label=dataset_files.png(dataset_files.ids(3, 8)))
     text = message(dataset_of(tmp_path, [*bad, small]), 3)
-    assert "1 of 6 records of split 'train' has a mask of another size than the image: " in text
+    assert "1 of 6 records of split 'train' has a mask that differs in size from the image: " in text
     assert "'image_5' (train-00000-of-00001.tfrecord, record 5): image 6 x 8, mask 3 x 8. Resize the masks" in text
     assert "5 of 6 records of split 'train' have a mask with ids" in text
     assert "'image_2' (train-00000-of-00001.tfrecord, record 2): id 9 on 48 pixels; and 2 more. Set num_classes" in text
@@ -142,7 +142,7 @@ def test_palette_and_color_masks(tmp_path):
     text = message(dataset_of(tmp_path, [dataset_files.record(0, label=dataset_files.png(dataset_files.pixels()))]), 3)
     assert 'mask in color' in text and "'image_0' (train-00000-of-00001.tfrecord, record 0): RGB" in text
     deep = dataset_files.deep_png(np.ones((6, 8, 1), np.uint16))
-    assert "has a mask of 16 bits: 'image_0'" in message(dataset_of(tmp_path, [dataset_files.record(0, label=deep)]), 3)
+    assert "has a 16-bit mask: 'image_0'" in message(dataset_of(tmp_path, [dataset_files.record(0, label=deep)]), 3)
 
 
 def test_a_split_without_masks(tmp_path):
@@ -284,7 +284,7 @@ def test_wrong_masks_are_not_skipped(tmp_path):
     dataset = dataset_of(
         tmp_path, [dataset_files.record(0), dataset_files.record(1, label=dataset_files.png(dataset_files.ids(3, 8)))]
     )
-    assert 'another size' in message(skipping(dataset), 3)
+    assert 'differs in size' in message(skipping(dataset), 3)
 
 
 def test_check_result_is_kept_until_something_changes(tmp_path, monkeypatch):
@@ -411,7 +411,7 @@ class TestImages:
         )
         text = message(dataset, 3)
         for part in (
-            "2 of 3 records of split 'train' have channels other than the 4 of the data set",
+            "2 of 3 records of split 'train' have a number of channels other than the 4 of the data set",
             "'image_1' (train-00000-of-00001.tfrecord, record 1): 3;",
             "'image_2' (train-00000-of-00001.tfrecord, record 2): 5.",
             'image_channels in the description of the data set (name)',
@@ -430,10 +430,10 @@ class TestImages:
     def test_png_files_that_have_always_lost_bits_are_worth_a_warning(self, tmp_path, caplog):
         deep = dataset_files.deep_png(values(3, np.uint16))
         record_check.check(dataset_for(tmp_path, 3, 8, deep, dataset_files.png(values(3))), 3)
-        assert "1 of 2 images of split 'train' have 16 bits, of which the 8 lower ones are lost." in caplog.text
+        assert "1 of 2 images of split 'train' have 16 bits, of which the lower 8 are lost." in caplog.text
 
     def test_an_array_that_should_be_a_png(self, tmp_path):
-        assert 'an image stored as a NumPy array, which PNG could hold' in message(
+        assert 'an image stored as a NumPy array that PNG could hold' in message(
             dataset_for(tmp_path, 3, 8, dataset_files.npy(values(3))), 3
         )
 
@@ -489,7 +489,7 @@ class TestPlanes:
         dataset = dataset_of(tmp_path, [good, dataset_files.record()])
         assert len(record_check.check(dataset, 4, cache_dir=str(tmp_path)).records) == 2
         text = message(dataset, 4, cache_dir=str(tmp_path), planes=[planes.INSTANCE])  # the cache is of another check
-        assert "1 of 2 records of split 'train' have no plane that the task needs" in text.replace(' has ', ' have ')
+        assert "1 of 2 records of split 'train' has no plane (such as instance ids or depth) that the" in text
         assert "record 1) has no plane 'instance' (the key 'image/segmentation/instance/encoded')" in text
         assert '--instances' in text
 
@@ -503,5 +503,5 @@ class TestPlanes:
         label = self.label.copy()
         label[1, :5] = 255
         text = message(dataset_of(tmp_path, [with_instances(label, self.instances)]), 4, planes=[planes.INSTANCE])
-        assert 'an instance of which every pixel is ignored' in text
+        assert 'an instance whose pixels are all ignored' in text
         assert 'instance 8, instance 9, instance 10' in text and 'Give these instances a class' in text

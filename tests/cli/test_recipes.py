@@ -155,6 +155,13 @@ def test_fine_tuning_keeps_the_last_layers_of_the_same_classes():
     assert values['last_layer_gradient_multiplier'] == 1.0
 
 
+@pytest.mark.parametrize('words', [['--decoder_output_is_logits'], ['--preset=mobilenetv3_small_cityscapes_trainfine']])
+def test_without_layers_of_logits_the_last_layers_of_fine_tuning_are_all(words):
+    values = parsed('--recipe=fine_tune', CHECKPOINT, *words)
+    assert values['decoder_output_is_logits'] and not values['last_layers_contain_logits_only']
+    assert not values['initialize_last_layer'] and values['last_layer_gradient_multiplier'] == 10.0
+
+
 def test_another_optimizer_leaves_out_the_rate_of_fine_tuning():
     values = parsed('--recipe=fine_tune', CHECKPOINT, '--optimizer=adamw')
     assert values['base_learning_rate'] == values.default('base_learning_rate')

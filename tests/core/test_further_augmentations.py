@@ -5,6 +5,7 @@ core/augmentations/elastic.py, core/augmentations/gaussian_noise.py, core/augmen
 core/augmentations/gamma.py and core/augmentations/random_set.py. tests/test_moved_planes.py moves planes and points.
 """
 
+import dataclasses
 import io
 import math
 
@@ -13,7 +14,7 @@ import pytest
 import tensorflow as tf
 from PIL import Image
 
-from deeplab import input_preprocess
+from deeplab import common, input_preprocess
 from deeplab.core.augmentations import (
     affine,
     elastic,
@@ -320,8 +321,8 @@ def test_every_member_of_the_package_can_be_in_a_set():
 @pytest.mark.parametrize(
     ('names', 'message'),
     [
-        ('gamma,gama', r"random_augmentations='gamma,gama' is not allowed: 'gama' is no .* Did you mean gamma\?"),
-        ('flip', r"'flip' is no augmentation for a set\. .*Allowed: colors, gamma, "),
+        ('gamma,gama', r"random_augmentations='gamma,gama' is not allowed: 'gama' is not .* Did you mean gamma\?"),
+        ('flip', r"'flip' is not an augmentation for a set\. .*Allowed: colors, gamma, "),
         ('gamma,jpeg,gamma', "'gamma' appears twice"),
         ('cutout', r'cutout_size=32 is not allowed'),
     ],
@@ -345,3 +346,14 @@ def test_a_classifier_turns_square_images_alone():
     assert 'quarter_turns' in input_preprocess.train_steps_per_image(preprocessing, (32, 32), augment, MEAN)
     with pytest.raises(OptionError, match=r"'quarter_turns' is not for this task: .*square crop_size"):
         input_preprocess.train_steps_per_image(preprocessing, (32, 48), augment, MEAN)
+
+
+@pytest.mark.parametrize(('name', 'steps'), [('vgg', ['preprocess']), ('lenet', ['preprocess', 'flip'])])
+def test_a_classifier_s_preprocessing_flips_or_the_augmentation(name, steps):
+    preprocessing, given = PREPROCESSINGS.get(name), []
+    noted = dataclasses.replace(preprocessing, train=lambda *arguments, **keywords: given.append(keywords))
+    augment = AugmentOptions(settings={'flip_probability': 0.9})
+    made = input_preprocess.train_steps_per_image(noted, (32, 32), augment, MEAN)
+    assert list(made) == steps
+    made['preprocess']({common.IMAGE: None, common.SEED: seed(0)})
+    assert given == [{'flip_probability': 0.9} if preprocessing.flips else {}]

@@ -87,20 +87,20 @@ register(
                 'affine_shear',
                 0.0,
                 'Shear images by up to this angle, in degrees, such as 10. Pixels from outside the image are excluded '
-                'from the loss. 0 disables this and each of the following.',
+                'from the loss. 0 disables it, here and in the options that follow.',
                 range='[0, 30]',
             ),
             Parameter(
                 'affine_stretch',
                 0.0,
-                'Change the ratio of the sides of what images show by a random factor of up to 1 plus this, in either '
+                'Change the aspect ratio of image content by a random factor of up to 1 plus this, in either '
                 'direction, such as 0.2.',
                 range='[0, 1]',
             ),
             Parameter(
                 'affine_shift',
                 0.0,
-                'Shift images by up to this fraction of their sides; crops of larger images shift without it.',
+                'Shift images by up to this fraction of their sides; crops of larger images are shifted anyway.',
                 range='[0, 0.5]',
             ),
         ),

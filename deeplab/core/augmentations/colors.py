@@ -124,11 +124,21 @@ register(
                 'jitter_brightness',
                 0.0,
                 'Multiply the brightness by a random factor from 1 minus this to 1 plus this, such as 0.2. 0 disables '
-                'this and each of the following; deeplab preview draws their effect.',
+                'it, here and in the options that follow; deeplab preview draws their effect.',
                 range='[0, 1]',
             ),
-            Parameter('jitter_contrast', 0.0, 'Multiply the contrast by such a random factor.', range='[0, 1]'),
-            Parameter('jitter_saturation', 0.0, 'Multiply the saturation by such a random factor.', range='[0, 1]'),
+            Parameter(
+                'jitter_contrast',
+                0.0,
+                'Multiply the contrast by a random factor, as for {jitter_brightness}.',
+                range='[0, 1]',
+            ),
+            Parameter(
+                'jitter_saturation',
+                0.0,
+                'Multiply the saturation by a random factor, as for {jitter_brightness}.',
+                range='[0, 1]',
+            ),
             Parameter(
                 'jitter_hue',
                 0.0,

@@ -48,7 +48,7 @@ def paste_objects(
 register(
     Augmentation(
         name='copy_paste',
-        summary='Objects of another image (copy-paste).',
+        summary='Objects pasted from another image (copy-paste).',
         function=paste_objects,
         stage=MIX,
         order=3,
@@ -57,8 +57,8 @@ register(
             Parameter(
                 'copy_paste_probability',
                 0.0,
-                'Fraction of the images on which objects of another image are pasted: instances, or pixels of classes '
-                'for a task without them; such as 0.5.',
+                'Fraction of the images onto which objects from another image are pasted: instances, or pixels of '
+                'classes for tasks without instances; such as 0.5.',
                 range='[0, 1]',
             ),
         ),
@@ -67,6 +67,6 @@ register(
         details=lambda values: f'on {percent(values["copy_paste_probability"])} of the images',
         preview={'copy_paste_probability': 1.0},
         takes_planes=True,
-        not_per_image=lambda size: 'images of classes have no objects with masks',
+        not_per_image=lambda size: 'image classification has no objects with masks',
     )
 )

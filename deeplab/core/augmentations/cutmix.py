@@ -72,7 +72,7 @@ def paste(
 register(
     Augmentation(
         name='cutmix',
-        summary='A box of another image (CutMix).',
+        summary='A box from another image (CutMix).',
         function=mix,
         stage=MIX,
         order=2,

@@ -72,7 +72,7 @@ def _details(values: Mapping[str, Any]) -> str:
 register(
     Augmentation(
         name='cutout',
-        summary='Squares that are cut out of images, and excluded from the loss.',
+        summary='Squares cut out of images and excluded from the loss.',
         function=cut_out_randomly,
         stage=AFTER_CROP,
         order=2,

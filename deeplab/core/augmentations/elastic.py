@@ -144,7 +144,7 @@ register(
             Parameter(
                 'elastic_pixels',
                 0.0,
-                'Distort images elastically; the standard deviation of the displacements, in pixels, such as 4. Pixels '
+                'Distort images elastically; standard deviation of the displacements, in pixels, such as 4. Pixels '
                 'from outside the image are excluded from the loss.',
                 range='[0, 100]',
             ),

@@ -41,14 +41,12 @@ def mirror_if(values: tf.Tensor, is_mirrored: tf.Tensor, axis: int) -> tf.Tensor
 register(
     Augmentation(
         name='flip',
-        summary='Mirror images, left to right.',
+        summary='Random horizontal flip.',
         function=flip_randomly,
         stage=AFTER_PADDING,
         order=1,
         parameters=(
-            Parameter(
-                'flip_probability', 0.5, 'Fraction of the images that are mirrored, left to right.', range='[0, 1]'
-            ),
+            Parameter('flip_probability', 0.5, 'Fraction of the images that are flipped horizontally.', range='[0, 1]'),
         ),
         source='arXiv:1706.05587, section 4',
         title='Flip',

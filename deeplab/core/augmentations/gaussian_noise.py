@@ -23,7 +23,7 @@ def add_noise(
 register(
     Augmentation(
         name='gaussian_noise',
-        summary='Normal noise of random strength.',
+        summary='Gaussian noise of random strength.',
         function=add_noise,
         stage=AFTER_CROP,
         order=1,  # after the blur, by name: a sensor adds noise to what its lens has blurred
@@ -31,7 +31,7 @@ register(
             Parameter(
                 'noise_sigma',
                 0.0,
-                'Largest standard deviation of noise that is added to images, whose values are 0 to 255; such as 15.',
+                'Largest standard deviation of the noise added to images with values 0 to 255, such as 15.',
                 range='[0, 128]',
             ),
         ),

@@ -43,8 +43,8 @@ register(
             Parameter(
                 'jpeg_loss',
                 0,
-                'Compress images as JPEG with a random quality from 100 minus this to 100; such as 70. Images of 16 '
-                'bits get 8.',
+                'Compress images as JPEG with a random quality from 100 minus this to 100; such as 70. 16-bit images '
+                'are reduced to 8 bits.',
                 range='[0, 99]',
             ),
         ),

@@ -61,7 +61,7 @@ def _joined(parts: Sequence[tf.Tensor], context: AugmentContext) -> tf.Tensor:
 register(
     Augmentation(
         name='mosaic',
-        summary='Four images that meet at a random point.',
+        summary='Parts of four images that meet at a random point (mosaic).',
         function=join,
         stage=MIX,
         order=1,
@@ -79,6 +79,6 @@ register(
         details=lambda values: f'on {percent(values["mosaic_probability"])} of the images',
         preview={'mosaic_probability': 1.0},
         takes_planes=True,
-        not_per_image=lambda size: 'parts of four images have no common class',
+        not_per_image=lambda size: 'parts of four images have no class in common',
     )
 )

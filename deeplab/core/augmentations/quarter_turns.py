@@ -58,7 +58,7 @@ def move_points(
 register(
     Augmentation(
         name='quarter_turns',
-        summary='Random turns by 90, 180 or 270 degrees.',
+        summary='Random rotations by 90, 180 or 270 degrees.',
         function=turn_randomly,
         stage=BEFORE_CROP,  # so that the turned image still fills the crop
         order=3,
@@ -66,7 +66,7 @@ register(
             Parameter(
                 'quarter_turn_probability',
                 0.0,
-                'Fraction of the images that are turned by 90, 180 or 270 degrees, such as 0.75 for aerial images.',
+                'Fraction of the images that are rotated by 90, 180 or 270 degrees, such as 0.75 for aerial images.',
                 range='[0, 1]',
             ),
         ),
@@ -75,6 +75,6 @@ register(
         preview={'quarter_turn_probability': 1.0},
         takes_planes=True,
         move_points=move_points,
-        not_per_image=lambda size: '' if size[0] == size[1] else 'turned images fit a square crop_size only',
+        not_per_image=lambda size: '' if size[0] == size[1] else 'rotated images fit only a square crop_size',
     )
 )

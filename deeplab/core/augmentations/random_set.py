@@ -85,7 +85,7 @@ def members(values: Mapping[str, Any]) -> list[tuple[Augmentation, dict[str, Any
     for name in chosen:
         if name not in allowed:
             fix = f'{did_you_mean(name, allowed)}Allowed: {", ".join(allowed)}'
-            raise OptionError(f"{given} is not allowed: '{name}' is no augmentation for a set. {fix}.")
+            raise OptionError(f"{given} is not allowed: '{name}' is not an augmentation for a set. {fix}.")
         if chosen.count(name) > 1:
             raise OptionError(f"{given} is not allowed: '{name}' appears twice.")
     magnitude = values['random_augmentations_magnitude']
@@ -108,7 +108,7 @@ def _check(values: Mapping[str, Any], crop_size: Sequence[int]) -> None:
 register(
     Augmentation(
         name='random_set',
-        summary='Some augmentations of a set, in random order (RandAugment).',
+        summary='A random selection from a set of augmentations, in random order (RandAugment).',
         function=change_randomly,
         stage=AFTER_CROP,
         order=0,
@@ -117,11 +117,11 @@ register(
             Parameter(
                 _SET,
                 '',
-                'Names of augmentations, separated by commas, of which each image gets some in random order '
+                'Comma-separated names of augmentations, of which each image gets a random selection in random order '
                 '(RandAugment), such as colors,gamma,gaussian_noise,affine.',
             ),
             Parameter(
-                _NUMBER, 2, 'Number of augmentations that an image gets out of {' + _SET + '}.', range='[1, inf)'
+                _NUMBER, 2, 'Number of augmentations that each image gets from {' + _SET + '}.', range='[1, inf)'
             ),
             Parameter(
                 'random_augmentations_magnitude',

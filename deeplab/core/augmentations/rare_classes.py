@@ -120,15 +120,15 @@ def _inverse_frequencies(present: tf.Tensor, class_pixels: Sequence[int] | None,
 register(
     Augmentation(
         name='rare_classes',
-        summary='Crops that are placed on a pixel of a random class, rare classes more often.',
+        summary='Crops placed on a pixel of a random class, with rare classes drawn more often.',
         function=crop_at_rare_classes,
         stage=CROP,
         parameters=(
             Parameter(
                 'rare_class_sampling',
                 0.0,
-                'Fraction of the crops that are placed on a pixel of a randomly chosen class, rare classes more often, '
-                'such as 0.5.',
+                'Fraction of the crops that are placed on a pixel of a random class, with rare classes drawn more '
+                'often, such as 0.5.',
                 range='[0, 1]',
             ),
         ),

@@ -39,7 +39,7 @@ def move_points(
 register(
     Augmentation(
         name='vertical_flip',
-        summary='Mirror images, upside down.',
+        summary='Random vertical flip.',
         function=flip_randomly,
         stage=AFTER_PADDING,
         order=2,
@@ -47,7 +47,7 @@ register(
             Parameter(
                 'vertical_flip_probability',
                 0.0,
-                'Fraction of the images that are mirrored, upside down, such as 0.5 for aerial images.',
+                'Fraction of the images that are flipped vertically, such as 0.5 for aerial images.',
                 range='[0, 1]',
             ),
         ),

@@ -54,7 +54,7 @@ def _check_factor(options: Any) -> None:
 
 
 _END = Parameter('end', 0.0, 'Final learning rate.', range='[0, inf)', flag='end_learning_rate')
-_POWER = Parameter('power', 0.9, 'Power of the poly schedule.', range='[0, inf)', flag='learning_power')
+_POWER = Parameter('power', 0.9, 'Exponent of the poly schedule.', range='[0, inf)', flag='learning_power')
 _DECAY_STEPS = Parameter(
     'decay_steps',
     0.0,
@@ -65,7 +65,7 @@ _DECAY_FACTOR = Parameter('decay_factor', 0.1, 'Decay factor.', range='[0, inf)'
 _DECAY_STEP = Parameter(
     'decay_step',
     2000,
-    'Steps in which the learning rate decays by that factor.',
+    'Number of steps over which the learning rate decays by that factor.',
     range='(0, inf)',
     flag='learning_rate_decay_step',
 )
@@ -83,7 +83,7 @@ for _name, _summary in (('poly', 'Polynomial decay to the final learning rate.')
 register(
     LearningPolicy(
         name='cosine',
-        summary='Half a cosine from the initial to the final learning rate, without restarts.',
+        summary='Half a cosine wave from the initial to the final learning rate, without restarts.',
         function=cosine,
         parameters=(_END, _DECAY_STEPS),
         source='arXiv:1608.03983, equation 5',
@@ -92,14 +92,14 @@ register(
 register(
     LearningPolicy(
         name='fixed',
-        summary='Always the initial learning rate.',
+        summary='Constant at the initial learning rate.',
         function=lambda step, base, total_steps: tf.constant(base, tf.float32),
     )
 )
 register(
     LearningPolicy(
         name='step',
-        summary='Constant, and multiplied by a factor every so many steps.',
+        summary='Constant, but multiplied by a factor after every so many steps.',
         function=staircase,
         parameters=(_DECAY_FACTOR, _DECAY_STEP),
     )
@@ -107,7 +107,7 @@ register(
 register(
     LearningPolicy(
         name='exponential',
-        summary='Decay by a factor over every so many steps, a little at each step.',
+        summary='Continuous decay by a factor over every so many steps.',
         function=exponential,
         parameters=(_DECAY_FACTOR, _DECAY_STEP),
         check=_check_factor,

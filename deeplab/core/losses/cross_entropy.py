@@ -131,7 +131,8 @@ register(
             Parameter(
                 'focal_gamma',
                 2.0,
-                'Focusing parameter gamma of the focal loss: the larger, the less well-classified pixels weigh.',
+                'Focusing parameter gamma of the focal loss: the larger it is, the less weight well-classified pixels '
+                'have.',
                 range='[0, inf)',
             ),
         ),

@@ -102,7 +102,7 @@ def _slopes(places: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
 register(
     Loss(
         name='lovasz',
-        summary='Lovasz-softmax: a surrogate of IoU that is computed from the sorted errors of the pixels.',
+        summary='Lovasz-softmax: a surrogate for the IoU, computed from the sorted errors of the pixels.',
         function=lovasz,
         of=REGIONS,
         source='arXiv:1705.08790, sections 2 and 3',

@@ -70,4 +70,4 @@ register(
         source='Rahman and Wang, ISVC 2016, section 3',
     )
 )
-register(Loss(name='dice', summary='Soft dice.', function=dice, of=REGIONS, source='arXiv:1606.04797, section 3'))
+register(Loss(name='dice', summary='Soft Dice.', function=dice, of=REGIONS, source='arXiv:1606.04797, section 3'))

@@ -255,7 +255,7 @@ register(
             Parameter(
                 'boundary_iou_width',
                 0.02,
-                'Width of the boundary for boundary_iou, as a fraction of the diagonal of the image.',
+                'Width of the boundary for boundary_iou, as a fraction of the image diagonal.',
                 range='(0, 1]',
             ),
         ),
@@ -272,7 +272,7 @@ register(
             Parameter(
                 'boundary_f_width',
                 0.0075,
-                'Distance within which boundary_f finds a contour, as a fraction of the diagonal of the image.',
+                'Largest distance at which contours match in boundary_f, as a fraction of the image diagonal.',
                 range='[0, 1]',
             ),
         ),

@@ -95,7 +95,7 @@ register(
         create=Calibration,
         inputs=(CONFIDENCE,),
         parameters=(
-            Parameter('calibration_bins', 15, 'Number of bins of equal width for calibration.', range='[1, 1000]'),
+            Parameter('calibration_bins', 15, 'Number of equal-width bins for calibration.', range='[1, 1000]'),
         ),
         source='arXiv:1706.04599, section 2',
     )

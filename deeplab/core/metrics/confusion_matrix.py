@@ -267,7 +267,7 @@ register(
 register(
     Metric(
         name='category_iou',
-        summary='IoU of the categories of classes, such as the categories of Cityscapes.',
+        summary='IoU of categories of classes, such as the Cityscapes categories.',
         create=CategoryIou,
         inputs=(MATRICES,),
         source='arXiv:1604.01685, section 3.2',

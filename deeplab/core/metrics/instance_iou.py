@@ -172,7 +172,7 @@ register(
             Parameter(
                 'instance_dir',
                 '',
-                'Folder of the instance ids for instance_iou: NAME_gtFine_instanceIds.png, also in folders inside it.',
+                'Folder of the instance ids for instance_iou: NAME_gtFine_instanceIds.png, also in subfolders.',
             ),
         ),
         source='arXiv:1604.01685, section 3.2',

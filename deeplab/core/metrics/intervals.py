@@ -108,12 +108,12 @@ def of_several_images(ends: Fractions, images: npt.ArrayLike) -> Fractions:
 register(
     Metric(
         name='intervals',
-        summary='Intervals of 95 % of mIoU and of the IoU of each class, by bootstrap over the images.',
+        summary='95% confidence intervals of the mIoU and of the IoU of each class, by bootstrap over the images.',
         create=Intervals,
         inputs=(MATRICES,),
         parameters=(
-            Parameter('bootstrap_samples', 1000, 'Number of resamples of intervals.', range='[100, 100000]'),
-            Parameter('bootstrap_seed', 0, 'Seed of the resamples of intervals.', range='[0, inf)'),
+            Parameter('bootstrap_samples', 1000, 'Number of bootstrap resamples for intervals.', range='[100, 100000]'),
+            Parameter('bootstrap_seed', 0, 'Seed of the bootstrap resamples for intervals.', range='[0, inf)'),
         ),
         source='Efron, Tibshirani: An Introduction to the Bootstrap, 1993, chapter 13',
     )

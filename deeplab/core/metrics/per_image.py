@@ -93,7 +93,7 @@ class PerImage:
 register(
     Metric(
         name='image_iou',
-        summary='Mean IoU of each image: mean over the images, and lowest.',
+        summary='Mean IoU of each image: the mean over all images, and the lowest.',
         create=ImageIou,
         inputs=(MATRICES,),
     )
@@ -101,7 +101,8 @@ register(
 register(
     Metric(
         name='per_image',
-        summary='A table of the images, per_image.csv: size, accuracy, mIoU; IoU and fraction of pixels by class.',
+        summary='Table per_image.csv with one row per image: size, accuracy, mIoU, and the IoU and fraction of pixels '
+        'of each class.',
         create=PerImage,
         inputs=(MATRICES, NAMES, SIZES),
     )

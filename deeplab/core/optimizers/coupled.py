@@ -6,13 +6,15 @@ from deeplab.core.lazy import tf
 from deeplab.registry import Optimizer, Parameter, UsualRates, register
 
 MOMENTUM = Parameter('momentum', 0.9, 'Momentum.', range='[0, 1)')
-ADAM_EPSILON = Parameter('adam_epsilon', 1e-8, 'Added to the square root of the second moment.', range='(0, inf)')
+ADAM_EPSILON = Parameter(
+    'adam_epsilon', 1e-8, 'Epsilon of adam, added to the square root of the second moment.', range='(0, inf)'
+)
 ADAM_RATES = UsualRates(usual=0.001, most=0.01)
 
 register(
     Optimizer(
         name='momentum',
-        summary='Gradient descent with momentum, without Nesterov.',
+        summary='Gradient descent with momentum, not Nesterov momentum.',
         function=lambda rate, decays, momentum: tf.compat.v1.train.MomentumOptimizer(rate, momentum),
         parameters=(MOMENTUM,),
         source='arXiv:1802.02611, section 4 (learning rate)',
@@ -23,7 +25,7 @@ register(
 register(
     Optimizer(
         name='rmsprop',
-        summary='Gradients divided by the root of their mean square, then momentum.',
+        summary='Gradients divided by their root mean square, with momentum.',
         function=lambda rate, decays, rmsprop_decay, rmsprop_epsilon, momentum: tf.compat.v1.train.RMSPropOptimizer(
             rate, rmsprop_decay, momentum, rmsprop_epsilon
         ),

@@ -20,7 +20,7 @@ register(
 register(
     Optimizer(
         name='lars',
-        summary='Momentum with a learning rate for each layer and decoupled weight decay, for large batches.',
+        summary='Momentum with layer-wise learning rates and decoupled weight decay, for large batches.',
         function=lambda rate, decays, momentum: decoupled.Lars(rate, decays, momentum),
         parameters=(MOMENTUM,),
         source='arXiv:1708.03888, algorithm 1',
@@ -32,7 +32,7 @@ register(
 register(
     Optimizer(
         name='lamb',
-        summary='Adam with a learning rate for each layer and decoupled weight decay, for large batches.',
+        summary='Adam with layer-wise learning rates and decoupled weight decay, for large batches.',
         function=lambda rate, decays, adam_epsilon: decoupled.Lamb(rate, decays, adam_epsilon),
         parameters=(ADAM_EPSILON,),
         source='arXiv:1904.00962, algorithm 2',

@@ -16,12 +16,17 @@ register(
 register(
     Optimizer(
         name='adagrad',
-        summary='Gradients divided by the root of the sum of their squares.',
+        summary='Gradients divided by the square root of the sum of their squares.',
         function=lambda rate, decays, adagrad_initial_accumulator_value: tf.compat.v1.train.AdagradOptimizer(
             rate, adagrad_initial_accumulator_value
         ),
         parameters=(
-            Parameter('adagrad_initial_accumulator_value', 0.1, 'First value of the sum of squares.', range='(0, inf)'),
+            Parameter(
+                'adagrad_initial_accumulator_value',
+                0.1,
+                'Initial value of the sum of squares in adagrad.',
+                range='(0, inf)',
+            ),
         ),
         source='Duchi, Hazan and Singer, Adaptive Subgradient Methods, JMLR 2011',
     )
@@ -29,13 +34,15 @@ register(
 register(
     Optimizer(
         name='adadelta',
-        summary='Steps in proportion to the ratio of the roots of mean square steps and gradients.',
+        summary='Gradients scaled by the ratio of the RMS of past steps to the RMS of gradients.',
         function=lambda rate, decays, adadelta_rho, adadelta_epsilon: tf.compat.v1.train.AdadeltaOptimizer(
             rate, adadelta_rho, adadelta_epsilon
         ),
         parameters=(
             Parameter('adadelta_rho', 0.95, 'Decay of the moving averages of squares in adadelta.', range='[0, 1)'),
-            Parameter('adadelta_epsilon', 1e-8, 'Added to the squares in adadelta.', range='(0, inf)'),
+            Parameter(
+                'adadelta_epsilon', 1e-8, 'Epsilon of adadelta, added to the averages of squares.', range='(0, inf)'
+            ),
         ),
         source='arXiv:1212.5701',
     )
@@ -52,9 +59,9 @@ register(
             l2_regularization_strength=given['ftrl_l2'],
         ),
         parameters=(
-            Parameter('ftrl_learning_rate_power', -0.5, 'Power of the sum of squares in ftrl.', range='(-inf, 0]'),
+            Parameter('ftrl_learning_rate_power', -0.5, 'Exponent of the sum of squares in ftrl.', range='(-inf, 0]'),
             Parameter(
-                'ftrl_initial_accumulator_value', 0.1, 'First value of the sum of squares in ftrl.', range='[0, inf)'
+                'ftrl_initial_accumulator_value', 0.1, 'Initial value of the sum of squares in ftrl.', range='[0, inf)'
             ),
             Parameter('ftrl_l1', 0.0, 'L1 penalty of ftrl.', range='[0, inf)'),
             Parameter('ftrl_l2', 0.0, 'L2 penalty of ftrl.', range='[0, inf)'),
@@ -71,7 +78,12 @@ register(
         ),
         parameters=(
             Parameter('adam_beta1', 0.9, 'Decay of the moving average of gradients in scheduled_adam.', range='[0, 1)'),
-            Parameter('adam_beta2', 0.999, 'Decay of the average of their squares in scheduled_adam.', range='[0, 1)'),
+            Parameter(
+                'adam_beta2',
+                0.999,
+                'Decay of the moving average of squared gradients in scheduled_adam.',
+                range='[0, 1)',
+            ),
             ADAM_EPSILON,
         ),
         source='arXiv:1412.6980',

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from deeplab.core.augmentations.flip import mirror_if
 from deeplab.core.lazy import tf
 from deeplab.registry import SCALE_TO_PLUS_MINUS_ONE, Normalization, Preprocessing, register
 
@@ -37,7 +38,11 @@ def _seeds(seed: tf.Tensor, number: int) -> list[tf.Tensor]:
     return seeds
 
 
-def inception_train(image: tf.Tensor, seed: tf.Tensor, size: Size) -> tf.Tensor:
+def _flipped(image: tf.Tensor, seed: tf.Tensor, probability: float) -> tf.Tensor:
+    return mirror_if(image, tf.random.stateless_uniform([], seed) < probability, 1)
+
+
+def inception_train(image: tf.Tensor, seed: tf.Tensor, size: Size, flip_probability: float = 0.5) -> tf.Tensor:
     """Cuts a random box, resizes it, flips it and changes its colors; see `registry.Preprocessing`.
 
     Source: arXiv:1409.4842, section 6 (boxes); arXiv:1312.5402 (colors).
@@ -54,7 +59,7 @@ def inception_train(image: tf.Tensor, seed: tf.Tensor, size: Size) -> tf.Tensor:
         use_image_if_no_bounding_boxes=True,
     )
     box = _shaped(_resized(tf.slice(image, begin, box_size), size), image, size)
-    box = tf.image.stateless_random_flip_left_right(box, of_flip)
+    box = _flipped(box, of_flip, flip_probability)
     if image.shape[-1] != 3:
         return box
     return _with_random_colors(box / 255.0, of_order, of_colors) * 255.0
@@ -94,7 +99,7 @@ def _with_short_side(image: tf.Tensor, side: tf.Tensor | int) -> tf.Tensor:
     return _resized(image, tf.unstack(tf.cast(tf.math.rint(sides * scale), tf.int32)))
 
 
-def vgg_train(image: tf.Tensor, seed: tf.Tensor, size: Size) -> tf.Tensor:
+def vgg_train(image: tf.Tensor, seed: tf.Tensor, size: Size, flip_probability: float = 0.5) -> tf.Tensor:
     """Resizes the short side randomly, crops at random and flips; see `registry.Preprocessing`.
 
     Source: arXiv:1409.1556, section 3.1.
@@ -104,7 +109,7 @@ def vgg_train(image: tf.Tensor, seed: tf.Tensor, size: Size) -> tf.Tensor:
     side = tf.random.stateless_uniform([], of_side, low, high + 1, tf.int32)
     resized = _with_short_side(image, side)
     crop = tf.image.stateless_random_crop(resized, [*size, image.shape[-1]], of_crop)
-    return tf.image.stateless_random_flip_left_right(crop, of_flip)
+    return _flipped(crop, of_flip, flip_probability)
 
 
 def vgg_evaluate(image: tf.Tensor, size: Size) -> tf.Tensor:
@@ -114,7 +119,7 @@ def vgg_evaluate(image: tf.Tensor, size: Size) -> tf.Tensor:
     return _shaped(tf.slice(resized, tf.concat([start, [0]], 0), [*size, image.shape[-1]]), image, size)
 
 
-def cifarnet_train(image: tf.Tensor, seed: tf.Tensor, size: Size) -> tf.Tensor:
+def cifarnet_train(image: tf.Tensor, seed: tf.Tensor, size: Size, flip_probability: float = 0.5) -> tf.Tensor:
     """Pads, crops at random, flips, changes brightness and contrast; values may leave 0 to 255.
 
     See `registry.Preprocessing`.
@@ -122,7 +127,7 @@ def cifarnet_train(image: tf.Tensor, seed: tf.Tensor, size: Size) -> tf.Tensor:
     of_crop, of_flip, of_brightness, of_contrast = _seeds(seed, 4)
     padded = tf.pad(centered(image, size), [[_CIFAR_PADDING] * 2, [_CIFAR_PADDING] * 2, [0, 0]])
     crop = tf.image.stateless_random_crop(padded, [*size, image.shape[-1]], of_crop)
-    crop = tf.image.stateless_random_flip_left_right(crop, of_flip)
+    crop = _flipped(crop, of_flip, flip_probability)
     crop = tf.image.stateless_random_brightness(crop, 63.0, of_brightness)
     return tf.image.stateless_random_contrast(crop, 0.2, 1.8, of_contrast)
 
@@ -135,8 +140,9 @@ def centered(image: tf.Tensor, size: Size) -> tf.Tensor:
 register(
     Preprocessing(
         name='inception',
-        summary='Random boxes and colors; the middle at evaluation.',
+        summary='Random crops and colors; a central crop at evaluation.',
         train=inception_train,
+        flips=True,
         evaluate=inception_evaluate,
         normalization=SCALE_TO_PLUS_MINUS_ONE,
         source='arXiv:1409.4842, section 6',
@@ -145,8 +151,9 @@ register(
 register(
     Preprocessing(
         name='vgg',
-        summary='Random crops of images with a random short side; the middle at evaluation.',
+        summary='Random crops of images resized to a random shorter side; a central crop at evaluation.',
         train=vgg_train,
+        flips=True,
         evaluate=vgg_evaluate,
         normalization=Normalization(scale=1.0, offset=(123.68, 116.78, 103.94)),
         source='arXiv:1409.1556, section 3.1',
@@ -155,8 +162,10 @@ register(
 register(
     Preprocessing(
         name='cifarnet',
-        summary='Random crops of the padded image, brightness and contrast; each image to zero mean and unit variance.',
+        summary='Random crops of the padded image, random brightness and contrast; images have zero mean and unit '
+        'variance.',
         train=cifarnet_train,
+        flips=True,
         evaluate=centered,
         normalization=None,
         source='research/slim of tensorflow/models at 0e2d1f0f3',
@@ -165,7 +174,7 @@ register(
 register(
     Preprocessing(
         name='lenet',
-        summary='The middle of the image, without random changes.',
+        summary='A central crop, without random changes.',
         train=lambda image, seed, size: centered(image, size),
         evaluate=centered,
         normalization=Normalization(scale=1 / 128, offset=(1.0, 1.0, 1.0)),

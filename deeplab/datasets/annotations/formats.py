@@ -83,7 +83,7 @@ def read(path: str) -> AnnotationSet:
     if broken:
         more = f' And {len(broken) - _SHOWN} more.' if len(broken) > _SHOWN else ''
         count = f'{len(broken)} annotation files cannot be used. ' if len(broken) > 1 else ''
-        fix = 'Export the annotations again, or remove what is broken.'
+        fix = 'Export the annotations again, or remove the broken files.'
         raise DataError(f'{count}{". ".join(broken[:_SHOWN])}.{more} {fix}')
     by_format = {name: annotations for name, annotations in by_format.items() if annotations.images}
     if not by_format:

@@ -83,7 +83,7 @@ def log_drawing(
     }
     clipped = {name: mask.clipped for name, mask in masks.items() if mask.clipped}
     empty = {name: mask.empty for name, mask in masks.items() if mask.empty}
-    for what, numbers in (('reach beyond their images and were clipped', clipped), ('cover no pixel', empty)):
+    for what, numbers in (('extend beyond their images and were clipped', clipped), ('cover no pixel', empty)):
         if numbers:
             total, names = sum(numbers.values()), file_pairs.named(list(numbers))
             logging.warning('%d shapes %s, in %d images: %s.', total, what, len(numbers), names)

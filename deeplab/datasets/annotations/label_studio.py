@@ -74,7 +74,7 @@ def _parse(document: Document, annotations: AnnotationSet) -> None:
                 annotations.left_out['task without an annotation'] += 1
                 continue
             if len(valid) > 1:
-                annotations.left_out['further annotation of a task'] += len(valid) - 1
+                annotations.left_out['additional annotation of a task'] += len(valid) - 1
             annotations.images.append(_image(task, max(valid, key=_rank), document, annotations))
 
 

@@ -97,7 +97,7 @@ with tf.compat.v1.Session(graph=graph) as session:
 register(
     ExportFormat(
         name='frozen_graph',
-        summary='One file with graph and weights.',
+        summary='One file with the graph and weights.',
         noun='a frozen graph',
         write=write,
         run=run,

@@ -130,7 +130,7 @@ register(
         suffixes=('.onnx',),
         tensors=(portable.IMAGES, *portable.OUTPUTS),
         example=_EXAMPLE,
-        parameters=(Parameter('onnx_opset', 18, 'Version of the operations of onnx.', range='[13, 23]'),),
+        parameters=(Parameter('onnx_opset', 18, 'ONNX opset version.', range='[13, 23]'),),
         requires=engine.ENGINE.requires,
         runs_with=('onnxruntime',),
         install="'deeplab-toolkit[onnx]'",

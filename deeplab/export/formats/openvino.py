@@ -47,7 +47,7 @@ labels = compiled(image[np.newaxis].astype(kind))['labels'][0]"""
 register(
     ExportFormat(
         name='openvino',
-        summary='A folder with a model of OpenVINO.',
+        summary='A folder with an OpenVINO model.',
         noun='an OpenVINO model',
         convert=convert,
         open=exports.opener(engine.ENGINE),

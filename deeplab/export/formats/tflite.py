@@ -121,7 +121,7 @@ labels = interpreter.get_tensor(interpreter.get_output_details()[0]['index'])[0]
 register(
     ExportFormat(
         name='tflite',
-        summary='One file for TensorFlow Lite on phones and boards.',
+        summary='One file for TensorFlow Lite on mobile and embedded devices.',
         noun='a TensorFlow Lite model',
         convert=convert,
         open=exports.opener(engine.ENGINE),

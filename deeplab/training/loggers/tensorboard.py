@@ -50,7 +50,7 @@ class EventFiles(RunLogger):
 register(
     Logger(
         name='tensorboard',
-        summary="TensorBoard's event files, in the folder of the training.",
+        summary='TensorBoard event files, in the training folder.',
         create=EventFiles,
         takes_summaries=True,
     )

@@ -75,6 +75,30 @@ def test_training_images_follow_from_the_seed(name, channels):
         assert 0 <= np.min(first) and np.max(first) <= 255
 
 
+@pytest.mark.parametrize('name', ['inception', 'vgg', 'cifarnet'])
+def test_the_fraction_of_flipped_images_is_an_option(name):
+    image = tf.constant(picture(61, 83))
+    flipped = set()
+    for number in range(6):
+        seed = tf.constant([1, number], tf.int64)
+        never, half, always = (
+            PREPROCESSINGS.get(name).train(image, seed, (SIDE, SIDE), **chosen)
+            for chosen in ({'flip_probability': 0.0}, {}, {'flip_probability': 1.0})
+        )
+        np.testing.assert_allclose(always, never[:, ::-1], atol=1e-3)
+        flipped.add(np.array_equal(half, always))
+        assert np.array_equal(half, always) or np.array_equal(half, never)
+    assert flipped == {True, False}
+
+
+def test_half_of_the_images_are_flipped_as_tensorflow_does():
+    image = tf.constant(picture(3, 5))
+    for number in range(9):
+        seed = tf.constant([1, number], tf.int64)
+        expected = tf.image.stateless_random_flip_left_right(image, seed)
+        np.testing.assert_array_equal(slim._flipped(image, seed, 0.5), expected)
+
+
 def test_boxes_have_the_areas_and_aspects_of_the_paper():
     rows, columns = np.indices((200, 300), np.float32)
     image = tf.constant(np.stack([rows, columns], axis=2))  # without changes of colors

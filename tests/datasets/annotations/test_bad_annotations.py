@@ -93,7 +93,7 @@ def test_shapes_beyond_their_images_are_clipped_and_counted(tmp_path, caplog):
     annotation_exports.put(tmp_path / 'in' / 'e.png', annotation_exports.image(1))
     options = BuildFolderOptions(annotations=str(tmp_path / 'in'), output_dir=str(tmp_path / 'out'), num_shards=1)
     build_folder_data.run(options)
-    assert '3 shapes reach beyond their images and were clipped, in 2 images' in caplog.text
+    assert '3 shapes extend beyond their images and were clipped, in 2 images' in caplog.text
     assert '1 shapes cover no pixel, in 1 images' in caplog.text
     assert '1 of 4 images have no shape: all of their pixels become background: d.png' in caplog.text
     assert '1 images beside the annotated ones have no annotation' in caplog.text
