@@ -22,6 +22,7 @@ from deeplab.core import checkpoints, preprocess_utils, sessions
 from deeplab.datasets import example
 from deeplab.errors import CheckpointError, DataError, OptionError, UserError
 from deeplab.export import destinations, export_graph, plain
+from deeplab.inference import exports
 from deeplab.inference.comparison import compared
 from deeplab.options import (
     ConversionOptions,
@@ -194,6 +195,8 @@ def test_resized_inside_and_back(resize, size, small_network, checkpoint, tmp_pa
     assert labels.shape == (1, *size)
     assert np.mean(labels[0] == expected) > 0.97  # halves round differently in float32
     assert np.mean(labels[0] == _ids(image[..., 0])) > 0.75
+    with exports.opened(path) as exported:
+        assert exported.resizes and exported.size is None
     (raw_probabilities,) = _run(path, image, 'RawSemanticProbabilities')
     twin = _stretched(raw_probabilities[0, : inside[0], : inside[1]], size)
     np.testing.assert_allclose(probabilities[0], twin, atol=1e-5)

@@ -414,6 +414,7 @@ class CheckpointWriter:
         name = f'{BASENAME}-{step}'
         path = os.path.join(self._directory, name)
         try:
+            writing.remove(path + CALIBRATION)  # of a checkpoint that had this name
             session.run(self._save, {self._prefix: path})
             names = [*(other for other in self._written if other != name), name]
             self._written = names[-self._keep :]

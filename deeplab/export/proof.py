@@ -6,7 +6,6 @@ Images of a split are for the comparison, and for the calibration of an export b
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -116,13 +115,12 @@ def _steps(options: ExportOptions) -> list[input_preprocess.Step]:
 
 
 class Verification:
-    """Evaluates exports on a split, and the checkpoint once."""
+    """Evaluates exports on a split, and the checkpoint once for each way to pad its images."""
 
     def __init__(
         self,
         options: ExportOptions,
         source: DataSource,
-        network: Runner,
         calibration: Mapping[str, Any] | None = None,
     ) -> None:
         """Opens the split; see `task_data.context_of` for the calibration.
@@ -141,19 +139,17 @@ class Verification:
                 f'{option("ProofOptions.verify_split", self._split_name)}: no pixel of its masks has a class, so that '
                 'there is no mean IoU. Choose another split'
             )
-        self._network = network
+        self._of_checkpoint: dict[Runner, tuple[np.ndarray, dict[str, float | None]]] = {}
 
     def _scores(self) -> task_results.TaskScores:
         return task_results.TaskScores(self._split.descriptor, self._model, self._calibration)
 
-    @functools.cached_property
-    def _of_checkpoint(self) -> tuple[np.ndarray, dict[str, float | None]]:
-        """The figures of the checkpoint."""
-        return self._evaluated(self._network, True)  # as for the comparison, for which this network is open
-
-    def of(self, export: Runner) -> Verified:
-        """Evaluates an export."""
-        expected, figures = self._of_checkpoint
+    def of(self, export: Runner, reference: Runner) -> Verified:
+        """Evaluates an export, and the checkpoint in `reference`."""
+        if reference not in self._of_checkpoint:
+            # With probabilities, as for the comparison, for which this network is open.
+            self._of_checkpoint[reference] = self._evaluated(reference, True)
+        expected, figures = self._of_checkpoint[reference]
         counts, of_export = self._evaluated(export, not self._model.is_semantic)
         logging.info('%d images of %s evaluated.', self._split.num_images, self._split_name)
         pairs = {name: (figure, of_export[name]) for name, figure in figures.items()}

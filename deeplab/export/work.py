@@ -53,7 +53,10 @@ class CheckpointExports:
         self._step = checkpoints.step_of(checkpoint)
         weights = Weights(checkpoint, bool(options.use_moving_average))
         network = InferenceNetwork(options.model, options.prediction)
-        self._reference = CheckpointRunner(network, weights, EngineOptions())
+        self._reference = self._resizable_reference = CheckpointRunner(network, weights, EngineOptions())
+        if options.conversion.is_resizable:  # such exports do not pad images to the crop
+            network = InferenceNetwork(dataclasses.replace(options.model, crop_size=None), options.prediction)
+            self._resizable_reference = CheckpointRunner(network, weights, EngineOptions())
         self._images: list[np.ndarray] = []
         self._parameters = 0
         self._conversions: dict[str, Any] = {}
@@ -111,7 +114,7 @@ class CheckpointExports:
         options = self._options
         if any(EXPORT_FORMATS.get(target.format).is_portable for target in options.targets):
             assert self._portable  # a checkpoint that does not match is reported first
-        with contextlib.closing(self._reference):
+        with contextlib.closing(self._reference), contextlib.closing(self._resizable_reference):
             if options.proof.dataset_dir is None:
                 size, channels = export_graph.crop_size_of(options), options.model.input_channels
                 seeds = range(options.proof.sample_images)
@@ -119,7 +122,7 @@ class CheckpointExports:
             else:
                 self._images = self._sampled()
             if options.proof.verify_split is not None:
-                self._verification = proof.Verification(options, self._source, self._reference, self._calibration)
+                self._verification = proof.Verification(options, self._source, self._calibration)
             yield
 
     def _sampled(self) -> list[np.ndarray]:
@@ -167,7 +170,7 @@ class CheckpointExports:
         outputs = [*channels]
         if model.is_semantic and (not is_portable or conversion.outputs == 'probabilities'):
             outputs = ['probabilities']
-        size = None if is_portable and conversion.is_resizable else list(export_graph.crop_size_of(options))
+        size = None if self._is_resizable(target) else list(export_graph.crop_size_of(options))
         return {
             'metadata_version': export_metadata.VERSION,
             'deeplab_version': deeplab.__version__,
@@ -189,6 +192,7 @@ class CheckpointExports:
             'mean_pixel': [float(value) for value in normalization.mean_pixel_of(model.input_channels)],
             'outputs': [export_metadata.LABELS, *outputs],
             **({} if model.is_semantic else {'task': self._task_facts(classes)}),
+            **{name: list(value) for name, value in vars(classes.raster).items() if value and model.is_semantic},
         }
 
     def _task_facts(self, classes: descriptor.DatasetDescriptor) -> dict[str, Any]:
@@ -202,6 +206,10 @@ class CheckpointExports:
             **classes.facts(),
             'calibration': self._calibration,
         }
+
+    def _is_resizable(self, target: Target) -> bool:
+        """Returns whether an export takes images of any size."""
+        return EXPORT_FORMATS.get(target.format).is_portable and self._options.conversion.is_resizable
 
     def _described(self, variant: str, facts: Mapping[str, Any]) -> PortableNetwork:
         options = self._options
@@ -225,18 +233,16 @@ class CheckpointExports:
         """
         record, target = destination.record, destination.target
         verified = None
+        reference = self._resizable_reference if self._is_resizable(target) else self._reference
         if self._options.resize == ResizeOptions():
             with contextlib.closing(ExportRunner(path, record=record)) as export:
                 batches = (image[np.newaxis] for image in self._images)
                 comparison = compared(
-                    (
-                        (export.run(batch, export.has_probabilities), self._reference.run(batch, True))
-                        for batch in batches
-                    ),
+                    ((export.run(batch, export.has_probabilities), reference.run(batch, True)) for batch in batches),
                     task_decoding.channels_of(self._options.model),
                 )
                 self._require_agreement(destination, comparison)
-                verified = self._verification.of(export) if self._verification is not None else None
+                verified = self._verification.of(export, reference) if self._verification is not None else None
         self._require_miou(destination, path, verified)
         assert comparison is not None
         figures = speed.measured(path, record.name)

@@ -38,9 +38,12 @@ def value_of(
       prediction: its prediction.
       options: how areas become shapes.
     """
-    ids = prediction.labels.astype(np.int64)
-    instances = next((result['instance_ids'] for result in prediction.results.values() if 'instance_ids' in result), 0)
-    ids = ids * _INSTANCES + instances
+    labels, instances = prediction.labels, np.zeros((), np.int64)
+    if (result := next((each for each in prediction.results.values() if 'instance_ids' in each), None)) is not None:
+        # Pixels of an instance have its class, and its id is one of that class; the labels may have others there.
+        instances = result['instance_ids']
+        labels = np.where(instances > 0, prediction.kept(result.get('class_ids', labels)), labels)
+    ids = labels.astype(np.int64) * _INSTANCES + instances
     class_of = {
         value: prediction.class_names[value // _INSTANCES]
         for value in np.unique(ids).tolist()
@@ -50,7 +53,7 @@ def value_of(
     tolerance = writer.tolerance(options)
     shapes = shapes_of(ids, class_of, options, tolerance, prediction.confidence, are_instances)
     height, width = prediction.labels.shape
-    named = item.name + os.path.splitext(item.path)[1]
+    named = item.relative
     if writer.is_beside_images:
         named = os.path.relpath(item.path, os.path.dirname(path)).replace(os.sep, '/')
     return writer.image(writing.PredictedImage(named, (height, width), shapes, tolerance > 0))

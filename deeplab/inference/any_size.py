@@ -52,15 +52,23 @@ class AnySize:
           batch_size: largest number of tiles that are predicted at a time.
 
         Raises:
-          OptionError: The window is larger than the size to which images are padded, or the network has more classes
-            than labels of one byte can hold.
+          OptionError: The window is larger than the size to which images are padded, the runner resizes images, which
+            have no windows then, or the network has more classes than labels of one byte can hold.
         """
         require_classes('The network', runner.num_classes, 'Predict with a network of fewer classes.')
+        if runner.resizes and options != WindowOptions():
+            name, value = next((name, value) for name, value in vars(options).items() if value is not None)
+            raise OptionError(
+                f'{option(f"WindowOptions.{name}", value)} is not allowed: the export resizes each image as a whole. '
+                'Omit it'
+            )
         self._runner, self._options, self._batch_size = runner, options, batch_size
         self.window, self._stride = _sizes(runner, options)
 
     def window_for(self, height: int, width: int) -> Size | None:
         """Returns the window for images of a size; None to predict them whole."""
+        if self._runner.resizes:
+            return None
         fixed = self._runner.fixed_size
         if fixed is not None and (height > fixed[0] or width > fixed[1]):
             return self.window
@@ -71,7 +79,11 @@ class AnySize:
         return self.window if is_larger and height * width > most else None
 
     def predict(
-        self, images: Sequence[np.ndarray], with_confidence: bool = False, with_probabilities: bool = False
+        self,
+        images: Sequence[np.ndarray],
+        with_confidence: bool = False,
+        with_probabilities: bool = False,
+        part_of: Size | None = None,
     ) -> list[Scores]:
         """Predicts images of one size.
 
@@ -79,12 +91,14 @@ class AnySize:
           images: each [h, w, channels], 0 to 255, all of the same shape.
           with_confidence: whether the confidence is computed.
           with_probabilities: whether the probabilities are computed.
+          part_of: height and width of the image of which these are parts, which are predicted in windows if that image
+            is; None for whole images.
 
         Raises:
           DataError: They need windows, and the runner gives no probabilities.
         """
         height, width = images[0].shape[:2]
-        window = self.window_for(height, width)
+        window = self.window_for(*(part_of or (height, width)))
         if window is not None and not self._runner.has_probabilities:
             raise DataError(
                 f'an image of {height} x {width} pixels is predicted in windows of {window[0]} x {window[1]}, for '

@@ -20,10 +20,10 @@ from absl import logging
 from PIL import Image, ImageFile, UnidentifiedImageError
 
 from deeplab.core import sessions
-from deeplab.datasets import example, images, orientation
+from deeplab.datasets import example, images, orientation, rasters
 from deeplab.errors import DataError, reason_of
 from deeplab.inference.thread_bound import ThreadBound
-from deeplab.options import GEOTIFF
+from deeplab.options import GEOTIFF, RasterOptions
 from deeplab.wording import option
 
 # Pillow refuses more, too. It is three bytes a pixel in memory, or more while an image is decoded.
@@ -59,11 +59,12 @@ class Reader:
     Attributes:
       channels: channels of the images that it returns.
       bits: 8; or 16 to keep all bits of files with 16.
+      raster: bands and values of TIFF files; if any are set, rasterio reads them, as for records.
     """
 
-    def __init__(self, channels: int = 3, bits: int = 8) -> None:
+    def __init__(self, channels: int = 3, bits: int = 8, raster: RasterOptions | None = None) -> None:
         """Builds the decoder."""
-        self.channels, self.bits = channels, bits
+        self.channels, self.bits, self.raster = channels, bits, raster or RasterOptions()
         with tf.Graph().as_default() as graph:
             self._content = tf.compat.v1.placeholder(tf.string, [])
             self._image = example.decode_image(self._content, channels, bits)  # [h, w, channels]
@@ -89,7 +90,11 @@ class Reader:
           DataError: It cannot be read, is no image, is damaged, has other channels or more than `MOST_PIXELS` pixels.
             The message continues a sentence that names the file.
         """
-        return self.of_content(_content_of(path), f"'{os.fspath(path)}'")
+        content, name = _content_of(path), f"'{os.fspath(path)}'"
+        if content.startswith(_TIFF) and self.raster.is_set:
+            _tell_of_pages(content, name)
+            return self._of_raster(os.fspath(path))
+        return self.of_content(content, name)
 
     def of_file(self, file: IO[bytes]) -> np.ndarray:
         """As `read`, for an open binary file, which is read from its beginning; from its position if it cannot seek.
@@ -104,6 +109,8 @@ class Reader:
         """As `read`, for the content of a file; `name` is for the log."""
         content = bytes(content)
         _require_readable(len(content))
+        if content.startswith(_TIFF):
+            self._require_all_bands()
         try:
             kind = images.content_format(content)
         except DataError:
@@ -169,6 +176,28 @@ class Reader:
         """Converts uint16 as the decoders of records do."""
         return (values >> 8).astype(np.uint8) if self.bits == 8 else values.astype(np.float32) / _OF_SIXTEEN_BITS
 
+    def _of_raster(self, path: str) -> np.ndarray:
+        """Returns the chosen bands and values of a TIFF file."""
+        header = rasters.read_header(path, self.raster)
+        if header.channels not in (1, self.channels):  # a single band is repeated, as gray images are
+            saved = option('PredictOptions.save', GEOTIFF)
+            raise DataError(
+                f'it has {header.channels} bands, the network takes {self.channels} channels, and only {saved} chooses '
+                'other bands'
+            )
+        _require_sensible(header.width, header.height)
+        pixels, _ = rasters.read(path, rasters.Place(0, 0, header.height, header.width), self.raster)
+        return self.of_array(pixels)
+
+    def _require_all_bands(self) -> None:
+        """Raises `DataError` for a TIFF that is not in a file if rasterio, which reads files, must choose its bands."""
+        if self.raster.is_set:
+            chosen = 'bands' if self.raster.bands else 'value_range'
+            raise DataError(
+                f'it is a TIFF, and the network was trained with {option(f"RasterOptions.{chosen}")}, which applies to '
+                'files only. Give the path of the file, or an array with the channels of the network'
+            )
+
     def _with_pillow(self, content: bytes) -> np.ndarray:
         """Decodes any other format."""
         if not content:
@@ -186,6 +215,8 @@ class Reader:
         Raises:
           DataError: See `of_array`; or it is closed or damaged.
         """
+        if image.format == 'TIFF':
+            self._require_all_bands()
         content = _unchanged_file(image)
         if content is not None:
             with contextlib.suppress(DataError):  # of a file that Pillow alone can decode

@@ -30,6 +30,7 @@ class InputFile(NamedTuple):
     Attributes:
       path: path of the file.
       name: name of its results, relative to the output folder, without extension; folders separated by '/'.
+      relative: path of the file in the folder that all files have in common, for annotations; separated by '/'.
       is_video: whether it is a video, a camera or a stream.
       is_live: whether it is a camera or a stream, which is predicted until it is stopped; `path` is its address.
     """
@@ -38,6 +39,7 @@ class InputFile(NamedTuple):
     name: str
     is_video: bool = False
     is_live: bool = False
+    relative: str = ''
 
     @property
     def shown(self) -> str:
@@ -83,8 +85,13 @@ def find(inputs: Sequence[str], output_dir: str) -> tuple[list[InputFile], list[
     places = [result for result in results if isinstance(result, _RootedFile)]
     unique = {os.path.abspath(place.path): place for place in reversed(places)}
     chosen = list(reversed(unique.values()))
-    named = zip(chosen, _names(chosen), strict=True)
-    return [InputFile(place.path, name, _is_video(place.path)) for place, name in named], failures
+    relative = _relative(chosen)
+    counts = collections.Counter(relative)
+    items = []
+    for (path, _), name, inside in zip(chosen, _names(chosen, relative), relative, strict=True):
+        unique_path = inside if counts[inside] == 1 else name + os.path.splitext(path)[1]  # of unprintable names
+        items.append(InputFile(path, name, _is_video(path), relative=unique_path))
+    return items, failures
 
 
 def _of_input(text: str, output_dir: str) -> Iterator[_RootedFile | Failure]:
@@ -173,11 +180,16 @@ def _common(folders: Iterable[str]) -> str:
     return os.path.commonpath(unique) if unique else ''
 
 
-def _names(places: Sequence[_RootedFile]) -> list[str]:
-    """Returns a unique output name for each file."""
+def _relative(places: Sequence[_RootedFile]) -> list[str]:
+    """Returns the path of each file in the folder that all have in common, with `_clean` names."""
     base = _common({place.root for place in places})
-    relative = [os.path.relpath(os.path.abspath(place.path), base).split(os.sep) for place in places]
-    cleaned = [[_clean(part) for part in parts] for parts in relative]
+    paths = (os.path.relpath(os.path.abspath(place.path), base) for place in places)
+    return ['/'.join(map(_clean, path.split(os.sep))) for path in paths]
+
+
+def _names(places: Sequence[_RootedFile], relative: Sequence[str]) -> list[str]:
+    """Returns a unique output name for each file; `relative` is from `_relative`."""
+    cleaned = [path.split('/') for path in relative]
     stems = ['/'.join([*parts[:-1], os.path.splitext(parts[-1])[0] or parts[-1]]) for parts in cleaned]
     counts = collections.Counter(map(_key, stems))
     folders = {_key('/'.join(parts[:end])) for parts in cleaned for end in range(1, len(parts))}

@@ -186,7 +186,7 @@ class OutputFolder:
         return [*self.documents.paths.values(), *self.annotations.paths.values()]
 
     def _annotation_path(self, writer: Writer, item: InputFile) -> str:
-        return self._path(writer.folder or writer.name, item.name, writer.file_suffix(item.path))
+        return self._path(writer.folder or writer.name, writer.file_name(item.name, item.relative), writer.suffix)
 
     def _prepare(self, folder: str) -> None:
         """Creates a folder, and removes what a killed run has left in it, before the first file is written there."""

@@ -84,7 +84,7 @@ def run(
     bar = tqdm.tqdm(total=total, desc='predict', unit='image', disable=None)
 
     def bytes_of(item: InputFile, number: int | None, prediction: Prediction) -> int:
-        return prediction.image.nbytes + prediction.labels.nbytes
+        return prediction.nbytes
 
     writing = overlap.Background(write, _threads(), 2 * _threads(), bytes_of, _MOST_BYTES)
     with (

@@ -70,10 +70,7 @@ class Prediction:
         self.class_names = classes.names
         self.colors = classes.palette[: classes.num_classes]
         self._is_kept = is_kept
-        if not is_kept.all():
-            table = np.where(is_kept, np.arange(256), NO_CLASS).astype(np.uint8)
-            labels = table[labels]
-        self.labels = labels
+        self.labels = self.kept(labels)
         self._confidence, self._probabilities = scores
         self._compute = compute
 
@@ -84,6 +81,21 @@ class Prediction:
                 if name in result:
                     return result[name]
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+
+    def kept(self, class_ids: np.ndarray) -> np.ndarray:
+        """Returns class ids [h, w] uint8 with `NO_CLASS` for classes that are not kept."""
+        if self._is_kept.all():
+            return class_ids
+        table: np.ndarray = np.where(self._is_kept, np.arange(256), NO_CLASS).astype(np.uint8)
+        kept: np.ndarray = table[class_ids]
+        return kept
+
+    @property
+    def nbytes(self) -> int:
+        """Size of the arrays that it holds, without those that are yet to be computed."""
+        of_tasks = (value for result in self.results.values() for value in result.values())
+        held = (self.image, self.labels, self._confidence, self._probabilities, *of_tasks)
+        return sum(value.nbytes for value in held if isinstance(value, np.ndarray))
 
     @property
     def probabilities(self) -> np.ndarray:

@@ -121,7 +121,7 @@ class Predictor:
         self._is_closed = False
         with contextlib.ExitStack() as closing:
             closing.callback(runner.close)
-            self._reader = image_files.Reader(runner.channels, classes.image_bits)
+            self._reader = image_files.Reader(runner.channels, classes.image_bits, classes.raster)
             closing.callback(self._reader.close)
             self._resizer = None
             if decoder is not None and (preprocessing := PREPROCESSINGS.of_network(decoder.options)) is not None:
@@ -384,7 +384,7 @@ class Predictor:
     @property
     def resizes(self) -> bool:
         """Whether images are resized before the network."""
-        return self._resizer is not None
+        return self._resizer is not None or self._runner.resizes
 
     def read_file(self, path: str) -> np.ndarray:
         """As `read`, for a file whose name the caller adds to the message of an error."""
@@ -394,12 +394,16 @@ class Predictor:
         """Returns about how many bytes the image in a file takes when it is read."""
         return self._reader.bytes_of(path)
 
-    def predict(self, images: Sequence[np.ndarray], with_confidence: bool = False) -> list[Prediction]:
+    def predict(
+        self, images: Sequence[np.ndarray], with_confidence: bool = False, part_of: resizing.Size | None = None
+    ) -> list[Prediction]:
         """Predicts images of one size.
 
         Args:
           images: from `read`, all of the same shape.
           with_confidence: whether the confidence is computed now and not when it is first read.
+          part_of: height and width of the image of which these are parts, which are predicted in windows if that image
+            is; None for whole images. A network that resizes its images takes no parts.
 
         Raises:
           TypeError: They are not a list of arrays.
@@ -410,14 +414,14 @@ class Predictor:
             return []
         wants = (with_confidence, self._options.probabilities or self.decoder is not None)
         predictions = []
-        for image, scores in zip(images, self._scores(images, *wants), strict=True):
+        for image, scores in zip(images, self._scores(images, *wants, part_of), strict=True):
             tasks, probabilities = None, scores.probabilities
             if self.decoder is not None:
                 assert probabilities is not None
                 tasks = self.decoder(probabilities)
                 probabilities = self._of_classes(probabilities) if self._options.probabilities else None
             kept = (scores.confidence, probabilities)
-            compute = functools.partial(self._probabilities, image)
+            compute = functools.partial(self._probabilities, image, part_of)
             predictions.append(Prediction(image, scores.labels, self._classes, self._is_kept, kept, compute, tasks))
         return predictions
 
@@ -460,9 +464,9 @@ class Predictor:
         if self._is_closed:
             raise ValueError('The predictor is closed.')
 
-    def _probabilities(self, image: np.ndarray) -> np.ndarray:
+    def _probabilities(self, image: np.ndarray, part_of: resizing.Size | None) -> np.ndarray:
         """Computes the probabilities of an image, [h, w, classes]."""
-        (scores,) = self._scores([image], False, True)
+        (scores,) = self._scores([image], False, True, part_of)
         assert scores.probabilities is not None
         return self._of_classes(scores.probabilities)
 
@@ -475,7 +479,9 @@ class Predictor:
             return maps
         return maps[..., : self._runner.num_classes].copy()
 
-    def _scores(self, images: Sequence[np.ndarray], confidence: bool, probabilities: bool) -> list[Scores]:
+    def _scores(
+        self, images: Sequence[np.ndarray], confidence: bool, probabilities: bool, part_of: resizing.Size | None
+    ) -> list[Scores]:
         self._require_open()
         size = images[0].shape[:2]
         if self._any_size is None:
@@ -484,7 +490,7 @@ class Predictor:
             assert vectors is not None
             return [Scores(np.zeros(size, np.uint8), None, vector) for vector in vectors]
         if self._resizer is None:
-            return self._any_size.predict(images, confidence, probabilities)
+            return self._any_size.predict(images, confidence, probabilities, part_of)
         resized = [self._resizer.resized(image) for image in images]
         result = []
         for prediction in self._any_size.predict(resized, False, confidence or probabilities):
@@ -531,7 +537,7 @@ def _classes_in(metadata: Mapping[str, Any]) -> DatasetDescriptor | None:
     names, colors = metadata.get('class_names') or (), metadata.get('colors') or ()
     if len(names) != len(colors):
         return None
-    return descriptor.of_facts(list(map(str, names)), colors, metadata.get('task', {}))
+    return descriptor.of_facts(list(map(str, names)), colors, metadata.get('task', metadata))
 
 
 def _decoder_of_export(

@@ -23,7 +23,7 @@ from deeplab.datasets.annotations import geojson
 from deeplab.datasets.rasters import Place
 from deeplab.errors import DataError, OptionError
 from deeplab.files import output_files, writing, written_files
-from deeplab.inference import annotation_files
+from deeplab.inference import annotation_files, task_decoding
 from deeplab.inference.inputs import Failure, InputFile
 from deeplab.inference.prediction import NO_CLASS
 from deeplab.inference.predictor import Predictor
@@ -106,8 +106,7 @@ def run(predictor: Predictor, items: Sequence[InputFile], options: PredictOption
             continue
         if GEOJSON in targets:
             _write_areas(targets[GEOTIFF], targets[GEOJSON], done.header, predictor.class_names, options)
-        for path in targets.values():
-            written.add(path)
+            written.add(targets[GEOJSON])
         files = {kind: os.path.relpath(path, options.output_dir) for kind, path in targets.items()}
         entries.append(_entry(item, files, done, predictor.class_names))
     return RastersResult(entries, failures, time.monotonic() - started)
@@ -137,7 +136,8 @@ def _targets(options: PredictOptions, item: InputFile) -> dict[str, str]:
 def _require_fitting(predictor: Predictor) -> None:
     """Raises `OptionError` if a network cannot predict parts of an image by themselves."""
     save = option('PredictOptions.save', GEOTIFF)
-    if predictor.window is None:
+    has_classes = predictor.decoder is None or task_decoding.has_classes(predictor.decoder.options)
+    if predictor.window is None or not has_classes:
         raise OptionError(f'{save} needs a network that predicts a class for each pixel.')
     if predictor.resizes:
         raise OptionError(
@@ -168,17 +168,20 @@ def predict(predictor: Predictor, source: str, target: str, options: PredictOpti
     blocks = _blocks(header)
     folder = f'{target}.blocks'
     settings = _settings(predictor, source, options)
+    wanted: list[Place] = []
     if _is_complete(target, settings):
         logging.info("'%s' is complete, with the same network and settings.", target)
-        return RasterResult(header, _counts(target, blocks), 0)
-    with writing.explained(folder):
-        finished = _begin(folder, settings)
-        wanted = [block for block in blocks if _name(block) not in finished]
-        if finished:
-            logging.info("Continuing '%s': %d of %d blocks exist.", source, len(blocks) - len(wanted), len(blocks))
-        _predict_blocks(predictor, source, header, wanted, folder, options)
-        _join(header, blocks, folder, target, predictor, settings)
-        writing.remove(folder)
+    else:
+        with writing.explained(folder):
+            finished = _begin(folder, settings)
+            wanted = [block for block in blocks if _name(block) not in finished]
+            if finished:
+                logging.info("Continuing '%s': %d of %d blocks exist.", source, len(blocks) - len(wanted), len(blocks))
+            _predict_blocks(predictor, source, header, wanted, folder, options)
+            _join(header, blocks, folder, target, predictor, settings)
+            writing.remove(folder)
+    # Before what takes long: the next run refuses to replace a file that is not listed.
+    written_files.WrittenFiles(options.output_dir, 'predict').add(target)
     return RasterResult(header, _counts(target, blocks), len(wanted))
 
 
@@ -239,7 +242,9 @@ def _predict_blocks(
             own = slice(top, top + place.height), slice(left, left + place.width)
             labels = np.full((place.height, place.width), NO_CLASS, np.uint8)
             if is_valid[own].any():
-                (prediction,) = predictor.predict([predictor.read(image)])
+                # All blocks in windows if the raster is too large without: a smaller block would see another context.
+                whole = header.height, header.width
+                (prediction,) = predictor.predict([predictor.read(image)], part_of=whole)
                 labels = np.where(is_valid[own], prediction.labels[own], labels)
             writing.write(os.path.join(folder, _name(place)), images.encode_png(labels, 1))
             bar.update()

@@ -43,6 +43,7 @@ class Runner(abc.ABC):
       smallest_window: height and width that a window must have at least.
       has_probabilities: whether it gives probabilities, without which there are no windows.
       pads: whether images are padded here; otherwise the network takes smaller ones.
+      resizes: whether the network itself resizes images, so that windows would have another scale than the whole image.
       engine_choice: how 'auto' chose the engine; None if it did not, or has not yet.
     """
 
@@ -56,6 +57,7 @@ class Runner(abc.ABC):
     smallest_window: Size = (1, 1)
     has_probabilities: bool = True
     pads: bool = True
+    resizes: bool = False
     engine_choice: EngineChoice | None = None
 
     def run(self, images: np.ndarray, with_probabilities: bool) -> Outputs:
@@ -116,6 +118,7 @@ class ExportRunner(Runner):
         self.num_channels = sum(export_metadata.maps_of(metadata).values()) or self.num_classes
         self.fixed_size = exported.size
         self.pads = not exported.takes_smaller
+        self.resizes = exported.resizes
         self.mean_pixel = np.array(metadata.get('mean_pixel', 127.5), np.float32)
         if self.pads and exported.size is None:
             self.alignment = int(metadata.get('output_stride', 1))

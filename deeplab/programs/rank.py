@@ -195,9 +195,10 @@ def _predicted(
 
 def _predictor(options: RankOptions) -> Predictor:
     paths = ensemble.expanded(options.checkpoint_dir)
+    predictor = dataclasses.replace(options.predictor, probabilities=True)  # else networks run again to compute them
     if len(paths) == 1:
-        return Predictor.of_options(paths[0], options.predictor, options.network)
-    return Predictor.of_checkpoints(paths, options.predictor, options.network)
+        return Predictor.of_options(paths[0], predictor, options.network)
+    return Predictor.of_checkpoints(paths, predictor, options.network)
 
 
 def _finish(folder: str, journal: Journal, facts: Mapping[str, Any]) -> RankResult:

@@ -77,6 +77,7 @@ class Exported:
       has_probabilities: whether it gives probabilities, or the maps of all outputs of its tasks in their place.
       bits: bits of the images on which the network was trained, 8 or 16.
       metadata: metadata of the export; empty for an export without.
+      resizes: whether it resizes images of any size, and its predictions back to their size.
     """
 
     predict: Callable[[Any, bool], Outputs]
@@ -87,6 +88,7 @@ class Exported:
     has_probabilities: bool
     bits: int = 8
     metadata: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    resizes: bool = False
 
     def __call__(self, images: Any) -> Outputs:
         """Returns all outputs for images, as a `Predict` function."""

@@ -186,6 +186,15 @@ class TestOddPaths:
             assert (other / 'model.ckpt-1.data-00000-of-00001').exists()
 
 
+def test_a_checkpoint_that_replaces_another_has_no_thresholds_of_it(tmp_path):
+    path = write(tmp_path, 3, a=1.0)
+    thresholds, other = (pathlib.Path(name + checkpoints.CALIBRATION) for name in (path, f'{path}0'))
+    for file in (thresholds, other):
+        file.write_text('{}')
+    assert write(tmp_path, 3, a=2.0) == path
+    assert not thresholds.exists() and other.exists()
+
+
 def test_a_name_of_a_checkpoint_is_no_pattern_either(tmp_path, monkeypatch):
     path = write(tmp_path, a=2.0)
     odd = str(tmp_path / 'mo[d]el.ckpt')

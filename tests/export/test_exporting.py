@@ -29,9 +29,10 @@ from deeplab.datasets.segmentation_dataset import DataSource
 from deeplab.errors import CheckpointError, DataError, OptionError, UserError
 from deeplab.export import proof, results, work
 from deeplab.export import speed as export_figures
+from deeplab.export.destinations import Destination
 from deeplab.export.formats import saved_model
 from deeplab.export.speed import ExportFigures
-from deeplab.inference import export_metadata, exports
+from deeplab.inference import export_metadata, exports, predictor
 from deeplab.inference.comparison import Comparison
 from deeplab.inference.runtimes import tflite
 from deeplab.options import (
@@ -42,11 +43,12 @@ from deeplab.options import (
     ModelOptions,
     PredictionOptions,
     ProofOptions,
+    RasterOptions,
     VisOptions,
     WaitOptions,
 )
 from deeplab.programs.benchmark import benchmark
-from deeplab.registry import EXPORT_FORMATS
+from deeplab.registry import EXPORT_FORMATS, Outputs
 from deeplab.system import packages, processors
 from tests.helpers import checkpoint_files, dataset_files, given_weights, predictor_setup
 
@@ -164,7 +166,7 @@ def test_int8_is_calibrated_and_a_loss_names_its_layers(training, tmp_path):
     limit = dataclasses.replace(options.proof, verify_split='train', max_miou_loss=0.1)
     refused = dataclasses.replace(options, proof=limit, export_path=str(tmp_path / 'refused' / 'm.tflite'))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(proof.Verification, 'of', lambda self, export: lost)
+        patch.setattr(proof.Verification, 'of', lambda self, export, reference: lost)
         with pytest.raises(OptionError, match=r'0\.3000.*0\.5000.*max_miou_loss=0\.1.*of the deviation') as caught:
             export_model.run(refused)
     assert str(caught.value).count('% of the deviation') == 3
@@ -177,7 +179,7 @@ def test_int8_is_calibrated_and_a_loss_names_its_layers(training, tmp_path):
 )
 def test_an_export_that_loses_more_than_is_allowed_is_not_written(name, advice, training, tmp_path, monkeypatch):
     lost = proof.Verified('train', 3, 0.5, 0.3, (-0.2, -0.3, -0.1))
-    monkeypatch.setattr(proof.Verification, 'of', lambda self, export: lost)
+    monkeypatch.setattr(proof.Verification, 'of', lambda self, export, reference: lost)
     limits = {most: _with_records(training, verify_split='train', max_miou_loss=most) for most in (0.1, 0.25)}
     with pytest.raises(OptionError, match=rf'0\.3000 on train.*0\.5000.*max_miou_loss=0\.1.*written\. {advice}'):
         export_model.run(_options(training, tmp_path / 'out' / 'm', name, proof_options=limits[0.1]))
@@ -193,7 +195,7 @@ def test_a_split_without_a_labeled_pixel_verifies_nothing(training, tmp_path):
     proof_options = ProofOptions(dataset_dir=str(tmp_path), verify_split='val')
     options = _options(training, tmp_path, 'frozen_graph', proof_options=proof_options)
     with pytest.raises(DataError, match="verify_split='val': no pixel of its masks has a class"):
-        proof.Verification(options, DataSource(DatasetOptions('val', str(tmp_path), str(tmp_path / 'four.json'))), None)
+        proof.Verification(options, DataSource(DatasetOptions('val', str(tmp_path), str(tmp_path / 'four.json'))))
 
 
 @pytest.mark.parametrize('input_type', [pytest.param('float32', marks=pytest.mark.slow), 'uint8'])
@@ -361,6 +363,38 @@ def test_any_size_and_number_of_images(name, training, tmp_path):
     with Predictor.from_export(path) as found, Predictor.from_checkpoint(training) as predictor:
         for image in images:
             np.testing.assert_array_equal(found(image).labels, predictor(image).labels)
+
+
+def test_an_export_for_any_size_is_compared_with_a_network_for_any_size(training, tmp_path, monkeypatch):
+    class Zeros:
+        has_probabilities = True
+
+        def run(self, images, _):
+            labels = np.zeros(images.shape[:3], np.int32)
+            return Outputs(labels, np.zeros((*labels.shape, 4), np.float32))
+
+        def close(self):
+            pass
+
+    monkeypatch.setattr(work, 'ExportRunner', lambda path, record: Zeros())
+    options = _options(training, tmp_path, 'tflite', 'saved_model', is_resizable=True)
+    exporting = work.CheckpointExports(options, options.checkpoint_path)
+    assert (exporting._reference.fixed_size, exporting._resizable_reference.fixed_size) == ((33, 49), None)
+    exporting._images = [predictor_setup.pixels(20, 30)]
+    for target, unused in zip(options.targets, ('_reference', '_resizable_reference'), strict=True):
+        monkeypatch.setattr(exporting, '_reference', Zeros())
+        monkeypatch.setattr(exporting, '_resizable_reference', Zeros())
+        monkeypatch.setattr(exporting, unused, None)
+        destination = Destination(target, EXPORT_FORMATS.get(target.format), str(tmp_path / target.format))
+        assert exporting._proof(destination, '').comparison.agreement == 1
+
+
+def test_exports_state_the_bands_of_rasters(training, tmp_path):
+    described = {'num_classes': 4, 'bands': [4, 3, 2], 'value_range': [0, 3000]}
+    (tmp_path / 'rasters.json').write_text(json.dumps(described))
+    options = _options(training, tmp_path / 'm', 'tflite', proof_options=ProofOptions(str(tmp_path / 'rasters.json')))
+    facts = work.CheckpointExports(options, options.checkpoint_path)._facts(options.targets[0])
+    assert predictor._classes_in(facts).raster == RasterOptions((4, 3, 2), (0, 3000))
 
 
 def test_each_export_in_a_folder_has_one_entry(tmp_path):

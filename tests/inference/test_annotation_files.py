@@ -4,6 +4,7 @@ Covers datasets/annotations/writing.py, datasets/annotations/geojson.py and opti
 """
 
 import json
+import os
 
 import numpy as np
 import pytest
@@ -11,8 +12,12 @@ from PIL import Image
 
 from deeplab.datasets.annotations import formats, rasterizer, run_lengths, writing
 from deeplab.datasets.annotations.shapes import Label
+from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.errors import OptionError
-from deeplab.inference import annotation_files
+from deeplab.inference import annotation_files, inputs, output_folder
+from deeplab.inference.inputs import InputFile
+from deeplab.inference.prediction import Prediction
+from deeplab.inference.task_decoding import TaskPrediction
 from deeplab.options import ANNOTATION_FORMATS, AnnotationOptions, PartOptions, PredictOptions, PredictorOptions
 from deeplab.programs import predict
 from tests.helpers import predictor_setup
@@ -51,7 +56,7 @@ def written(name, ids, options, folder, are_instances=frozenset()):
     shapes = annotation_files.shapes_of(ids, class_of, options, writer.tolerance(options), confidence, are_instances)
     value = writer.image(writing.PredictedImage('a.png', ids.shape, shapes, options.polygon_tolerance > 0))
     if writer.suffix:
-        path = folder / (writer.folder or writer.name) / f'a{writer.file_suffix("a.png")}'
+        path = folder / (writer.folder or writer.name) / f'{writer.file_name("a", "a.png")}{writer.suffix}'
         path.parent.mkdir(parents=True)
         path.write_text(json.dumps(value))
     if writer.document is not None:
@@ -196,6 +201,47 @@ def test_an_instance_in_two_parts_is_one_shape(name, tmp_path):
     assert len(np.unique(drawing.instances)) == 3
     np.testing.assert_array_equal(drawing.instances > 0, ids > 0)
     assert drawing.instances[3, 3] == drawing.instances[3, 12] != drawing.instances[9, 5]
+
+
+def prediction_of(labels, results, kept=NAMES):
+    classes = DatasetDescriptor('', 3, class_names=NAMES)
+    is_kept = np.isin(np.arange(256), [NAMES.index(name) for name in kept]) if kept != NAMES else np.ones(256, bool)
+    scores = (np.ones(labels.shape, np.float32), None)
+    image = np.zeros((*labels.shape, 3), np.uint8)
+    return Prediction(image, labels, classes, is_kept, scores, lambda: None, TaskPrediction(results, None))
+
+
+@pytest.mark.parametrize(
+    ('kept', 'expected'), [(NAMES, ['car', 'car', 'sky']), (('car',), ['car', 'car']), (('sky',), ['sky'])]
+)
+def test_pixels_of_an_instance_have_its_class(kept, expected):
+    class_ids, instance_ids = np.zeros((12, 20), np.uint8), np.zeros((12, 20), np.uint16)
+    class_ids[2:6, 2:6] = class_ids[8:11, 4:9] = 2
+    instance_ids[2:6, 2:6], instance_ids[8:11, 4:9] = 1, 2
+    labels = class_ids.copy()
+    labels[2:6, 4:6] = 1  # pixels of the first car, whose most probable class is another
+    prediction = prediction_of(labels, {'panoptic': {'class_ids': class_ids, 'instance_ids': instance_ids}}, kept)
+    item = InputFile('a.png', 'a', relative='a.png')
+    content = annotation_files.value_of(formats.WRITERS['geojson'], item, 'a.geojson', prediction, EXACT)
+    assert sorted(feature['properties']['class'] for feature in content['features']) == expected
+
+
+def test_images_of_one_stem_are_named_as_their_files(tmp_path):
+    for name in ('a.jpg', 'a.png', 'c.png/e.jpg', 'c.jpg'):
+        (tmp_path / 'photos' / name).parent.mkdir(exist_ok=True, parents=True)
+        (tmp_path / 'photos' / name).write_bytes(b'')
+    items, _ = inputs.find([str(tmp_path / 'photos')], str(tmp_path / 'out'))
+    assert {item.name for item in items} == {'a.jpg', 'a.png', 'c.png/e', 'c_2'}
+    prediction = prediction_of(np.zeros((2, 2), np.uint8), {})
+    options = PredictOptions(('photos',), str(tmp_path / 'out'), 'logs')
+    folder = output_folder.OutputFolder(options, ['supervisely', 'labelme'])
+    supervisely, labelme = formats.WRITERS['supervisely'], formats.WRITERS['labelme']
+    for item in items:
+        inside = os.path.relpath(item.path, tmp_path / 'photos')
+        content = annotation_files.value_of(formats.WRITERS['coco'], item, '', prediction, EXACT)
+        assert content['image']['file_name'] == inside
+        assert folder._annotation_path(supervisely, item).endswith(f'/out/supervisely/predictions/ann/{inside}.json')
+        assert folder._annotation_path(labelme, item).endswith(f'/out/labelme/{item.name}.json')
 
 
 def test_small_areas_are_left_out():

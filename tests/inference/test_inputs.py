@@ -100,6 +100,7 @@ def test_names_are_printable_stay_in_the_folder_and_differ(tmp_path, monkeypatch
     results = [item.name for item in items]
     assert len(items) == len(names)
     assert len({result.casefold() for result in results}) == len(names)
+    assert len({item.relative for item in items}) == len(names)
     for result in results:
         assert result.isprintable() and '\\' not in result and len(result.encode()) < 230
         assert (tmp_path / 'mask' / f'{result}.png').resolve().parent == tmp_path / 'mask'

@@ -1,6 +1,7 @@
 """Many files at a time: order, bounds, errors."""
 
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -37,6 +38,8 @@ class FakePredictor:
 
 
 class FakePrediction:
+    nbytes = 0
+
     def __init__(self, image):
         self.image = self.labels = image
 
@@ -94,6 +97,21 @@ def test_a_file_that_cannot_be_written_ends_the_run():
         pipeline.run(predictor, items(*['5'] * 500), write, 1, False)
     assert predictor.read_ahead < 100
     assert threading.active_count() == before
+
+
+def test_large_predictions_are_written_one_at_a_time(monkeypatch):
+    monkeypatch.setattr(FakePrediction, 'nbytes', 1 << 40)
+    monkeypatch.setattr(pipeline, '_threads', lambda: 2)
+    writing, most = [], []
+
+    def write(*_):
+        writing.append(1)
+        most.append(len(writing))
+        time.sleep(0.005)
+        writing.pop()
+
+    pipeline.run(FakePredictor(), items(*['9'] * 10), write, 1, False)
+    assert most == [1] * 10
 
 
 def test_large_images_are_read_one_at_a_time(monkeypatch):

@@ -10,6 +10,7 @@ from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.errors import DataError, OptionError
 from deeplab.inference import prediction as module
 from deeplab.inference.prediction import NO_CLASS, Prediction
+from deeplab.inference.task_decoding import TaskPrediction
 from deeplab.pictures import drawing
 
 IMAGE = np.full((2, 4, 3), 100, np.uint8)
@@ -53,8 +54,15 @@ def test_probabilities_are_computed_once_when_they_are_read():
     calls = []
     lazy = made(compute=lambda: calls.append(1) or SCORES)
     assert lazy.labels is not None and not calls
+    of_images = IMAGE.nbytes + LABELS.nbytes
+    assert lazy.nbytes == of_images
     assert lazy.probabilities.shape == (2, 4, 3) and np.allclose(lazy.confidence, 0.75)
     assert lazy.probabilities is lazy.probabilities and calls == [1]
+    assert lazy.nbytes == of_images + SCORES.nbytes + lazy.confidence.nbytes
+    heights = np.zeros((2, 4), np.float32)
+    tasks = TaskPrediction({'height': {'heights': heights, 'unit': 'm'}}, None)
+    known = Prediction(IMAGE, LABELS, CLASSES, np.ones(256, bool), (None, SCORES), lambda: SCORES, tasks)
+    assert known.nbytes == of_images + SCORES.nbytes + heights.nbytes
 
 
 def test_files(tmp_path):

@@ -175,6 +175,38 @@ def test_an_export_of_unknown_depth_takes_images_of_8_bits(monkeypatch):
     assert taken[0].dtype == np.uint8 and (taken[0] == 0x12).all()
 
 
+def test_an_export_that_resizes_images_predicts_large_ones_as_a_whole(monkeypatch):
+    taken = []
+
+    @contextlib.contextmanager
+    def opened(*_):
+        def predict(images, _):
+            taken.append(images.shape)
+            return Outputs(np.zeros(images.shape[:3], np.int32))
+
+        yield Exported(predict, None, True, 3, num_classes=2, has_probabilities=False, resizes=True)
+
+    monkeypatch.setattr(exports, 'opened', opened)
+    monkeypatch.setattr(any_size, 'WHOLE_PIXELS', 100)
+    with Predictor.from_export('network.of_a_plugin') as predictor:
+        predictor(np.zeros((20, 600, 3), np.uint8))
+        assert taken == [(1, 20, 600, 3)] and predictor.resizes
+    with pytest.raises(OptionError, match=r'window_stride=\(9, 9\) is not allowed: the export resizes each image'):
+        Predictor.from_export('network.of_a_plugin', window_stride=(9, 9))
+
+
+def test_parts_of_an_image_are_predicted_in_windows_if_the_image_is(predictor, monkeypatch):
+    sizes, in_windows = [], AnySize._in_windows
+    monkeypatch.setattr(AnySize, '_in_windows', lambda self, image, *wanted: (
+        sizes.append(image.shape[:2]) or in_windows(self, image, *wanted)
+    ))  # fmt: skip
+    image = predictor_setup.pixels(20, 30)
+    (whole,) = predictor.predict([image], part_of=(1024, 1024))
+    assert not sizes
+    (part,) = predictor.predict([image], part_of=(2049, 2048))
+    assert np.array_equal(part.labels, whole.labels) and part.probabilities is not None and sizes == [(20, 30)] * 2
+
+
 def test_a_runner_that_nobody_refers_to_releases_its_networks(monkeypatch):
     released = threading.Event()
 

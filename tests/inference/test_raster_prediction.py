@@ -1,20 +1,24 @@
 """Rasters predicted in blocks: equal to the whole, continued after an interruption, with the same projection."""
 
+import contextlib
 import dataclasses
 import json
+import types
 
 import numpy as np
 import pytest
+from PIL import Image
 
 rasterio = pytest.importorskip('rasterio', reason='the package rasterio is not installed')
 
 from deeplab.datasets import rasters  # noqa: E402
-from deeplab.errors import OptionError  # noqa: E402
-from deeplab.inference import raster_prediction  # noqa: E402
+from deeplab.errors import DataError, OptionError  # noqa: E402
+from deeplab.inference import image_files, raster_prediction  # noqa: E402
 from deeplab.inference.predictor import Predictor  # noqa: E402
 from deeplab.options import (  # noqa: E402
     AnnotationOptions,
     EngineOptions,
+    ModelOptions,
     PredictOptions,
     PredictorOptions,
     RasterOptions,
@@ -25,6 +29,7 @@ from deeplab.programs import predict  # noqa: E402
 from tests.helpers import drawn_rasters, predictor_setup  # noqa: E402
 
 SIZE = (150, 200)
+BLACK = np.zeros((4, 9, 9), np.uint8)
 
 
 @pytest.fixture(scope='module')
@@ -53,6 +58,13 @@ def options(training, source, folder, **changes):
 def read(folder, name='area'):
     with rasterio.open(folder / 'geotiff' / f'{name}.tif') as raster:
         return raster.read(1), raster.profile, raster.colormap(1)
+
+
+def raised(error):
+    def fail(*_):
+        raise error
+
+    return fail
 
 
 def test_blocks_are_as_the_whole_with_the_projection_of_the_raster(training, area, tmp_path):
@@ -96,11 +108,12 @@ def test_an_interrupted_run_continues_and_a_complete_one_is_kept(training, area,
     predict.run(whole)
     calls = []
 
-    def interrupted(self, images, with_confidence=False):
+    def interrupted(self, images, **named):
         calls.append(len(images))
+        assert named['part_of'] == SIZE
         if len(calls) == 5:
             raise KeyboardInterrupt
-        return original(self, images, with_confidence)
+        return original(self, images, **named)
 
     original = Predictor.predict
     monkeypatch.setattr(Predictor, 'predict', interrupted)
@@ -110,7 +123,10 @@ def test_an_interrupted_run_continues_and_a_complete_one_is_kept(training, area,
     assert not (tmp_path / 'parts' / 'geotiff' / 'area.tif').exists()
     calls.extend([0] * 10)
     before = len(calls)
-    predict.run(parts)
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):  # after the file is in place
+        patch.setattr(raster_prediction, '_counts', raised(KeyboardInterrupt))
+        predict.run(parts)
+    assert predict.run(parts).images == 1
     assert len(calls) - before == 12 - 4 and '4 of 12 blocks exist' in caplog.text
     np.testing.assert_array_equal(read(tmp_path / 'parts')[0], read(tmp_path / 'whole')[0])
     before = len(calls)
@@ -160,6 +176,17 @@ def test_band_order_and_values(training, tmp_path):
     of_dataset = dataclasses.replace(usual.predictor, dataset=str(described))
     predict.run(dataclasses.replace(usual, predictor=of_dataset))
     assert (read(tmp_path / 'usual', 'float')[0] == expected).all()
+    with Predictor.from_checkpoint(training, dataset=str(described)) as predictor:
+        assert (predictor(tmp_path / 'float.tif').labels == expected).all()
+        with Image.open(drawn_rasters.write(tmp_path / 'four.tif', BLACK)) as opened:
+            for source in ((tmp_path / 'four.tif').read_bytes(), opened):
+                with pytest.raises(DataError, match=r'trained with bands, .* files only\. Give the path'):
+                    predictor(source)
+        with pytest.raises(DataError, match='it has 2 bands, and no band 4'):
+            predictor(drawn_rasters.write(tmp_path / 'two.tif', BLACK[:2]))
+    with contextlib.closing(image_files.Reader(raster=RasterOptions(value_range=(0.0, 1.0)))) as reader:
+        with pytest.raises(DataError, match=r"it has 4 bands, the network takes 3 channels, and only save='geotiff'"):
+            reader.read(drawn_rasters.write(tmp_path / 'gray.tif', BLACK, photometric='minisblack', alpha='no'))
 
 
 def test_rasters_that_cannot_be_predicted(training, area, tmp_path):
@@ -178,8 +205,6 @@ def test_rasters_that_cannot_be_predicted(training, area, tmp_path):
 
 
 def test_no_projection_and_several_pages_are_named(training, tmp_path, caplog):
-    from PIL import Image
-
     page = Image.fromarray(predictor_setup.pixels(40, 50))
     page.save(tmp_path / 'pages.tif', save_all=True, append_images=[page])
     predict.run(options(training, tmp_path / 'pages.tif', tmp_path / 'out'))
@@ -193,6 +218,10 @@ def test_what_rasters_are_refused_with(training, area, tmp_path):
     resized = dataclasses.replace(usual.predictor, resize=ResizeOptions(min_value=33, max_value=65))
     with pytest.raises(OptionError, match='resizes its images'):
         predict.run(dataclasses.replace(usual, predictor=resized))
+    decoder = types.SimpleNamespace(options=ModelOptions({}, task='depth'))
+    of_depth = types.SimpleNamespace(window=(9, 9), decoder=decoder)
+    with pytest.raises(OptionError, match='a network that predicts a class for each pixel'):
+        raster_prediction.run(of_depth, [], usual)
     with pytest.raises(OptionError, match='no other kinds than geojson beside'):
         dataclasses.replace(usual, save=('geotiff', 'mask'))
     with pytest.raises(OptionError, match='is for TIFF files'):

@@ -14,6 +14,7 @@ from deeplab import cli
 from deeplab.errors import DataError, OptionError
 from deeplab.inference import pipeline
 from deeplab.inference.ranking_journal import Entry
+from deeplab.inference.runners import CheckpointRunner
 from deeplab.options import MergeOptions, PartOptions, RankOptions
 from deeplab.programs import merge, rank
 from deeplab.reporting import ranking_page
@@ -48,8 +49,11 @@ def document(folder='ranking'):
         return json.load(file)
 
 
-def test_list_table_document_and_page_agree(training, photos):
+def test_list_table_document_and_page_agree(training, photos, monkeypatch):
+    runs, run = [], CheckpointRunner.run
+    monkeypatch.setattr(CheckpointRunner, 'run', lambda *given: runs.append(given[2]) or run(*given))
     result = rank.run(options(training, first=4))
+    assert runs == [True] * (3 * NUMBER)  # each view once, with probabilities
     rows = document()['images']
     assert [row['image'] for row in rows] == [row['image'] for row in result.images] and len(rows) == NUMBER
     assert {row['image'] for row in rows} == {f'../photos/{i}.png' for i in range(NUMBER)}

@@ -10,7 +10,6 @@ from __future__ import annotations
 import base64
 import dataclasses
 import io
-import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -116,9 +115,9 @@ class Writer:
     keeps_extension: bool = False
     fills_border: bool = False
 
-    def file_suffix(self, path: str) -> str:
-        """Returns the ending of the annotation file of an image, after the name without extension."""
-        return (os.path.splitext(path)[1] if self.keeps_extension else '') + self.suffix
+    def file_name(self, name: str, path: str) -> str:
+        """Returns the annotation file of an image without `suffix`: its result's name, or the image's path."""
+        return path if self.keeps_extension else name
 
     def tolerance(self, options: AnnotationOptions) -> float:
         """Returns the tolerance of the outlines, in pixels."""

@@ -64,8 +64,8 @@ def _exported(path: str, session: Any, tensors: tuple[Any, Any, Any], metadata: 
     kind = image.dtype.as_numpy_dtype
     batch_size = image.shape[0] if image.shape.rank else 1  # None for any number
     raw = tensor(session.graph, tensor_names.RAW_PREDICTIONS)
-    size = None
-    if raw is not None and raw.shape.rank == 3 and None not in raw.shape.as_list()[1:] and not _resizes(labels):
+    size, resizes = None, _resizes(labels)
+    if raw is not None and raw.shape.rank == 3 and None not in raw.shape.as_list()[1:] and not resizes:
         size = (int(raw.shape[1]), int(raw.shape[2]))
     classes = probabilities.shape[-1] if probabilities is not None else None
     if export_metadata.maps_of(metadata):
@@ -91,6 +91,7 @@ def _exported(path: str, session: Any, tensors: tuple[Any, Any, Any], metadata: 
         has_probabilities=probabilities is not None,
         bits=16 if kind == np.uint16 else 8,
         metadata=metadata,
+        resizes=resizes,
     )
 
 

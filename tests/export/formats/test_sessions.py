@@ -25,6 +25,7 @@ def test_the_channels_are_those_of_the_image(size, channels):
     images = np.arange(10 * channels, dtype=np.uint8).reshape(1, 2, 5, channels)
     with of_shape((1, *size, channels)) as export:
         assert (export.channels, export.num_classes, export.bits) == (channels, channels, 8)
+        assert not export.resizes
         labels, probabilities = export.predict(images, True)
     np.testing.assert_array_equal(labels, images[..., 0])
     np.testing.assert_array_equal(probabilities, images)
