@@ -159,6 +159,13 @@ def is_averaging(name: str) -> bool:
     return is_range(name) and name.endswith(_AVERAGING)
 
 
+def are_measured(session: tf.compat.v1.Session) -> bool:
+    """Returns whether ranges of activations were measured in any batch, by the counters of a network in training."""
+    variables = session.graph.get_collection(tf.compat.v1.GraphKeys.GLOBAL_VARIABLES)
+    counters = [each for each in variables if is_range(each.op.name) and each.op.name.endswith(_AVERAGING[0])]
+    return any(session.run([session.graph.as_graph_element(counter) for counter in counters]))
+
+
 def without_ranges_to_measure(names: Iterable[str], held: Iterable[str]) -> list[str]:
     """Returns names of variables, without the names of ranges if a checkpoint with the names `held` has no ranges."""
     has_ranges = any(map(is_range, held))

@@ -16,10 +16,10 @@ from deeplab.checks.record_check import CheckResult
 from deeplab.datasets import description_file, label_checks, task_data
 from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.options import AugmentOptions, LearningRateOptions, TrainOptions
-from deeplab.registry import AUGMENTATIONS, BACKBONES, LEARNING_POLICIES, OPTIMIZERS, PREPROCESSINGS, Registry
+from deeplab.registry import AUGMENTATIONS, BACKBONES, LEARNING_POLICIES, LOGGERS, OPTIMIZERS, PREPROCESSINGS, Registry
 from deeplab.wording import option
 
-# With fewer images in a clone's batch, batch statistics are worse than a checkpoint's own.
+# Batch statistics of fewer images are worse than a checkpoint's own.
 SMALLEST_BATCH_FOR_STATISTICS = 12
 
 
@@ -46,17 +46,19 @@ def folders(options: TrainOptions) -> Iterator[str]:
 
 def batch_norm(options: TrainOptions) -> Iterator[str]:
     """Yields a finding on batch norms that replace a checkpoint's statistics by statistics of too small batches."""
-    batch = options.clone_batch_size
+    parts = options.accumulation_steps
+    groups = 1 if options.clones.sync_batch_norm else options.clones.parts  # each with statistics of its own
+    batch = options.batch_size // (groups * parts)
     # With trainable scopes, the other layers keep their statistics, and those selected are selected on purpose.
     updates = options.fine_tune_batch_norm and not options.optimizer.trainable_scopes
     if options.model.is_per_image and not BACKBONES.get(options.model.model_variant).has_batch_norm:
         return
     if not (options.initial_checkpoint and updates and batch < SMALLEST_BATCH_FOR_STATISTICS):
         return
-    clones, parts = options.clones.num_clones, options.accumulation_steps
-    images = f'{batch} images' if clones == 1 else f'{batch} images in each of {clones} clones'
+    kind = 'workers' if options.clones.num_clones == 1 else 'clones'
+    images = f'{batch} images' if groups == 1 else f'{batch} images in each of {groups} {kind}'
     images += f' per micro-batch ({option("TrainOptions.accumulation_steps", parts)})' if parts > 1 else ''
-    enough = SMALLEST_BATCH_FOR_STATISTICS * clones * parts
+    enough = SMALLEST_BATCH_FOR_STATISTICS * groups * parts
     yield (
         f'{option("TrainOptions.fine_tune_batch_norm", True)} computes batch statistics from {images}, too few to '
         'improve on the statistics of the initial checkpoint. Set '
@@ -111,8 +113,54 @@ def unused(options: TrainOptions) -> Iterator[str]:
             f'{option("LossOptions.top_k_percent_pixels")}.'
         )
     yield from _unused_of_augmentations(options.augment)
+    yield from _unused_of_batch_norms(options)
+    yield from _unused_of_last_layers(options)
+    yield from _unused_of_summaries(options)
     if options.model.is_per_image:
         yield from _unused_per_image(options)
+
+
+def _unused_of_batch_norms(options: TrainOptions) -> Iterator[str]:
+    """Yields findings on options of batch statistics if batch norms keep their statistics."""
+    kept = option('TrainOptions.fine_tune_batch_norm', False)
+    for field, value, default in (
+        ('ModelOptions.batch_norm_decay', options.model.batch_norm_decay, None),
+        ('CloneOptions.sync_batch_norm', options.clones.sync_batch_norm, False),
+    ):
+        if value != default and not options.fine_tune_batch_norm:
+            yield f'{option(field, value)} has no effect with {kept}.'
+
+
+def _unused_of_last_layers(options: TrainOptions) -> Iterator[str]:
+    """Yields a finding on options of the last layers if these are the logits, of a network whose decoder makes them."""
+    optimizer = options.optimizer
+    if not (optimizer.last_layers_contain_logits_only and options.model.decoder.output_is_logits):
+        return
+    unused = []
+    if options.initial_checkpoint and not options.initialize_last_layer:
+        unused.append(option('TrainOptions.initialize_last_layer', False))
+    if optimizer.last_layer_gradient_multiplier != 1.0:
+        field = 'OptimizerOptions.last_layer_gradient_multiplier'
+        unused.append(option(field, optimizer.last_layer_gradient_multiplier))
+    if unused:
+        logits_only = option('OptimizerOptions.last_layers_contain_logits_only', True)
+        yield (
+            f'No effect with {logits_only} and {option("DecoderOptions.output_is_logits", True)}, as there is no layer '
+            f'after the decoder: {", ".join(unused)}. Omit {logits_only} to mean all layers after the backbone.'
+        )
+
+
+def _unused_of_summaries(options: TrainOptions) -> Iterator[str]:
+    """Yields findings on the content of summaries if there are none."""
+    if options.save_summaries_secs is None:
+        cause = f'without {option("TrainOptions.save_summaries_secs")}'
+    elif not any(LOGGERS.get(name).takes_summaries for name in options.loggers.names):
+        cause = f'without a logger that takes summaries ({option("LoggerOptions.names", options.loggers.names)})'
+    else:
+        return
+    for name in ('save_summaries_images', 'save_summaries_miou'):
+        if getattr(options, name):
+            yield f'{option(f"TrainOptions.{name}", True)} has no effect {cause}.'
 
 
 def _unused_per_image(options: TrainOptions) -> Iterator[str]:
@@ -152,7 +200,7 @@ def _changed(schedule: LearningRateOptions) -> list[str]:
 
 
 def _unused_of_schedule(schedule: LearningRateOptions) -> Iterator[str]:
-    """Yields findings on parameters of other learning policies, and on a slow start of no steps."""
+    """Yields findings on parameters of other learning policies, and of a slow start without steps or a rate."""
     by = option('LearningRateOptions.policy', schedule.policy)
     yield from _unread('LearningRateOptions', dict(schedule.settings), LEARNING_POLICIES, schedule.policy, by)
     for name in ('slow_start_rate', 'slow_start_burnin_type'):
@@ -160,6 +208,12 @@ def _unused_of_schedule(schedule: LearningRateOptions) -> Iterator[str]:
         if not schedule.slow_start_steps and value != getattr(LearningRateOptions, name):
             steps = option('LearningRateOptions.slow_start_steps')
             yield f'{option(f"LearningRateOptions.{name}", value)} has no effect without {steps}.'
+    rate, burnin = schedule.slow_start_rate, schedule.slow_start_burnin_type
+    if schedule.slow_start_steps and burnin == 'minimum' and rate != LearningRateOptions.slow_start_rate:
+        yield (
+            f'{option("LearningRateOptions.slow_start_rate", rate)} has no effect with '
+            f'{option("LearningRateOptions.slow_start_burnin_type", burnin)}, which rises from 0.'
+        )
 
 
 def _unused_of_augmentations(augment: AugmentOptions) -> Iterator[str]:

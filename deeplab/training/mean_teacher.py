@@ -32,7 +32,6 @@ from deeplab.wording import option
 SCOPE = 'unlabeled'
 USUAL_DECAY = 0.99  # arXiv:1703.01780, section 3.1: of the ramp-up phase, about as long as a fine-tuning
 _RAMP_STEEPNESS = 5.0
-_RAMPED_FRACTION = 4  # of all steps, 1 / n, if the number of steps is not set
 
 Scalars = dict[str, tf.Tensor]
 
@@ -182,9 +181,7 @@ def _loss(
         mean = scale_losses.losses_of_scales(by_scale, labels, ignore_label, cross_entropy)[common.MERGED_LOGITS]
         # The mean over all pixels, as in the paper: few confident pixels have a small loss.
         loss = mean.value * figures['used']
-    steps = unlabeled.ramp_steps
-    steps = options.number_of_steps // _RAMPED_FRACTION if steps is None else steps
-    weight = unlabeled.weight * ramp(global_step, steps)
+    weight = unlabeled.weight * ramp(global_step, options.unlabeled_ramp_steps)
     # The figures of clones and micro-batches are averaged: this makes the mean the sum.
     figures['used_pixels'] *= float(options.clones.parts * options.accumulation_steps)
     return loss * weight, {'loss': loss, 'weight': weight, **figures}

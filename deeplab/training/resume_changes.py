@@ -12,7 +12,7 @@ import tensorflow as tf
 from deeplab import names
 from deeplab.core import schedules
 from deeplab.files.run_manifests import Run
-from deeplab.options import TrainOptions
+from deeplab.options import RestoreOptions, TrainOptions
 from deeplab.training.run_manifest import UNLABELED_RECORDS
 from deeplab.wording import option
 
@@ -49,9 +49,17 @@ WITHOUT_EFFECT = frozenset(
 _AT_BEGINNING = frozenset(
     f'TrainOptions.{name}' for name in ('validation', 'initial_checkpoint', 'initialize_last_layer', 'restore')
 )
+# What the weights of a new run follow from.
+_OF_WEIGHTS = frozenset(f'RestoreOptions.{field.name}' for field in dataclasses.fields(RestoreOptions)) | {
+    'TrainOptions.initial_checkpoint',
+    'TrainOptions.initialize_last_layer',
+    'TrainOptions.seed',
+    'OptimizerOptions.last_layers_contain_logits_only',
+}
 # A file or folder of the same name in another folder is assumed to be the same.
 FILES = frozenset({'DatasetOptions.name', 'ModelOptions.dense_prediction_cell_json', 'UnlabeledOptions.directory'})
 STEPS = 'TrainOptions.number_of_steps'
+_STEPS_KEY = STEPS.rpartition('.')[2]
 _SPLIT = 'DatasetOptions.split'
 # What the order of the samples follows from, besides the records.
 ORDER = frozenset({'TrainOptions.batch_size', 'TrainOptions.seed', 'CloneOptions.num_replicas', _SPLIT})
@@ -95,8 +103,36 @@ def warning(runs: Sequence[Run], run_now: Run, options: TrainOptions) -> str | N
             'not at all.'
         )
     if any(change.field == STEPS for change in changed):
-        text.append(f'The learning rate now follows a schedule for {options.number_of_steps} steps; it may jump.')
+        text += [
+            f'The {quantity} now follows a schedule for {options.number_of_steps} steps; it may jump.'
+            for quantity in _following_length(options, old['options'][_STEPS_KEY])
+        ]
     return ' '.join(text)
+
+
+def warning_of_weights(runs: Sequence[Run], run_now: Run, options: TrainOptions, checkpoint: str) -> str | None:
+    """Returns a warning of settings that would have initialized a new run, but not one that begins at a checkpoint.
+
+    Args:
+      runs: the earlier runs in the folder, the newest last.
+      run_now: this run.
+      options: its options.
+      checkpoint: path of the checkpoint of step 0 from which it begins.
+    """
+    old = runs[-1].get('options') if runs else None
+    changed = [
+        str(change)
+        for change in _changed(options, old, run_now['options'], WITHOUT_EFFECT - _AT_BEGINNING)
+        if change.field in _OF_WEIGHTS
+    ]
+    if not changed:
+        return None
+    logdir = option('TrainOptions.train_logdir')
+    return (
+        f'This run begins with the weights of {checkpoint}, which an earlier run in {logdir} has initialized; the '
+        f'settings of the initial weights have changed since, without effect on them: {"; ".join(changed)}. To '
+        f'initialize the weights again, remove this checkpoint, or set another {logdir}.'
+    )
 
 
 def changes(options: TrainOptions, old: Run, new: Run, of_new_runs: bool = False) -> list[Change]:
@@ -112,9 +148,8 @@ def changes(options: TrainOptions, old: Run, new: Run, of_new_runs: bool = False
     ignored = WITHOUT_EFFECT - _AT_BEGINNING if of_new_runs else WITHOUT_EFFECT
     changed = [*_changed(options, old.get('options'), new['options'], ignored)]
     if not of_new_runs:
-        steps = STEPS.rpartition('.')[2]
         changed = [
-            each for each in changed if each.field != STEPS or _depends_on_length(options, old['options'][steps])
+            each for each in changed if each.field != STEPS or _following_length(options, old['options'][_STEPS_KEY])
         ]
     records = [change for key in ('records', UNLABELED_RECORDS) if key in new for change in _records(old, new, key)]
     return [*changed, *records]
@@ -146,13 +181,15 @@ def _differ(field: str, old: Any, new: Any) -> bool:
     return bool(old != new)
 
 
-def _depends_on_length(options: TrainOptions, old_steps: int) -> bool:
-    """Returns whether the change of the number of steps changes any step, by learning rate or drop path."""
-    if options.model.nas.drop_path_keep_prob < 1.0:
-        return True
-    return options.optimizer.constant_learning_rate is None and (
-        _schedule(options, old_steps) != _schedule(options, options.number_of_steps)
-    )
+def _following_length(options: TrainOptions, old_steps: int) -> list[str]:
+    """Returns the quantities that another number of steps than `old_steps` changes."""
+    follows = {
+        'learning rate': options.optimizer.constant_learning_rate is None
+        and _schedule(options, old_steps) != _schedule(options, options.number_of_steps),
+        'drop path': options.model.nas.drop_path_keep_prob < 1.0,
+        'weight of the images without labels': options.unlabeled.is_on and options.unlabeled.ramp_steps is None,
+    }
+    return [quantity for quantity, is_changed in follows.items() if is_changed]
 
 
 def _schedule(options: TrainOptions, number_of_steps: int) -> tf.compat.v1.GraphDef:

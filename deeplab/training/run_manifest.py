@@ -17,7 +17,7 @@ import platform
 import shlex
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from absl import logging
@@ -64,9 +64,14 @@ def load(path: str) -> Run:
         )
     newest = runs[-1]
     if newest.get('first_step') and INITIAL_CHECKPOINT in newest:  # it resumed from a checkpoint of an earlier run
-        started = [run for run in runs if not run.get('first_step') and run.get(INITIAL_CHECKPOINT)]
-        newest[INITIAL_CHECKPOINT] = started[-1][INITIAL_CHECKPOINT] if started else None
+        newest[INITIAL_CHECKPOINT] = initial_checkpoint(runs)
     return newest
+
+
+def initial_checkpoint(runs: Sequence[Run]) -> dict[str, Any] | None:
+    """Returns path and digest of the initial checkpoint of the newest of the runs that began at step 0; or None."""
+    started = [run for run in runs if not run.get('first_step')]
+    return started[-1].get(INITIAL_CHECKPOINT) if started else None
 
 
 def describe(

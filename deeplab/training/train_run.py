@@ -115,7 +115,7 @@ def _run_chief(
 ) -> TrainResult:
     """Runs a training of this process alone, or as task 0: it restores, writes and validates checkpoints."""
     start = _start(options)
-    if start.step >= options.number_of_steps and not validation.is_pending(options, start.step):
+    if start.step >= options.number_of_steps and not validation.is_pending(options, *start):
         report = (
             f'Nothing to train: {start.checkpoint} is at step {start.step}, with '
             f'{option("TrainOptions.number_of_steps", options.number_of_steps)}. Set a larger number to continue, or '
@@ -145,7 +145,7 @@ def _run_chief(
     loggers = run_loggers.RunLoggers(options.loggers)
     metrics = metrics_file.MetricsHook(options.train_logdir, options.log_steps, options.batch_size, loggers)
     validator = None if validated is None else validation.ValidationHook(options, validated, bar, metrics, group)
-    run_now = _run_manifest(options, data, start.step, validator)
+    run_now = _run_manifest(options, data, start, validator)
     run_now |= {} if reason is None else {precision.REASON: reason}
     if group is not None:
         replicas.common_start(group, start.step)
@@ -165,6 +165,9 @@ def _test_rates(options: TrainOptions, source: DataSource) -> TrainResult:
     rate_test.note_checkpoints(options, checkpoints.newest(options.train_logdir))
     data = split_input.open_all_data(options, source)
     options = split_input.with_label_weights(options, data)
+    if options.unlabeled.is_on:  # as in the training, which is longer than the test
+        unlabeled = dataclasses.replace(options.unlabeled, ramp_steps=options.unlabeled_ramp_steps)
+        options = dataclasses.replace(options, unlabeled=unlabeled)
     options = dataclasses.replace(options, number_of_steps=options.rate_test.steps, on_nan='stop')
     output_files.make_folder(options.train_logdir)
     test = rate_test.RateTest(options)
@@ -248,14 +251,14 @@ def check_options(options: TrainOptions, source: DataSource) -> SegmentationData
 
 
 def _run_manifest(
-    options: TrainOptions, data: TrainingSplit, first_step: int, validator: validation.ValidationHook | None
+    options: TrainOptions, data: TrainingSplit, start: Start, validator: validation.ValidationHook | None
 ) -> run_manifests.Run:
     """Describes this run; warns of differences from the run that it resumes or repeats."""
     validated = (validator.split.reader.index, validator.split.num_images) if validator else None
-    initial = options.initial_checkpoint if not first_step else None
+    initial = options.initial_checkpoint if start.checkpoint is None else None
     initial = checkpoints.check_path(initial) if initial else None
     run_now = run_manifest.describe(
-        options, data.reader.index, len(data.records), first_step, validated, initial, data.descriptor
+        options, data.reader.index, len(data.records), start.step, validated, initial, data.descriptor
     )
     if (unlabeled := data.unlabeled) is not None:
         facts = unlabeled.reader.index.facts()
@@ -264,7 +267,12 @@ def _run_manifest(
             'split': unlabeled_input.SPLIT,
             'images': unlabeled.num_images,
         }
-    changes = resume_changes.warning(run_manifests.runs_in(options.train_logdir), run_now, options)
+    runs = run_manifests.runs_in(options.train_logdir)
+    if start.checkpoint is None or start.step:
+        changes = resume_changes.warning(runs, run_now, options)
+    else:
+        changes = resume_changes.warning_of_weights(runs, run_now, options, start.checkpoint)
+        run_now[run_manifest.INITIAL_CHECKPOINT] = run_manifest.initial_checkpoint(runs)
     if changes:
         logging.warning('%s', changes)
     if options.repeats:
@@ -362,6 +370,8 @@ def _initializer(
             train_utils.resume(session, start.checkpoint, options.model, graph.averages)
             assert isinstance(writer, checkpoints.CheckpointWriter)
             writer.adopt(start.checkpoint, start.step)
+            if graph.averages is not None and not moving_average.held_by(start.checkpoint):
+                writer.last_step = None  # it is written again with the averages, which a validation at this step uses
         else:
             if restore is not None:
                 restore(session)

@@ -26,7 +26,7 @@ import tensorflow as tf
 from absl import logging
 
 from deeplab import names
-from deeplab.core import checkpoints
+from deeplab.core import checkpoints, quantization
 from deeplab.datasets import label_checks
 from deeplab.datasets.segmentation_dataset import DataSource, SegmentationDataset
 from deeplab.deployment import worker_group
@@ -62,9 +62,11 @@ _SETTINGS = {
     'max_resize_value': 'ResizeOptions.max_value',
     'resize_factor': 'ResizeOptions.factor',
     'moving_average': 'moving averages',
+    'quantized': 'fake quantization',
     'records': 'validation records',
 }
-_IF_MISSING = {'moving_average': False, 'best_metric': str(MIOU)}  # the values of files that lack these settings
+# The values of files that lack these settings.
+_IF_MISSING = {'moving_average': False, 'quantized': False, 'best_metric': str(MIOU)}
 
 
 def find_split(options: TrainOptions, source: DataSource) -> SegmentationDataset | None:
@@ -95,9 +97,15 @@ def folders(options: TrainOptions) -> list[str]:
     return [os.path.join(options.train_logdir, name) for name in subfolders]
 
 
-def is_pending(options: TrainOptions, step: int) -> bool:
+def is_pending(options: TrainOptions, checkpoint: str | None, step: int) -> bool:
     """Returns whether the checkpoint of `step`, with which an earlier run ended, is still to be validated."""
-    return options.validation.is_on and step > 0 and step not in _earlier(options, settings_of(options), step)
+    if checkpoint is None or not step or not options.validation.is_on:
+        return False
+    # An 8-bit network cannot be validated before a step has measured its ranges.
+    has_ranges = options.model.quantize_delay_step is None or any(
+        map(quantization.is_range, checkpoints.entries(checkpoint))
+    )
+    return has_ranges and step not in _earlier(options, settings_of(options), step)
 
 
 def settings_of(options: TrainOptions, split: runner.Split | None = None) -> dict[str, Any]:
@@ -111,6 +119,7 @@ def settings_of(options: TrainOptions, split: runner.Split | None = None) -> dic
     settings: dict[str, Any] = {
         'split': options.validation.split,
         'moving_average': options.moving_average_decay is not None,
+        'quantized': options.model.quantize_delay_step is not None,
         'min_resize_value': options.resize.min_value,
         'max_resize_value': options.resize.max_value,
         'resize_factor': options.resize.factor,
@@ -240,6 +249,7 @@ class ValidationHook(Hook):
         )
         self._value_by_step: dict[int, float | None] = {}
         self._last_step = self._previous_step = 0
+        self._unmeasured_step: int | None = None  # before which no step has measured the ranges of 8 bits
         self.score = Score(_figure_of(options) or MIOU)
         logging.info(
             'Validating on %s of split %s, %d x %d pixels, every %s.',
@@ -288,6 +298,8 @@ class ValidationHook(Hook):
             news = [list(self._value_by_step.items()), self.stop_reason()]
             earlier, self._reason_of_chief = replicas.of_chief(self._group, 'validated', news)
             self._value_by_step = dict(earlier)
+        if self._settings['quantized'] and not quantization.are_measured(session):
+            self._unmeasured_step = step
         # A validation that was due and interrupted is due again, even if the step is beyond the multiple.
         self._last_step, self._previous_step = step, max(self._value_by_step, default=step - 1)
         self._show()
@@ -331,7 +343,7 @@ class ValidationHook(Hook):
         assert every is not None
         is_multiple = passes_multiple(self._previous_step, step, every)
         is_due = step > 0 and (is_multiple or step >= self._options.number_of_steps)
-        return is_due and step not in self._value_by_step
+        return is_due and step not in self._value_by_step and step != self._unmeasured_step
 
     def after_checkpoint(self, path: str, step: int, interrupts: Interrupts) -> None:
         """Validates a checkpoint, unless a signal interrupts it."""

@@ -12,6 +12,11 @@ from deeplab.options import CloneOptions, LearningRateOptions, LossOptions, Opti
 from deeplab.training import diagnostics, train_loop, train_run
 from tests.helpers import dataset_files, training_setup
 
+HOSTS = ('a:1', 'b:1')
+LOGITS_ONLY = (
+    '--decoder_output_stride=8 --decoder_use_sum_merge --decoder_output_is_logits --last_layers_contain_logits_only'
+)
+
 
 @pytest.fixture
 def plain(tmp_path):
@@ -35,6 +40,9 @@ class TestBatchNorm:
             ({'batch_size': 16, 'clones': CloneOptions(num_clones=2)}, '8 images in each of 2 clones'),
             ({'batch_size': 16, 'accumulation_steps': 4}, '4 images per micro-batch (accumulation_steps=4), too few'),
             ({'batch_size': 24, 'accumulation_steps': 2}, None),
+            ({'batch_size': 16, 'clones': CloneOptions(worker_hosts=HOSTS)}, '8 images in each of 2 workers, too few'),
+            ({'batch_size': 16, 'clones': CloneOptions(num_clones=4, sync_batch_norm=True)}, None),
+            ({'batch_size': 8, 'clones': CloneOptions(num_clones=4, sync_batch_norm=True)}, 'from 8 images, too few'),
             ({'batch_size': 12}, None),
             ({'batch_size': 4, 'fine_tune_batch_norm': False}, None),
             ({'batch_size': 4, 'initial_checkpoint': None}, None),
@@ -57,12 +65,20 @@ class TestBatchNorm:
         line = f'--train_logdir=a --dataset_dir=b --tf_initial_checkpoint=a/model.ckpt --train_batch_size=4 {network}'
         assert bool([*diagnostics.batch_norm(cli.options_of('train', line.split()))]) == is_warned
 
-    def test_the_fix(self, plain):
-        clones = CloneOptions(num_clones=2)
-        (line,) = diagnostics.batch_norm(
-            dataclasses.replace(plain, initial_checkpoint='a', batch_size=2, clones=clones)
-        )
-        assert line.endswith('Set fine_tune_batch_norm=False, or batch_size=24 or more.')
+    @pytest.mark.parametrize(
+        ('clones', 'enough'),
+        [
+            (CloneOptions(num_clones=2), 24),
+            (CloneOptions(num_clones=2, sync_batch_norm=True), 12),
+            (CloneOptions(worker_hosts=HOSTS), 24),
+        ],
+    )
+    def test_the_fix(self, plain, clones, enough):
+        chosen = dataclasses.replace(plain, initial_checkpoint='a', batch_size=2, clones=clones)
+        (line,) = diagnostics.batch_norm(chosen)
+        assert line.endswith(f'Set fine_tune_batch_norm=False, or batch_size={enough} or more.')
+        chosen = dataclasses.replace(chosen, batch_size=enough)
+        assert not list(diagnostics.batch_norm(chosen))
 
 
 class TestLearningRate:
@@ -144,6 +160,35 @@ class TestOrdinaryTrainings:
             '--min_scale_factor=1.0, --min_resize_value=256.',
         ),
         ('--task=classification --model_variant=resnet_v1_18', None),
+        (
+            '--fine_tune_batch_norm=false --batch_norm_decay=0.9',
+            '--batch_norm_decay=0.9 has no effect with --fine_tune_batch_norm=false.',
+        ),
+        (
+            '--fine_tune_batch_norm=false --sync_batch_norm',
+            '--sync_batch_norm=true has no effect with --fine_tune_batch_norm=false.',
+        ),
+        ('--fine_tune_batch_norm=false --recipe=small_data', None),
+        (
+            f'{LOGITS_ONLY} --tf_initial_checkpoint=a --initialize_last_layer=false --last_layer_gradient_multiplier=9',
+            'No effect with --last_layers_contain_logits_only=true and --decoder_output_is_logits=true, as there is no '
+            'layer after the decoder: --initialize_last_layer=false, --last_layer_gradient_multiplier=9.0. Omit '
+            '--last_layers_contain_logits_only=true to mean all layers after the backbone.',
+        ),
+        (LOGITS_ONLY, None),
+        (
+            '--save_summaries_images --save_summaries_secs=0',
+            '--save_summaries_images=true has no effect without --save_summaries_secs.',
+        ),
+        (
+            '--save_summaries_miou --logger=',
+            '--save_summaries_miou=true has no effect without a logger that takes summaries (--logger=).',
+        ),
+        ('--save_summaries_miou', None),
+        (
+            '--slow_start_learning_rate=0.1 --slow_start_step=9 --slow_start_burnin_type=minimum',
+            '--slow_start_learning_rate=0.1 has no effect with --slow_start_burnin_type=minimum, which rises from 0.',
+        ),
         ('--flip_probability=0 --recipe=small_data', None),
         ('--blur_probability=1 --blur_sigma=2 --slow_start_learning_rate=0.1 --slow_start_step=9', None),
     ],

@@ -11,9 +11,9 @@ from PIL import Image
 from deeplab import cli, train
 from deeplab.core import schedules
 from deeplab.errors import OptionError
-from deeplab.options import CloneOptions, OptimizerOptions, RateTestOptions
+from deeplab.options import CloneOptions, OptimizerOptions, RateTestOptions, UnlabeledOptions
 from deeplab.pictures import drawing
-from deeplab.training import initial_checkpoint, rate_test
+from deeplab.training import initial_checkpoint, rate_test, split_input, train_loop, train_run
 from deeplab.training.train_loop import StepResult
 from deeplab.utils import train_utils
 from tests.helpers import training_setup
@@ -161,6 +161,18 @@ def test_it_begins_with_the_initial_checkpoint_beside_checkpoints(is_on, data, t
     monkeypatch.setattr(train_utils, 'get_model_init_fn', lambda *arguments, **named: given.update(named))
     initial_checkpoint.init_fn(training_setup.options(data, tmp_path, rate_test=RateTestOptions(is_on=is_on)))
     assert given == {'is_resumed': not is_on}
+
+
+def test_images_without_labels_have_the_weight_of_the_training(tmp_path, monkeypatch):
+    seen = []
+    monkeypatch.setattr(split_input, 'open_all_data', lambda *arguments: None)
+    monkeypatch.setattr(split_input, 'with_label_weights', lambda options, data: options)
+    stopped = train_loop.TrainResult(0, None, 0.0, None, 15)
+    monkeypatch.setattr(train_run, '_train', lambda options, *others: seen.append(options) or stopped)
+    data = training_setup.DatasetOptions('train', str(tmp_path), 'camvid')
+    unlabeled, test = UnlabeledOptions('photos', magnitude=0.2), RateTestOptions(is_on=True, steps=12)
+    train_run._test_rates(training_setup.options(data, tmp_path, 80, unlabeled=unlabeled, rate_test=test), None)
+    assert [(each.number_of_steps, each.unlabeled.ramp_steps) for each in seen] == [(12, 20)]
 
 
 def test_a_loss_that_is_not_finite_ends_the_test(data, tmp_path):

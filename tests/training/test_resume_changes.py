@@ -99,6 +99,42 @@ def test_the_number_of_steps_counts_where_the_learning_rate_follows_it(plain):
     assert longer('step') is None and longer('poly', decay_steps=9.0) is None
 
 
+@pytest.mark.parametrize(('ramp_steps', 'is_warned'), [(None, True), (3, False)])
+def test_the_number_of_steps_counts_for_the_weight_of_images_without_labels(plain, ramp_steps, is_warned):
+    optimizer = OptimizerOptions(learning_rate=LearningRateOptions('step'))
+    unlabeled = options.UnlabeledOptions('photos', magnitude=0.2, ramp_steps=ramp_steps)
+    chosen = dataclasses.replace(plain, optimizer=optimizer, unlabeled=unlabeled)
+    found = warning(chosen, dataclasses.replace(chosen, number_of_steps=60))
+    assert bool(found) == is_warned
+    if found:
+        assert 'The weight of the images without labels now follows a schedule for 60 steps' in found
+        assert 'learning rate' not in found
+
+
+def test_weights_of_a_checkpoint_of_step_0(plain):
+    """Only settings that the weights follow from are named, as this run begins anew in all else."""
+    same = dataclasses.replace(plain, batch_size=4)
+    assert resume_changes.warning_of_weights([run_of(plain)], run_of(same), same, 'log/model.ckpt-0') is None
+    assert resume_changes.warning_of_weights([], run_of(same), same, 'log/model.ckpt-0') is None
+    changed = dataclasses.replace(
+        same,
+        seed=5,
+        initial_checkpoint='other.ckpt',
+        initialize_last_layer=False,
+        restore=options.RestoreOptions(('logits',)),
+    )
+    found = resume_changes.warning_of_weights([run_of(plain)], run_of(changed), changed, 'log/model.ckpt-0')
+    for part in (
+        'begins with the weights of log/model.ckpt-0,',
+        'seed: 3 -> 5',
+        'initial_checkpoint: not set -> other.ckpt',
+        'initialize_last_layer: true -> false',
+        'exclude_scopes: not set -> logits',
+    ):
+        assert part in found
+    assert 'batch_size' not in found
+
+
 def test_it_is_about_the_run_that_wrote_the_checkpoint(plain):
     """Not about one that was stopped before it wrote another."""
     other = dataclasses.replace(plain, seed=9)

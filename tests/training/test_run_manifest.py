@@ -108,6 +108,22 @@ def test_a_resume_adds_a_run(data, tmp_path, monkeypatch, caplog):
     assert not [path.name for path in logdir.iterdir() if 'tmp' in path.name]
 
 
+def test_a_run_from_the_checkpoint_of_step_0_has_the_initial_checkpoint_of_its_weights(
+    data, tmp_path, monkeypatch, caplog
+):
+    logdir, first, other = tmp_path / 'log', tmp_path / 'first', tmp_path / 'other'
+    begin_only(monkeypatch)
+    for number, folder in enumerate((first, other)):
+        evaluation_setup.write_checkpoint(folder, step=number)
+    train.run(options_of(*words(data, logdir, f'--tf_initial_checkpoint={first}/model.ckpt-0')))
+    evaluation_setup.write_checkpoint(logdir, step=0)
+    train.run(options_of(*words(data, logdir, f'--tf_initial_checkpoint={other}/model.ckpt-1')))
+    runs = json.loads((logdir / 'run.json').read_text())['runs']
+    assert [run['initial_checkpoint']['path'] for run in runs] == [f'{first}/model.ckpt-0'] * 2
+    (line,) = [line for line in warnings_of(caplog) if 'begins with the weights of' in line]
+    assert f'{logdir}/model.ckpt-0' in line and f'-> {other}/model.ckpt-1' in line
+
+
 def test_a_run_that_is_refused_is_not_in_it(data, tmp_path, monkeypatch):
     logdir = tmp_path / 'log'
     begin_only(monkeypatch)

@@ -510,6 +510,9 @@ class TestMovingAverages:
         )
         name = 'tiny/conv1/weights'
         first, last = values_of(tmp_path / 'log' / 'model.ckpt-1')[name], values_of(result.checkpoint)
+        # The checkpoint from which it resumed has them now, too: a validation at its step uses them.
+        restored = values_of(tmp_path / 'log' / 'model.ckpt-1')[moving_average.average_name(name)]
+        np.testing.assert_array_equal(restored, first)
         kept = 2 / 11
         expected = kept * first + (1 - kept) * last[name]
         np.testing.assert_allclose(last[moving_average.average_name(name)], expected, rtol=1e-5, atol=1e-7)

@@ -14,7 +14,7 @@ import tensorflow as tf
 from deeplab import cli, train, wording
 from deeplab import eval as eval_program
 from deeplab.cli.program import names_in_messages
-from deeplab.core import checkpoints
+from deeplab.core import checkpoints, quantization
 from deeplab.core.metrics import ConfusionMatrix
 from deeplab.datasets.segmentation_dataset import DataSource
 from deeplab.errors import DataError, OptionError, OutOfMemoryError
@@ -228,12 +228,13 @@ def test_another_split_starts_anew(data, tmp_path, monkeypatch):
     validate_saved(chosen, tmp_path, 1)
     found.update({1: 0.05, 2: 0.1})  # what the same checkpoint is worth there, and the next
     other = dataclasses.replace(chosen, validation=dataclasses.replace(chosen.validation, split='train'))
-    assert validation.is_pending(other, 1) and not validation.is_pending(chosen, 1)
+    path = str(tmp_path / 'model.ckpt-1')
+    assert validation.is_pending(other, path, 1) and not validation.is_pending(chosen, path, 1)
     assert validate_saved(other, tmp_path, 1, 2).score.best_step == 2
     assert checkpoints.newest(str(tmp_path / 'log' / 'best')).endswith('model.ckpt-2')
 
 
-@pytest.mark.parametrize('changed', ['crop_size', 'min_resize_value', 'records'])
+@pytest.mark.parametrize('changed', ['crop_size', 'min_resize_value', 'quantized', 'records'])
 def test_other_settings_start_anew(data, tmp_path, monkeypatch, caplog, changed):
     """Also when a run goes back to the settings of earlier figures: best/ has those of the others."""
     use_figures(monkeypatch, {1: 0.9, 2: 0.1, 3: 0.2, 4: 0.3})
@@ -244,6 +245,10 @@ def test_other_settings_start_anew(data, tmp_path, monkeypatch, caplog, changed)
     elif changed == 'min_resize_value':
         other = dataclasses.replace(chosen, resize=ResizeOptions(18))
         named = '(min_value: not set -> 18'
+    elif changed == 'quantized':
+        other = in_8_bits(chosen)
+        monkeypatch.setattr(quantization, 'are_measured', lambda session: True)
+        named = '(fake quantization: false -> true)'
     else:
         named = '(validation records: sha256:'
     assert validate_saved(chosen, tmp_path, 1).score.best_step == 1
@@ -253,13 +258,34 @@ def test_other_settings_start_anew(data, tmp_path, monkeypatch, caplog, changed)
         records = [dataset_files.record(200 + seed, 18 + seed, 40 - seed) for seed in range(3)]
         dataset_files.write_split(pathlib.Path(data.directory), 'val', [records])
     else:
-        assert validation.is_pending(other, 2) and not validation.is_pending(chosen, 2)
+        path = str(tmp_path / 'model.ckpt-2')  # without ranges, before which an 8-bit network is not validated
+        assert validation.is_pending(other, path, 2) is (changed != 'quantized')
+        assert not validation.is_pending(chosen, path, 2)
     assert validate_saved(other, tmp_path, 3).score.best_step == 3
     assert f'was measured with other settings {named}' in caplog.text
     assert checkpoints.newest(str(tmp_path / 'log' / 'best')).endswith('model.ckpt-3')
     if changed == 'crop_size':
         assert validate_saved(chosen, tmp_path, 4).score.best_step == 4
         assert '(crop_size: 49,49 -> 33,49)' in caplog.text
+
+
+def in_8_bits(chosen):
+    return dataclasses.replace(chosen, model=dataclasses.replace(chosen.model, quantize_delay_step=0))
+
+
+@pytest.mark.parametrize(('batches', 'is_due'), [(0.0, False), (1.0, True)])
+def test_ranges_of_8_bits_are_measured_before_a_validation(data, tmp_path, monkeypatch, batches, is_due):
+    """Where a run in 8 bits resumes from a checkpoint without ranges, the next validation is the first."""
+    use_figures(monkeypatch, {})
+    hook = new_hook(in_8_bits(options(data, tmp_path / 'log', 4, every=2)), monkeypatch)
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        counter = tf.compat.v1.get_variable('a/act_quant/a/act_quant/min/local_step', initializer=batches)
+        session.run(counter.initializer)
+        hook.begin(session, 2)
+    assert hook.needs_checkpoint(2) is is_due
+    for step in (3, 4):
+        hook.after_step(StepResult(step, 1.0, 0.1, 1.0), {})
+        assert hook.needs_checkpoint(step) is (step == 4)
 
 
 class Quiet:
@@ -323,7 +349,7 @@ def test_killed_before_the_figures_are_written(data, tmp_path, monkeypatch):
     with pytest.raises(KilledError):
         validate(hook, monkeypatch, [2, 4])
     assert list(figures(logdir)) == [2]
-    assert validation.is_pending(chosen, 4)
+    assert validation.is_pending(chosen, 'model.ckpt-4', 4)
 
 
 def test_a_validation_that_is_pending_is_done_even_if_training_is_done(data, tmp_path, monkeypatch):
@@ -438,7 +464,7 @@ def test_steps_that_others_count_too(data, tmp_path, monkeypatch):
     assert not hook.needs_checkpoint(0)
     assert validate(hook, monkeypatch, [3, 8, 11, 14, 19, 32], behind=2) == [11, 32]
     assert list(figures(tmp_path / 'log')) == [13, 34]
-    assert not validation.is_pending(chosen, 34)
+    assert not validation.is_pending(chosen, 'model.ckpt-34', 34)
 
 
 def test_a_validation_that_was_broken_off_behind_its_multiple(data, tmp_path, monkeypatch):
