@@ -217,14 +217,17 @@ def _with_static_size(images: tf.Tensor, options: ModelOptions) -> tf.Tensor:
 
 
 def _scaled(images: tf.Tensor, options: ModelOptions, scale: float) -> tuple[tf.Tensor, ModelOptions]:
-    """Returns the images resized by `scale`, and options with the crop size scaled likewise."""
+    """Returns the images resized by `scale`, and options with the crops scaled likewise."""
     if scale == 1.0:
         return images, options
     size = [shapes.scaled_size(side, scale) for side in shapes.spatial_size(images)]
-    if options.crop_size is not None:
-        rows, columns = (int(shapes.scaled_size(side, scale)) for side in options.crop_size)
-        options = dataclasses.replace(options, crop_size=(rows, columns))
-    return shapes.resize_bilinear(images, size), options
+    crops = {'crop_size': options.crop_size, 'image_pooling_crop_size': options.image_pooling_crop_size}
+    scaled: dict[str, Any] = {
+        name: tuple(int(shapes.scaled_size(side, scale)) for side in crop)
+        for name, crop in crops.items()
+        if crop is not None
+    }
+    return shapes.resize_bilinear(images, size), dataclasses.replace(options, **scaled)
 
 
 def _merge(logits: Sequence[tf.Tensor], method: str) -> tf.Tensor:

@@ -394,6 +394,11 @@ def test_a_crop_size_into_which_every_image_fits(options, crop_size, fits, expec
     assert eval_program._open_split(chosen).crop_size == expected
 
 
+def test_a_chosen_crop_size_holds_the_pooling_crop(options):
+    chosen = changed(options, 'model', crop_size=(17, 17), image_pooling_crop_size=(33, 20))
+    assert eval_program._open_split(dataclasses.replace(chosen, fits_crop_size=True)).crop_size == (33, 33)
+
+
 def test_the_crop_size_of_a_command_line_is_kept():
     default, given = (cli.options_of('eval', [*DEFAULT_LINE, *more]) for more in ((), ('--eval_crop_size=513,513',)))
     assert default.model.crop_size == given.model.crop_size == (513, 513)

@@ -280,6 +280,16 @@ def test_pooling_crop_larger_than_the_image():
         model.predict_labels(tf.constant(_image()), options)
 
 
+@pytest.mark.parametrize(('scale', 'crop'), [(0.75, (769, 1537)), (1.0, (1025, 2049)), (1.25, (1281, 2561))])
+def test_the_pooling_crop_is_scaled_with_the_images(scale, crop):
+    options = _with(crop_size=(1025, 2049), image_pooling_crop_size=(769, 769))
+    with tf.Graph().as_default():
+        images, scaled = model._scaled(tf.zeros([1, 1025, 2049, 3]), options, scale)
+    side = int(768 * scale + 1)
+    assert (tuple(images.shape[1:3]), scaled.crop_size) == (crop, crop)
+    assert scaled.image_pooling_crop_size == (side, side)
+
+
 def test_rates_beyond_the_features_warn(monkeypatch):
     messages = []
     monkeypatch.setattr(

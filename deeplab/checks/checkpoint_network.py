@@ -451,9 +451,12 @@ def visible(options: ModelOptions) -> tuple[object, ...]:
     backbone, outputs = BACKBONES.get(options.model_variant), TASKS.outputs(options)
     if all(output.branch is not None for output in outputs):
         decoder = DecoderOptions()
+    is_full = options.depth_multiplier == 1.0
     return (
         options.model_variant,
         options.depth_multiplier if 'depth_multiplier' in backbone.reads else 1.0,
+        # The full network has multiples of 8 by itself.
+        (options.divisible_by or 8 * is_full) if 'divisible_by' in backbone.reads else None,
         (options.nas.stem_output_filters, options.output_stride) if 'nas' in backbone.reads else (),
         options.input_channels,
         {output.name: (output.channels, output.filters, output.branch) for output in outputs},

@@ -502,8 +502,8 @@ def mode_scope(
     """Sets the mode of all layers within: training or inference, weight decay, compute type, fake quantization.
 
     Args:
-      is_training: whether dropout and drop path drop.
-      fine_tune_batch_norm: whether batch norms use the batch's statistics while training.
+      is_training: whether dropout drops.
+      fine_tune_batch_norm: whether batch norms use the batch's statistics, and drop path drops, while training.
       weight_decay: weight decay of convolutions and fully connected layers (biases, gamma and beta have none, nor have
         depthwise weights, unless their family asks for it).
       batch_norm_decay: decay of every batch norm; None for each family's own.
@@ -519,7 +519,9 @@ def mode_scope(
         slim.arg_scope([conv2d], native_dilation=not is_training),
         slim.arg_scope([depthwise_conv2d], native_dilation=native),
         slim.arg_scope(_BATCH_NORMS, is_training=uses_batch, forced_decay=batch_norm_decay),
-        slim.arg_scope([dropout.dropout, dropout.drop_path], is_training=is_training),
+        slim.arg_scope([dropout.dropout], is_training=is_training),
+        # With frozen batch norms the original builds networks with paths for inference, but keeps dropout.
+        slim.arg_scope([dropout.drop_path], is_training=uses_batch),
         slim.arg_scope([compute_types.as_compute_type], compute_type=compute_type),
         slim.arg_scope([_finish, batch_norm, fake_quantized], fake_quantization=fake_quantization),
     ):

@@ -154,7 +154,7 @@ def open_split(
     split = checked_split(dataset, network, needs_truth, cache_dir)
     resized = functools.partial(input_preprocess.size_in_range, resize)
     if crop_size is None:
-        crop_size = _smallest_crop(split.check_result, network.output_stride, resized)
+        crop_size = _smallest_crop(split.check_result, network, resized)
     if not network.is_per_image:
         record_check.require_fit(split.check_result, crop_size, network.output_stride, resized, crop_field)
     return Split(descriptor, split.reader, split.check_result, crop_size, has_labels=split.has_labels)
@@ -189,11 +189,15 @@ def require_channels(network: ModelOptions, descriptor: DatasetDescriptor) -> No
 
 
 def _smallest_crop(
-    check_result: record_check.CheckResult, output_stride: int, resized: Callable[[int, int], tuple[int, int]]
+    check_result: record_check.CheckResult, network: ModelOptions, resized: Callable[[int, int], tuple[int, int]]
 ) -> tuple[int, int]:
-    """Returns the smallest crop with sides `output_stride * k + 1`, k at least 1, into which every image fits."""
-    sizes = np.array([resized(int(h), int(w)) for h, w in np.unique(check_result.sizes, axis=0)])  # [n, 2]
-    return crop_sizes.above(sizes.max(axis=0), output_stride)
+    """Returns the smallest crop with sides `output_stride * k + 1`, k at least 1, into which every image fits.
+
+    It is not smaller than the window of the image pooling, which would otherwise not be the one of the training.
+    """
+    sizes = [resized(int(h), int(w)) for h, w in np.unique(check_result.sizes, axis=0)]
+    sizes.append(network.image_pooling_crop_size or (1, 1))
+    return crop_sizes.above(np.max(sizes, axis=0), network.output_stride)
 
 
 def warn_of_flips(prediction: PredictionOptions) -> None:

@@ -165,6 +165,13 @@ def test_rates_and_gates_do_not_show():
     assert checkpoint_network.visible(_network()) != checkpoint_network.visible(one)
 
 
+@pytest.mark.parametrize(('multiplier', 'same'), [(1.0, True), (0.5, False)])
+def test_multiples_of_8_show_where_they_change_channels(multiplier, same):
+    one, other = (_network(depth_multiplier=multiplier, divisible_by=divisor) for divisor in (None, 8))
+    assert (checkpoint_network.visible(one) == checkpoint_network.visible(other)) == same
+    assert (checkpoint_network.network_shapes(one) == checkpoint_network.network_shapes(other)) == same
+
+
 def test_a_mismatch_is_explained_by_the_options_of_the_checkpoint_s_network(tmp_path):
     network = ModelOptions({'semantic': 7}, depth_multiplier=0.5)
     shapes = checkpoint_network.network_shapes(network)

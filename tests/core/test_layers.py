@@ -263,6 +263,13 @@ def test_what_does_not_train_drops_nothing(graph, trained, drops):
                 assert (dropout.drop_path(values, 0.9, scope='path') is not values) == drops
 
 
+def test_frozen_batch_norms_drop_no_paths_but_channels(graph):
+    values = tf.ones([1, 2, 2, 1])
+    with layers.mode_scope(is_training=True, fine_tune_batch_norm=False):
+        assert dropout.drop_path(values, 0.9, scope='path') is values
+        assert dropout.dropout(values, 0.9, scope='dropout') is not values
+
+
 def test_arg_scope_reaches_layers(graph):
     with slim.arg_scope([layers.conv2d], activation=None, initializer=initializers.ones):
         outputs = layers.conv2d(-tf.ones([1, 1, 1, 2]), 1, 1, normalize=False, scope='a')

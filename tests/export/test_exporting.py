@@ -505,6 +505,12 @@ def test_records_that_are_not_there(training, tmp_path):
     assert not (tmp_path / 'out').exists()
 
 
+def test_a_resizable_export_of_a_network_with_a_pooling_crop(training, tmp_path):
+    options = _options(training, tmp_path / 'm.onnx', 'onnx', is_resizable=True)
+    with pytest.raises(OptionError, match=r'is_resizable=True is not allowed: the network pools windows of \(9, 9\)'):
+        dataclasses.replace(options, model=dataclasses.replace(options.model, image_pooling_crop_size=(9, 9)))
+
+
 def test_an_operation_that_a_format_lacks(training, tmp_path, monkeypatch):
     def fail(graph, configure):
         raise ValueError('Error: the following ops need custom ops:\n\tcustom ops: MatMul, Softmax\nDetails:')

@@ -59,12 +59,10 @@ class CellStyle(NamedTuple):
 
     Attributes:
       genotype: the blocks.
-      activation: relu or relu6, applied before each convolution.
       keep_probability: probability that a path is kept in training, in (0, 1]; None for no drop path.
     """
 
     genotype: Genotype
-    activation: layers.Activation
     keep_probability: float | tf.Tensor | None = None
 
 
@@ -95,7 +93,7 @@ def linear_conv2d(
     )
 
 
-def _separable(net: tf.Tensor, kernel_size: int, filters: int, stride: int, activation: layers.Activation) -> tf.Tensor:
+def _separable(net: tf.Tensor, kernel_size: int, filters: int, stride: int) -> tf.Tensor:
     """Builds activation, separable convolution and batch norm, twice; the first one has the stride.
 
     The depthwise and the 1x1 convolution have their weights in one scope.
@@ -103,7 +101,7 @@ def _separable(net: tf.Tensor, kernel_size: int, filters: int, stride: int, acti
     for i in (1, 2):
         scope = f'separable_{kernel_size}x{kernel_size}_{i}'
         net = layers.depthwise_conv2d(
-            activation(net),
+            tf.nn.relu(net),
             kernel_size,
             scope=scope,
             stride=stride if i == 1 else 1,
@@ -124,10 +122,10 @@ def _separable(net: tf.Tensor, kernel_size: int, filters: int, stride: int, acti
     return net
 
 
-def _atrous(net: tf.Tensor, kernel_size: int, filters: int, stride: int, activation: layers.Activation) -> tf.Tensor:
+def _atrous(net: tf.Tensor, kernel_size: int, filters: int, stride: int) -> tf.Tensor:
     """Builds an atrous convolution; if the cell has a stride, its input is resized instead and the rate is 1."""
     side = f'{kernel_size}x{kernel_size}'
-    net, rate = activation(net), ATROUS_RATE
+    net, rate = tf.nn.relu(net), ATROUS_RATE
     if stride > 1:
         height, width = shapes.spatial_size(net)
         size = shapes.scaled_size(height, 1.0 / stride), shapes.scaled_size(width, 1.0 / stride)
@@ -141,11 +139,11 @@ def _branch(net: tf.Tensor, branch: Branch, filters: int, stride: int, style: Ce
         # The identity path is never dropped, so that the output always depends on the input.
         if stride == 1:
             return net
-        return linear_conv2d(style.activation(net), filters, 1, scope='1x1', norm='bn_1', stride=stride)
+        return linear_conv2d(tf.nn.relu(net), filters, 1, scope='1x1', norm='bn_1', stride=stride)
     if branch.operation == SEPARABLE:
-        net = _separable(net, branch.kernel_size, filters, stride, style.activation)
+        net = _separable(net, branch.kernel_size, filters, stride)
     elif branch.operation == ATROUS:
-        net = _atrous(net, branch.kernel_size, filters, stride, style.activation)
+        net = _atrous(net, branch.kernel_size, filters, stride)
     elif branch.operation == MAX_POOL:
         net = tf.nn.max_pool2d(net, branch.kernel_size, stride, 'SAME')
     else:
@@ -155,15 +153,13 @@ def _branch(net: tf.Tensor, branch: Branch, filters: int, stride: int, style: Ce
     return dropout.drop_path(net, style.keep_probability, scope='drop_path')
 
 
-def _adjusted_previous(
-    previous: tf.Tensor, inputs: tf.Tensor, filters: int, same_stride: bool, activation: layers.Activation
-) -> tf.Tensor:
-    """Resizes the output of the previous cell to the size of `inputs` and projects it to `filters` channels."""
+def _adjusted_previous(previous: tf.Tensor, inputs: tf.Tensor, filters: int) -> tf.Tensor:
+    """Resizes the output of the previous cell to the size of `inputs`, projected if it has not `filters` channels."""
     # Even if the strides agree, downsampling and upsampling may have lost a row: 34 -> 17 -> 33.
     previous = shapes.resize_bilinear(previous, shapes.spatial_size(inputs))
-    if same_stride and int(previous.shape[-1]) == filters:
+    if int(previous.shape[-1]) == filters:
         return previous
-    return linear_conv2d(activation(previous), filters, 1, scope='prev_1x1', norm='prev_bn')
+    return linear_conv2d(tf.nn.relu(previous), filters, 1, scope='prev_1x1', norm='prev_bn')
 
 
 def cell(
@@ -173,7 +169,6 @@ def cell(
     *,
     filters: int,
     stride: int,
-    same_stride: bool,
     scope: str,
 ) -> tf.Tensor:
     """Builds one cell.
@@ -181,10 +176,9 @@ def cell(
     Args:
       inputs: [n, h, w, c] float, the features before it.
       previous: [n, h', w', c'] float, the output of the previous cell.
-      style: genotype, activation and drop path.
+      style: genotype and drop path.
       filters: channels of every operation.
       stride: 1 or 2, for operations that read one of the cell's two inputs.
-      same_stride: whether `previous` has the stride of `inputs`.
       scope: variable scope.
 
     Returns:
@@ -193,8 +187,8 @@ def cell(
     Source: arXiv:1712.00559, section 3.1.
     """
     with tf.compat.v1.variable_scope(scope, values=[inputs]):
-        adjusted = _adjusted_previous(previous, inputs, filters, same_stride, style.activation)  # [n, h, w, filters]
-        net = linear_conv2d(style.activation(inputs), filters, 1, scope='1x1', norm='beginning_bn')
+        adjusted = _adjusted_previous(previous, inputs, filters)  # [n, h, w, filters]
+        net = linear_conv2d(tf.nn.relu(inputs), filters, 1, scope='1x1', norm='beginning_bn')
         states = [net, adjusted]
         for i, branches in enumerate(style.genotype):
             with tf.compat.v1.variable_scope(f'comb_iter_{i}'):

@@ -119,11 +119,11 @@ class Features(NamedTuple):
     stride: int
 
 
-def _stem(images: tf.Tensor, activation: layers.Activation) -> tuple[Features, Features]:
+def _stem(images: tf.Tensor) -> tuple[Features, Features]:
     """Builds three convolutions up to stride 4; returns the outputs of the last two, before any activation."""
     net, current, outputs = images, 1, []
     for i, (filters, stride) in enumerate(STEM):
-        inputs = activation(net) if i else net
+        inputs = tf.nn.relu(net) if i else net
         # [n, h/2 or h/4, w/2 or w/4, filters]
         net = _nas_cell.linear_conv2d(inputs, filters, 3, stride=stride, scope=f'conv{i}', norm=f'conv{i}_bn')
         current *= stride
@@ -135,7 +135,6 @@ def _cells(
     previous: Features, net: Features, architecture: Architecture, levels: tuple[int, ...], options: ModelOptions
 ) -> list[tf.Tensor]:
     """Builds the cells after the stem; returns the output of each."""
-    activation = layers.network_activation(options)
     deepest = LEVEL_OF_STRIDE_32 - 1 if options.nas.remove_os32_stride else LEVEL_OF_STRIDE_32
     outputs = []
     for i, level in enumerate(levels):
@@ -148,10 +147,9 @@ def _cells(
         output = _nas_cell.cell(
             inputs.tensor,
             previous.tensor,
-            CellStyle(architecture.genotype, activation, keep_probability),
+            CellStyle(architecture.genotype, keep_probability),
             filters=options.nas.stem_output_filters * 2**level,
             stride=wanted // inputs.stride,
-            same_stride=previous.stride == inputs.stride,
             scope=f'cell_{i}',
         )  # [n, h / wanted, w / wanted, blocks * filters]
         previous, net = net, Features(output, wanted)
@@ -164,9 +162,11 @@ def build(
 ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
     """Builds the network.
 
+    `use_bounded_activation` is ignored here and affects the head only.
+
     Args:
       images: [n, h, w, input_channels] float, normalized; the network computes in their type.
-      options: output_stride, use_bounded_activation and nas are read.
+      options: output_stride and nas are read.
       architecture: the network.
 
     Returns:
@@ -178,7 +178,6 @@ def build(
     """
     levels = cell_levels(architecture, options.output_stride)
     _check(architecture, levels, options.nas)
-    activation = layers.network_activation(options)
     family = layers.family_scope(
         batch_norm_decay=BATCH_NORM_DECAY,
         batch_norm_epsilon=BATCH_NORM_EPSILON,
@@ -188,11 +187,11 @@ def build(
         decays_depthwise=True,
     )
     with family, tf.compat.v1.variable_scope(architecture.scope):
-        previous, net = _stem(images, activation)
+        previous, net = _stem(images)
         end_points = {'Stem': net.tensor}
         outputs = _cells(previous, net, architecture, levels, options)
         end_points.update({f'Cell_{i}': output for i, output in enumerate(outputs)})
-        return activation(outputs[-1]), end_points
+        return tf.nn.relu(outputs[-1]), end_points
 
 
 register(

@@ -19,6 +19,7 @@ from deeplab.options import ModelOptions
 from deeplab.registry import SCALE_TO_PLUS_MINUS_ONE, SUBTRACT_RGB_MEAN, Backbone, Classifier, register
 
 BATCH_NORM_DECAY = 0.95
+CLASSIFIER_BATCH_NORM_DECAY = 0.997  # of TF-Slim's classifiers
 BATCH_NORM_EPSILON = 1e-5
 
 ROOT_FILTERS = 64
@@ -130,7 +131,7 @@ def build(images: tf.Tensor, options: ModelOptions, network: Network) -> tuple[t
     kind, last = ('bottleneck_v1', 'conv3') if network.bottleneck else ('lite_bottleneck_v1', 'conv2')
     end_points = {}
     family = layers.family_scope(
-        batch_norm_decay=BATCH_NORM_DECAY,
+        batch_norm_decay=CLASSIFIER_BATCH_NORM_DECAY if options.is_per_image else BATCH_NORM_DECAY,
         batch_norm_epsilon=BATCH_NORM_EPSILON,
         activation=tf.nn.relu,
         initializer=initializers.he_normal,

@@ -64,7 +64,8 @@ def pooling_window(features: tf.Tensor, options: ModelOptions, grid: tuple[int, 
     if window[0] > size[0] or window[1] > size[1]:
         raise OptionError(
             f'{option("ModelOptions.image_pooling_crop_size", tuple(crop))} is larger than the input of the network, '
-            f'{options.crop_size[0]},{options.crop_size[1]} at this scale. Set it to at most that, or omit it.'
+            f'{options.crop_size[0]},{options.crop_size[1]} at this scale. Use a crop of at least the pooling '
+            'crop, or train with a smaller one.'
         )
     return window
 
@@ -72,7 +73,7 @@ def pooling_window(features: tf.Tensor, options: ModelOptions, grid: tuple[int, 
 def image_pooling(features: tf.Tensor, options: ModelOptions) -> tf.Tensor:
     """Builds the image-level feature, repeated at every position: [n, h, w, filters]."""
     gate = options.aspp.with_squeeze_and_excitation
-    extra: dict[str, Any] = {}
+    extra: dict[str, Any] = {'activation': tf.nn.relu}  # never bounded, as in the original
     if gate:
         sigmoid = activations.hard_sigmoid if options.aspp.image_se_uses_qsigmoid else tf.nn.sigmoid
         extra = {'normalize': False, 'activation': sigmoid}

@@ -131,14 +131,13 @@ def test_decoder_end_points_lie_at_their_strides():
 @pytest.mark.parametrize('operation', [nas_cell.SEPARABLE, nas_cell.ATROUS, nas_cell.MAX_POOL, nas_cell.IDENTITY])
 def test_every_operation_strides_alike(network, operation, size):
     genotype = ((Branch(operation, 3, nas_cell.INPUT), Branch(nas_cell.MAX_POOL, 3, nas_cell.PREVIOUS)),)
-    style = nas_cell.CellStyle(genotype, tf.nn.relu)
+    style = nas_cell.CellStyle(genotype)
     net = nas_cell.cell(
         tf.zeros([1, *size, 3]),
         tf.zeros([1, 12, 5, 2]),
         style,
         filters=4,
         stride=2,
-        same_stride=False,
         scope='cell',
     )
     assert net.shape.as_list() == [1, (size[0] + 1) // 2, (size[1] + 1) // 2, 4]
@@ -151,26 +150,22 @@ def test_an_unknown_operation_is_named(network):
         nas_cell.cell(
             images,
             images,
-            nas_cell.CellStyle(genotype, tf.nn.relu),
+            nas_cell.CellStyle(genotype),
             filters=2,
             stride=1,
-            same_stride=True,
             scope='cell',
         )
 
 
-@pytest.mark.parametrize(
-    ('channels', 'same_stride', 'projected'), [(4, True, False), (3, True, True), (4, False, True)]
-)
-def test_the_cell_before_is_projected_where_it_differs(network, channels, same_stride, projected):
+@pytest.mark.parametrize(('side', 'channels', 'projected'), [(5, 4, False), (5, 3, True), (9, 4, False)])
+def test_the_cell_before_is_projected_where_it_has_other_channels(network, side, channels, projected):
     genotype = ((Branch(nas_cell.IDENTITY, 1, nas_cell.INPUT), Branch(nas_cell.IDENTITY, 1, nas_cell.PREVIOUS)),)
     nas_cell.cell(
         tf.zeros([1, 5, 5, 2]),
-        tf.zeros([1, 5, 5, channels]),
-        nas_cell.CellStyle(genotype, tf.nn.relu),
+        tf.zeros([1, side, side, channels]),
+        nas_cell.CellStyle(genotype),
         filters=4,
         stride=1,
-        same_stride=same_stride,
         scope='cell',
     )
     assert ('cell/prev_1x1/weights' in network.weights) == projected
@@ -181,15 +176,14 @@ def test_a_cell_by_hand(network):
     """One block of two identities: the sum of the projected input and the projected, resized cell before."""
     genotype = ((Branch(nas_cell.IDENTITY, 1, nas_cell.INPUT), Branch(nas_cell.IDENTITY, 1, nas_cell.PREVIOUS)),)
     inputs = np.array([[1.0, -2.0, 3.0]] * 3, np.float32).reshape(1, 3, 3, 1)
-    previous = np.array([[0.0, 4.0], [0.0, 4.0]], np.float32).reshape(1, 2, 2, 1)
+    previous = np.array([[[0.0, -1.0], [4.0, -1.0]]] * 2, np.float32)[np.newaxis]  # [1, 2, 2, 2]
     with layers.mode_scope(is_training=False, fine_tune_batch_norm=False):
         net = nas_cell.cell(
             tf.constant(inputs),
             tf.constant(previous),
-            nas_cell.CellStyle(genotype, tf.nn.relu),
+            nas_cell.CellStyle(genotype),
             filters=1,
             stride=1,
-            same_stride=False,
             scope='cell',
         )
     ends = {'cell/1x1/weights': 10.0, 'gamma': 1.0, 'moving_variance': 1.0, 'cell/prev_1x1/weights': 1.0}
@@ -237,11 +231,9 @@ def test_sizes_may_be_unknown(network):
     np.testing.assert_allclose(result, expected, atol=1e-5 * expected.std())
 
 
-@pytest.mark.parametrize('bounded', [False, True])
-def test_bounded_activation(network, bounded):
-    built(SHORT, options(output_stride=4, use_bounded_activation=bounded), tf.zeros([1, 17, 17, 3]))
-    kinds = {op.type for op in network.graph.get_operations()} & {'Relu', 'Relu6'}
-    assert kinds == {'Relu6' if bounded else 'Relu'}
+def test_bounded_activation_is_of_the_head(network):
+    built(SHORT, options(output_stride=4, use_bounded_activation=True), tf.zeros([1, 17, 17, 3]))
+    assert {op.type for op in network.graph.get_operations()} & {'Relu', 'Relu6'} == {'Relu'}
 
 
 def test_paths_are_dropped_by_depth_and_progress(step):

@@ -187,3 +187,17 @@ def test_first_weights_are_he_normal(network):
     values = network.run(network.initializers[name](network.shapes[name]))
     assert values.std() == pytest.approx((2.0 / (3 * 3 * 512)) ** 0.5, rel=0.01)
     assert abs(values).max() <= 2 * (2.0 / (3 * 3 * 512)) ** 0.5 / 0.8796
+
+
+@pytest.mark.parametrize(('task', 'decay'), [('semantic', 0.95), ('classification', 0.997)])
+def test_decay_of_batch_norms(task, decay, monkeypatch):
+    class BuildError(Exception):
+        pass
+
+    def scope(batch_norm_decay, **_):
+        assert batch_norm_decay == decay
+        raise BuildError
+
+    monkeypatch.setattr(layers, 'family_scope', scope)
+    with tf.Graph().as_default(), pytest.raises(BuildError):
+        features(tf.zeros([1, 33, 33, 3]), options(task=task, **({} if task == 'semantic' else {'output_stride': 32})))

@@ -1,5 +1,7 @@
 """ASPP: image pooling and gate against NumPy."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -37,6 +39,14 @@ def test_dropout_stands_behind_the_projection(fine_tune_batch_norm, monkeypatch)
     with tf.Graph().as_default(), layers.mode_scope(is_training=True, fine_tune_batch_norm=fine_tune_batch_norm):
         HEADS.chosen(options()).build(tf.constant(FEATURES), options())
     assert calls == [('concat_projection/Relu', 0.9, 'concat_projection_dropout', True)]
+
+
+def test_the_image_level_feature_is_never_bounded(graph):
+    bounded = dataclasses.replace(options(), use_bounded_activation=True)
+    with layers.mode_scope(is_training=False, fine_tune_batch_norm=False):
+        HEADS.chosen(bounded).build(tf.constant(FEATURES), bounded)
+    kinds = {op.name.split('/')[0]: op.type for op in graph.get_operations() if op.type in ('Relu', 'Relu6')}
+    assert (kinds['image_pooling'], kinds['aspp0'], kinds['concat_projection']) == ('Relu', 'Relu6', 'Relu6')
 
 
 def pooled(model_options):
