@@ -39,7 +39,7 @@ from deeplab.evaluation import (
     waiting,
 )
 from deeplab.files import folder_lock, output_files, part_folders, writing
-from deeplab.inference import ensemble, network_source, opening, task_calibration
+from deeplab.inference import ensemble, model_source, network_source, opening, task_calibration
 from deeplab.inference.network import InferenceNetwork, memory_size
 from deeplab.inference.run_weights import WeightsChoice
 from deeplab.options import EngineOptions, EvalOptions, PredictionOptions, ResizeOptions, WindowOptions
@@ -51,6 +51,8 @@ from deeplab.wording import option
 _LOGDIR = 'EvalOptions.eval_logdir'
 _STATE = 'metrics.state'  # of a part
 _DEFAULT_SPLIT = 'val'  # of the command line
+# Fields of `ModelOptions` without effect on predictions, or with an effect that the variables show.
+_OF_TRAINING = ('crop_size', 'batch_norm_decay', 'quantize_delay_step', 'nas')
 _OUTPUT = r'\w+-.+\.(json|csv)'  # names of the files that are written
 
 
@@ -98,8 +100,7 @@ def _run(options: EvalOptions) -> EvalResult:
     if options.windows is not None:  # images keep their sizes unless a crop size is given
         crop_size = None if options.fits_crop_size else options.model.crop_size
     options = dataclasses.replace(options, model=dataclasses.replace(options.model, crop_size=crop_size))
-    if options.model.is_semantic:
-        runner.warn_of_flips(options.prediction)
+    runner.warn_of_flips(options.prediction, options.model)
     labels: list[str] = []
     if split.has_labels:
         checked = split.check_result
@@ -231,6 +232,7 @@ def merge(folder: str, parts: Sequence[part_folders.PartFolder]) -> str:
 def _of_several(options: EvalOptions, task: runner.Task, choice: WeightsChoice) -> EvalResult:
     """Evaluates and compares several existing checkpoints, except unreadable ones."""
     directories = [options.checkpoint_dir, *options.further_checkpoint_dirs]
+    model_source.require_one_description(directories, 'Evaluate them one by one, or use deeplab compare', _OF_TRAINING)
     rounds: list[evaluation_rounds.Round] = []
     failure = None
     for path, folder in several_checkpoints.find(directories, options.all_checkpoints):

@@ -55,7 +55,7 @@ def run(options: ExportOptions) -> PlainExport:
     model = options.model
     if not model.is_per_image:
         train_utils.warn_of_crop_size(export_graph.crop_size_of(options), model.output_stride)
-    runner.warn_of_flips(options.prediction)
+    runner.warn_of_flips(options.prediction, model)
     if not options.formats and not targets[0].record.is_portable and model.is_semantic:
         written = plain.write(options, checkpoint, targets[0], {})
         with output_files.writing_to(os.path.dirname(written.path) or '.', 'ExportOptions.export_path'):

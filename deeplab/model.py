@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 from absl import logging
@@ -359,7 +359,10 @@ def predict_maps(
                 if flipped:
                     values = tf.reverse(values, axis=[2])
                     values = values if output.mirrored is None else output.mirrored(values)
-                old_size = shapes.spatial_size(values)
+                # Of the map itself: the logits of smaller scales were resized before.
+                height, width = (shapes.scaled_size(side, scale) for side in size)
+                factor = 1.0 / _stride_of(output, options)
+                old_size = shapes.scaled_size(height, factor), shapes.scaled_size(width, factor)
                 if not options.is_per_image:
                     values = shapes.resize_bilinear(values, size)  # [n, h, w, channels]
                 values = values if output.activation is None else output.activation(values)

@@ -30,7 +30,7 @@ from deeplab.errors import OptionError
 from deeplab.evaluation import runner, submission, waiting
 from deeplab.evaluation.further_pictures import FurtherPictures, Shown, TaskFiles
 from deeplab.files import folder_lock, output_files, part_folders, writing, written_files
-from deeplab.inference import any_size, network_source, opening, task_calibration, task_decoding, task_files
+from deeplab.inference import any_size, network_source, opening, task_decoding, task_files
 from deeplab.inference.network import InferenceNetwork, memory_size
 from deeplab.inference.run_weights import WeightsChoice
 from deeplab.inference.task_decoding import TaskDecoder
@@ -105,8 +105,7 @@ def _run(options: VisOptions) -> VisResult:
     if options.submission is not None:
         corrupt = split.check_result.corrupt
         submission.check(options.submission, split.descriptor, options.dataset.split, split.image_names(), corrupt)
-    if options.model.is_semantic:
-        runner.warn_of_flips(options.prediction)
+    runner.warn_of_flips(options.prediction, options.model)
     options, split, before = _of_part(options, split)
     pictures_dir = output_files.make_folder(os.path.join(options.vis_logdir, PICTURES))
     raw_dir = None
@@ -130,7 +129,7 @@ def _run(options: VisOptions) -> VisResult:
     for checkpoint in waiting.rounds(options.checkpoint_dir, options.wait):
         task = dataclasses.replace(task, use_moving_average=choice.takes_averages(checkpoint))
         if decoder is not None:
-            decoder = decoder.calibrated(task_calibration.load(checkpoint))
+            decoder = decoder.calibrated(network_source.at(checkpoint).calibration())
         extras = _extras(options, split, pictures_dir, colormap, decoder)
         pictures = Pictures(pictures_dir, raw_dir, split.descriptor, options.resize, colormap, decoder, extras)
         keys = (*pictures.keys, *([pictures.truth_key] if options.needs_labels else []))

@@ -23,8 +23,9 @@ from deeplab.core.metrics import ConfusionMatrix
 from deeplab.datasets import descriptor
 from deeplab.errors import CheckpointError, DataError, OptionError, OutputError
 from deeplab.evaluation import evaluation_rounds, runner, scoring
-from deeplab.options import EvalOptions, PredictionOptions, ResizeOptions, WaitOptions
+from deeplab.options import EvalOptions, PredictionOptions, ResizeOptions, TrainOptions, WaitOptions
 from deeplab.registry import METRICS
+from deeplab.training import run_manifest
 from tests.helpers import checkpoint_files, dataset_files
 from tests.helpers import evaluation_setup as setup
 
@@ -370,6 +371,23 @@ def test_checkpoints_of_several_folders_have_a_folder_each(options, tmp_path):
     assert len(list((logdir / 'train_2').glob('events*'))) == 1
     with pytest.raises(CheckpointError, match='nowhere'):
         several['further_checkpoint_dirs'] = (str(tmp_path / 'nowhere'),)
+        eval_program.run(changed(options, **several))
+
+
+def test_checkpoints_of_networks_that_predict_differently(options, tmp_path):
+    for name, stride in (('a', 16), ('b', 8)):
+        (tmp_path / name).mkdir()
+        setup.write_checkpoint(tmp_path / name, 10)
+        trained = changed(options, 'model', output_stride=stride)
+        run = {
+            'command': [],
+            'options': run_manifest.options_as_json(TrainOptions(trained.model, trained.dataset, 'log')),
+        }
+        (tmp_path / name / 'run.json').write_text(json.dumps({'format': 1, 'runs': [run]}))
+    several = {'checkpoint_dir': str(tmp_path / 'a'), 'further_checkpoint_dirs': (str(tmp_path / 'b'),)}
+    with pytest.raises(
+        OptionError, match=r'run.json: output_stride\. Evaluate them one by one, or use deeplab compare'
+    ):
         eval_program.run(changed(options, **several))
 
 

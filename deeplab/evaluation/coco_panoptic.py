@@ -46,13 +46,14 @@ class Annotations:
     is_thing: Mapping[int, bool]
 
 
-def load(path: str, folder: str, options: CocoFormatOptions) -> Annotations:
+def load(path: str, folder: str, options: CocoFormatOptions, with_categories: bool = True) -> Annotations:
     """Reads a JSON file.
 
     Args:
       path: path of the JSON file.
       folder: folder of the PNG files.
       options: number of categories, and of segments of one category.
+      with_categories: whether the categories are read.
 
     Raises:
       DataError: It cannot be read, or is not in the COCO panoptic format.
@@ -72,7 +73,7 @@ def load(path: str, folder: str, options: CocoFormatOptions) -> Annotations:
             if image in images:
                 raise DataError(f'{shown(path)} has two annotations of image {image}.')
             images[image] = _annotation(entry, folder, f'{shown(path)}, image {image}', options)
-        categories = content.get('categories', ())
+        categories = content.get('categories', ()) if with_categories else ()
         names = {int(category['id']): str(category['name']) for category in categories}
         is_thing = {int(category['id']): bool(category['isthing']) for category in categories}
     except DataError:

@@ -70,7 +70,7 @@ def run(options: CocoFormatOptions) -> CocoFormatResult:
       OutputError: The results cannot be written.
     """
     truth = coco_panoptic.load(options.gt_json_file, options.gt_folder, options)
-    prediction = coco_panoptic.load(options.pred_json_file, options.pred_folder, options)
+    prediction = coco_panoptic.load(options.pred_json_file, options.pred_folder, options, with_categories=False)
     pairs = coco_panoptic.pairs(truth, prediction)
     if not pairs:
         raise DataError(f'{options.gt_json_file} has no annotations.')

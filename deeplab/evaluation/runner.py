@@ -200,9 +200,9 @@ def _smallest_crop(
     return crop_sizes.above(np.max(sizes, axis=0), network.output_stride)
 
 
-def warn_of_flips(prediction: PredictionOptions) -> None:
+def warn_of_flips(prediction: PredictionOptions, network: ModelOptions) -> None:
     """Warns if flips are enabled but have no effect."""
-    if prediction.add_flipped_images and prediction.is_single_scale:
+    if network.is_semantic and prediction.add_flipped_images and prediction.is_single_scale:
         logging.warning(
             '%s has no effect with %s. Use several scales, such as %s.',
             option('PredictionOptions.add_flipped_images'),

@@ -65,7 +65,8 @@ class NetworkSource:
 
     def exists(self) -> bool:
         """Returns whether there is a network; otherwise a training has not saved its first checkpoint."""
-        return checkpoints.newest(checkpoints.as_unpacked(self.path)) is not None
+        path = checkpoints.as_unpacked(self.path)
+        return os.path.isfile(f'{path}.index') or checkpoints.newest(path) is not None
 
     def is_single(self) -> bool:
         """Returns whether it is one network rather than a folder to which a training adds checkpoints.
@@ -149,7 +150,7 @@ class NetworkSource:
     def settings(self, options: EvalOptions) -> list[tuple[str, str]]:
         """Returns how it predicts images in a report, as pairs of a label and a text."""
         prediction, resize = options.prediction, options.resize
-        is_flipped = prediction.add_flipped_images and not prediction.is_single_scale
+        is_flipped = prediction.add_flipped_images and not (options.model.is_semantic and prediction.is_single_scale)
         sides = {'shorter side': resize.min_value, 'longer side at most': resize.max_value, 'factor': resize.factor}
         return [
             ('Scales', ', '.join(f'{scale:g}' for scale in prediction.scales)),

@@ -51,7 +51,8 @@ class PredictionOptions(Options):
     )
     add_flipped_images: bool = declared(
         False,
-        'Also average over left-right flipped images; it has no effect if 1.0 is the only scale.',
+        'Also average over left-right flipped images; it has no effect on semantic segmentation '
+        'if 1.0 is the only scale.',
     )
 
     def __post_init__(self) -> None:
@@ -180,7 +181,8 @@ class WaitOptions(Options):
     timeout_secs: float | None = declared(
         None,
         'Stop after this many seconds without a new checkpoint. Not set: if the number of rounds is limited, stop '
-        'when no training runs in the folder or starts there within 60 seconds; otherwise wait forever.',
+        'when no training runs in the folder or starts there within 60 seconds, except between rounds; otherwise wait '
+        'forever.',
         range='[0, inf)',
     )
 

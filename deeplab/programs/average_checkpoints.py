@@ -55,7 +55,7 @@ def run(options: AverageOptions) -> AverageResult:
             f'{option("DatasetOptions.directory")} and the other flags of its training'
         )
     weight_averaging.require_one_network(paths)
-    _require_one_description(paths)
+    model_source.require_one_description(paths, 'Give checkpoints of one network')
     choice = WeightsChoice(options.use_moving_average, 'AverageOptions.use_moving_average')
     averages = [choice.takes_averages(path) for path in paths]
     output_files.make_folder(folder)
@@ -95,19 +95,3 @@ def _require_other_folder(folder: str, paths: Sequence[str]) -> None:
         raise OptionError(
             f'{option(_OUTPUT_DIR, folder)} has {found}, from which a training may continue. Set another folder'
         )
-
-
-def _require_one_description(paths: Sequence[str]) -> None:
-    """Raises `OptionError` if the run.json files beside checkpoints describe different networks or classes."""
-    described = [(path, description) for path in paths if (description := model_source.of_run(path)) is not None]
-    for path, other in described[1:]:
-        first_path, first = described[0]
-        fields = [field.name for field in dataclasses.fields(first.options)]
-        differing = [name for name in fields if getattr(first.options, name) != getattr(other.options, name)]
-        if first.classes is not None and other.classes is not None and first.classes.names != other.classes.names:
-            differing.append('names of the classes')
-        if differing:
-            raise OptionError(
-                f"The networks of '{first_path}' and '{path}' differ, although their variables are alike: "
-                f'{", ".join(differing)} in their run.json. Give checkpoints of one network'
-            )

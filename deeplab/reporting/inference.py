@@ -93,7 +93,7 @@ def prepare(path: str, options: EvalOptions, cache_dir: str | None, checks_weigh
     source = network_source.at(path)
     options, notes = source.reported(options)
     opening.check(source.own_engine or options.engine)
-    runner.warn_of_flips(options.prediction)
+    runner.warn_of_flips(options.prediction, options.model)
     model = dataclasses.replace(options.model, crop_size=None) if options.windows else options.model
     data = DataSource(options.dataset).split()
     split = runner.open_split(data, model, options.resize, True, cache_dir, chooses_crop=True)
@@ -165,6 +165,7 @@ def _add(images: ImageResults, batch: runner.Batch, missing: int | None) -> None
     for i, name in enumerate(batch[common.IMAGE_NAME]):
         height, width = int(batch[common.HEIGHT][i]), int(batch[common.WIDTH][i])
         predictions = batch[runner.PREDICTION][i, :height, :width]
+        predictions = np.broadcast_to(predictions, (height, width))  # of a classifier, one for the image
         labels = (
             np.full_like(predictions, missing) if missing is not None else batch[common.LABEL][i, :height, :width, 0]
         )

@@ -46,6 +46,7 @@ def test_evaluation_equals_validation_and_a_report_is_made(trained, monkeypatch)
     assert cli.main(['report', 'log', '--dataset_dir=records', '--output=report.html']) == 0
     report = json.loads((trained / 'report.json').read_text())
     assert 'accuracy' in json.dumps(report)
+    assert 'prediction compared with the truth' in (trained / 'report.html').read_text()
 
 
 @pytest.mark.parametrize(

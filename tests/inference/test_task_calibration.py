@@ -6,7 +6,7 @@ import pytest
 
 from deeplab.core import checkpoints
 from deeplab.errors import DataError
-from deeplab.inference import task_calibration
+from deeplab.inference import network_source, task_calibration
 
 
 def test_choices_are_read_back(tmp_path):
@@ -16,6 +16,13 @@ def test_choices_are_read_back(tmp_path):
     assert not list(tmp_path.iterdir())
     task_calibration.save(path, {'edges': {'threshold': 0.25}})
     assert task_calibration.load(path) == {'edges': {'threshold': 0.25}}
+
+
+def test_merge_finds_a_checkpoint_by_its_name(tmp_path):
+    source = network_source.at(str(tmp_path / 'model.ckpt-3'))
+    assert not source.exists()
+    (tmp_path / 'model.ckpt-3.index').write_text('')
+    assert source.exists()
 
 
 def test_a_broken_file_is_named(tmp_path):

@@ -47,6 +47,21 @@ def variables():
     return outlined.shapes
 
 
+@pytest.mark.parametrize('scales', [(0.5,), (0.75,), (1.0,), (1.5,), (0.5, 1.5)])
+def test_offsets_are_lengths_in_the_image_at_every_scale(scales, monkeypatch):
+    """Offsets of a tenth of the image's height, in the pixels of the map of each scale."""
+
+    def logits(images, options):
+        height, width = ((side - 1) // 4 + 1 for side in images.shape[1:3])
+        channels = {output.name: output.channels for output in TASKS.outputs(options)}
+        return {name: tf.fill([1, height, width, number], 0.1 * (height - 1)) for name, number in channels.items()}
+
+    monkeypatch.setattr(model, '_single_scale_logits', logits)
+    images = tf.zeros([1, 65, 97, 3])
+    offsets = model.predict_maps(images, dataclasses.replace(OPTIONS, crop_size=(65, 97)), scales)['offset'].numpy()
+    np.testing.assert_allclose(offsets, 6.4, rtol=1e-5)
+
+
 def test_names_of_variables_are_fixed(variables):
     """Checkpoints are restored by these names: none may change."""
     expected = {
