@@ -139,7 +139,9 @@ def add_flag_names(flags: Mapping[str, str]) -> None:
 
 
 def as_text(value: Any) -> str:
-    """Returns the value of a flag as a command line has it, without quotes for a shell."""
+    """Returns the value of a flag as a command line has it, without quotes for a shell; "not set" is empty."""
+    if value is None:
+        return ''
     if isinstance(value, (list, tuple)):
         return ','.join(map(str, value))
     return str(value).lower() if isinstance(value, bool) else str(value)
@@ -147,5 +149,5 @@ def as_text(value: Any) -> str:
 
 def _as_typed(value: Any) -> str:
     """Returns `value` as it is written after `--flag=`."""
-    text = '' if value is None else as_text(value)
+    text = as_text(value)
     return names.shell_quoted(text) if _MEANT_BY_SHELLS.search(text) or not text.isprintable() else text

@@ -146,7 +146,7 @@ def _image(sample: Sample, done: list[str]) -> tuple[bytes, images.Header]:
         if not other_format(content):
             raise LeftOutError('corrupt', f'the image: {error}') from None
         done.append('image_format')
-        content = _as_png(content)
+        content = _as_png(content, 'image_format')
         return content, images.read_header(content)
     if header.format == 'jpeg' and header.channels == 4:
         done.append('cmyk')
@@ -157,14 +157,30 @@ def _image(sample: Sample, done: list[str]) -> tuple[bytes, images.Header]:
     return content, header
 
 
-def _as_png(content: bytes) -> bytes:
-    """Returns an image of another format as PNG, of its own mode where PNG has that, with its EXIF orientation."""
+def _as_png(content: bytes, rule: str) -> bytes:
+    """Returns an image of another format as PNG, of its own mode where PNG has that, with its EXIF orientation.
+
+    Raises:
+      LeftOutError: PNG does not have its values; by the rule `rule`.
+    """
     with Image.open(io.BytesIO(content)) as image:
         image.load()  # which turns a TIFF
         turn = orientation.of_picture(image)
-        kept = image if image.mode in ('1', 'L', 'P', 'RGB', 'I;16') else image.convert('RGB')
+        kept: Image.Image = image
+        if image.mode.startswith(('I', 'F')):  # which conversion to RGB would cut off at 255
+            kept = Image.fromarray(_in_16_bits(np.asarray(image), rule))
+        elif image.mode not in ('1', 'L', 'P', 'RGB'):
+            kept = image.convert('RGB')
         kept.info = {key: value for key, value in kept.info.items() if key == 'transparency'}
         return _png(kept, turn)
+
+
+def _in_16_bits(values: np.ndarray, rule: str) -> np.ndarray:
+    """Returns values of one channel as uint16, [h, w]."""
+    if values.dtype.kind == 'f' or values.min() < 0 or values.max() > np.iinfo(np.uint16).max:
+        kind = 'floating-point numbers' if values.dtype.kind == 'f' else f'from {values.min()} to {values.max()}'
+        raise LeftOutError(rule, f'the values of the file are {kind}; PNG has 0 to 65535')
+    return values.astype(np.uint16)
 
 
 def _png(image: Image.Image, turn: int) -> bytes:
@@ -186,7 +202,7 @@ def _mask(sample: Sample, data: Data, done: list[str]) -> bytes:
     try:
         if other_format(content):
             done.append('mask_format')
-            content = _as_png(content)
+            content = _as_png(content, 'mask_format')
         mask = images.read_mask(content)
     except DataError as error:
         raise LeftOutError('corrupt', f'the mask: {error}') from None

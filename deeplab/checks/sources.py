@@ -12,6 +12,7 @@ from typing import ClassVar
 
 from deeplab import names
 from deeplab.datasets import (
+    color_tables,
     description_file,
     example,
     file_pairs,
@@ -153,18 +154,19 @@ def _splits(options: DoctorOptions, label_divisor: int | None) -> Source:
 
 def _from_description(named: segmentation_dataset.FolderSource, options: DoctorOptions) -> Source:
     """Returns the splits of the folders that a description names, even if files have no partner."""
-    given = named.options
+    given, described = named.options, descriptor_lib.load(named.description)
     remarks: list[folder_splits.Remark] = []
     try:
-        items_of = segmentation_dataset.folder_items(named, descriptor_lib.load(named.description), remarks.append)
+        items_of = segmentation_dataset.folder_items(named, described, remarks.append)
     except DataError:
         if not all(map(os.path.isdir, filter(None, (given.image_folder, given.mask_folder, given.instance_folder)))):
             raise
         lists = options.list_folder or given.list_folder or None
         root = description_file.folder_of(options.data)
         options = dataclasses.replace(options, data=root, list_folder=lists, mask_suffix=given.mask_suffix)
+        table = color_tables.chosen(given.colors, described, described.ignore_label)
         source = _from_files(
-            options, pathlib.Path(given.image_folder), pathlib.Path(given.mask_folder), given.instance_folder
+            options, pathlib.Path(given.image_folder), pathlib.Path(given.mask_folder), given.instance_folder, table
         )
         return dataclasses.replace(source, is_described=True)
     splits = [FileSplit(name, items) for name, items in items_of.items()]
@@ -194,6 +196,7 @@ class _FolderPair:
         mask_folder: pathlib.Path,
         mask_suffix: str = '',
         instance_folder: str | None = None,
+        table: color_tables.ColorTable | None = None,
     ) -> None:
         for folder in (image_folder, mask_folder):
             if not folder.is_dir():
@@ -215,6 +218,7 @@ class _FolderPair:
         has_rasters = all(rasters.is_raster(paths[0]) for paths in self.images.values())
         self._takes_rasters = has_rasters and rasters.is_installed()
         self._instances = file_pairs.grouped(instance_folder, ('png',)) if instance_folder else {}
+        self._table = table
 
     def split(
         self, name: str, stems: Iterable[str] | None = None, missing: Sequence[tuple[str, str]] = ()
@@ -223,7 +227,7 @@ class _FolderPair:
         items = []
         for stem in sorted(self.images) if stems is None else stems:
             instances = self._instances.get(stem)
-            source = None if instances is None else mask_sources.FileBeside(instances[0])
+            source = self._table if instances is None else mask_sources.FileBeside(instances[0], self._table)
             items.append(self._item(pairs.SourceFiles(self.images[stem][0], self._mask_of.get(stem), stem, source)))
         return FileSplit(name, items, missing, self)
 
@@ -277,9 +281,10 @@ def _from_files(
     image_folder: pathlib.Path,
     mask_folder: pathlib.Path,
     instance_folder: str | None = None,
+    table: color_tables.ColorTable | None = None,
 ) -> Source:
     """Returns the splits of a folder of images and one of masks: by lists, by folders of equal names, or only one."""
-    pair = _FolderPair(image_folder, mask_folder, options.mask_suffix, instance_folder)
+    pair = _FolderPair(image_folder, mask_folder, options.mask_suffix, instance_folder, table)
     search = split_lists.Search(pair.images, _SEARCHED_IMAGES)
     remarks: list[folder_splits.Remark] = []
     list_folder, lists = _lists(options, search, remarks.append)

@@ -16,6 +16,7 @@ from deeplab.checks.findings import Data, Finding, build_again
 from deeplab.datasets import segmentation_dataset
 from deeplab.names import agreeing, counted
 from deeplab.options import crop_sizes
+from deeplab.wording import option
 
 _DEFAULT_CROP = 513  # of train and eval
 _LEAST_AGREEMENT = 0.6  # share of the cells in which the masks of two similar images agree
@@ -41,10 +42,20 @@ def is_part(one: str, other: str) -> bool:
 
 
 def _missing(data: Data) -> Iterator[Finding]:
-    """Yields a finding about splits without images, and about a missing split to evaluate on."""
+    """Yields findings about splits without images, and about missing splits to train and evaluate on."""
     for name, facts in data.splits.items():
         if not facts.images:
             yield data.finding('empty', name, f"Split '{name}' has no image that can be read.")
+    if any(map(segmentation_dataset.FOLD.fullmatch, data.splits)):
+        return  # of which a cross-validation evaluates each and trains on the others
+    if data.train not in data.splits:
+        yield data.finding(
+            'empty',
+            data.train,
+            f"There is no split '{data.train}', so nothing is known about the classes of the training. Splits: "
+            f'{", ".join(data.splits)}.',
+            f'Set {option("DoctorOptions.train_split")} to the split to train on',
+        )
     if data.evaluated not in data.splits:
         yield data.finding(
             'no_evaluation',

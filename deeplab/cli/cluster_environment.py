@@ -84,7 +84,7 @@ def _named(values: Values, environment: Mapping[str, str]) -> Membership:
     if any(values.given(flags[field]) for field in _OTHER_MODES):
         return nothing
     is_given = values.given(flags[_HOSTS])  # an empty value means a machine alone
-    if is_given and len(values.names(flags[_HOSTS])) < 2:
+    if is_given and (len(values.names(flags[_HOSTS])) < 2 or values.given(flags[_TASK])):
         return nothing
     if cluster := _of_tf_config(environment) or _of_slurm(environment):
         return cluster._replace(hosts=None) if is_given else cluster

@@ -23,13 +23,13 @@ _WRITTEN_PATHS = ('train_logdir', 'profile_logdir', 'log_dir')
 def with_repeated(words: Sequence[str], omitted: Collection[str] = ()) -> list[str]:
     """Returns the flags of the run in --from=FILE, followed by the given words, which override them.
 
-    An empty value removes a flag with the default "not set". `omitted` flags of the run are not repeated.
+    An empty value resets a flag to "not set", also if a recipe or preset of the run sets it. `omitted` flags of the run
+    are not repeated.
     """
     flags = find_program('train').flags
     given = dict(normalized(words, flags))
     if 'from' not in given:
         return list(words)
-    unset = {name for name, value in given.items() if not value and name in flags and flags[name].default is None}
     run = run_manifest.load(os.path.expanduser(given['from']))
     if not run['command']:
         raise UsageError(f'--from={given["from"]} cannot be repeated: that run was started from Python, without flags.')
@@ -45,8 +45,7 @@ def with_repeated(words: Sequence[str], omitted: Collection[str] = ()) -> list[s
         for name, value in normalized(recorded, flags)
         if name not in given and name not in omitted
     ]
-    empty = {f'{dashes}{name}=' for name in unset for dashes in ('-', '--')}
-    return [*plugins, *repeated, *(word for word in words if word not in empty)]
+    return [*plugins, *repeated, *words]
 
 
 def with_run_of_checkpoints(words: Sequence[str]) -> list[str]:

@@ -48,6 +48,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     words = list(sys.argv[1:] if argv is None else argv)
     escapes.expect(words)
+    _open_streams()
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, 'reconfigure'):
             stream.reconfigure(errors='backslashreplace')  # escapes for an output that is ASCII only
@@ -59,6 +60,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     except OutputError as error:
         return _fail('deeplab', error, ERROR_STATUS)
+
+
+def _open_streams() -> None:
+    """Opens standard output and standard error as empty devices if the process was started without them."""
+    for name in ('stdout', 'stderr'):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, 'w'))
 
 
 def _dispatch(words: Sequence[str]) -> int:
@@ -118,11 +126,17 @@ def _run(program: Program, values: Values, program_options: Any) -> int:
 
 
 def _may_run_again(error: LostWorkerError, restarts: int) -> bool:
-    """Returns whether a worker that has lost another one begins again, and logs which time it is."""
+    """Returns whether a worker that has lost another one begins again, and logs which time it is.
+
+    Without a parent that starts it again, it is up to a scheduler, whose starts are not counted.
+    """
     runs = watched_process.earlier_runs()
-    if runs is None or runs >= restarts:
+    if restarts <= (runs or 0):
         return False
-    logging.warning('%s. Restart %d of %d: waiting for the others.', error, runs + 1, restarts)
+    if runs is None:
+        logging.warning('%s. It ends with exit status %d to be started again.', error, watched_process.AGAIN_STATUS)
+    else:
+        logging.warning('%s. Restart %d of %d: waiting for the others.', error, runs + 1, restarts)
     return True
 
 

@@ -68,9 +68,13 @@ class Flag:
     def parsed(self, text: str) -> Any:
         """Returns the value of one occurrence of the flag; a list for a flag that may be repeated.
 
+        An empty text is "not set" if that is the default.
+
         Raises:
           ValueError: the flag does not accept the text.
         """
+        if not text and self.default is None and self.kind not in ('list', 'string', 'repeated string'):
+            return None
         if self.holds_numbers:
             if self.word is not None and text == self.word:
                 return [text]
@@ -287,7 +291,7 @@ def check_value(flag: Flag, value: str, repeats: bool = False) -> None:
     """Raises `UsageError` unless `flag` accepts `value`; `repeats`: whether --from is given, too."""
     shown = f'--{flag.name}={value}'
     nullable = flag.kind != 'string' or flag.name in ('tf_initial_checkpoint', 'dense_prediction_cell_json')
-    if nullable and value.strip().lower() in ('none', 'null'):
+    if nullable and value not in flag.choices and value.strip().lower() in ('none', 'null'):
         fix = f'With --from, write --{flag.name}=' if repeats and flag.default is None else 'Omit the flag'
         raise UsageError(f"{shown} is not allowed: there is no such value. {fix} for 'not set'.")
     if flag.holds_numbers and value.strip()[:1] in ('{', '[', '('):
@@ -323,9 +327,9 @@ def _check_checkpoint(flag: Flag, value: str) -> None:
 
 
 def _is_parsable(flag: Flag, value: str) -> bool:
-    """Returns whether the flag accepts a text; an empty list of numbers is "not set", if that is the default."""
+    """Returns whether the flag accepts a text; an empty one is "not set", if that is the default."""
     if flag.holds_numbers and not value:
-        return flag.kind == 'list' and flag.default is None
+        return flag.default is None
     try:
         flag.parsed(value)
     except (ValueError, OverflowError):

@@ -38,7 +38,7 @@ _REQUESTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class LaunchResult(NamedTuple):
-    """What worker 0 printed, and the exit status: 0 if all workers ended well."""
+    """What worker 0 printed, and the first exit status other than 0."""
 
     report: str
     status: int
@@ -71,6 +71,8 @@ def run(options: LaunchOptions) -> LaunchResult:
     for worker in workers:
         worker.finish()
     statuses = [worker.status or 0 for worker in workers]
+    if not statuses[0]:  # the training is complete: others were ended because they waited for it
+        statuses = [status for status in statuses if status != _SIGNALED + signal.SIGTERM]
     return LaunchResult(''.join(workers[0].output).rstrip('\n'), next(filter(None, statuses), 0))
 
 

@@ -34,6 +34,8 @@ PROGRAMS = (
     'preview',
     'demo',
     'server',
+    'rank',
+    'average_checkpoints',
     'train_image_classifier',
     'eval_image_classifier',
 )
@@ -85,6 +87,8 @@ def advice(program: str) -> str:
         f'split of smaller images ({option("ValidationOptions.split")}), or omit the split and run eval after the '
         'training',
         'predict': f'Predict in smaller windows: reduce {window}, or save no probabilities',
+        'rank': f'Predict in smaller windows: reduce {window}, or the largest of {option("RankOptions.view_scales")}',
+        'average_checkpoints': f'Reduce {option(_BATCH_SIZES["train"])} or {crop_size}, {_CLOSE_OTHERS}',
         'export_model': f'Reduce {crop_size} or the largest of {scales}',
         'preview': f'Reduce {crop_size}, {_CLOSE_OTHERS}',
         'demo': f'The same command resumes the demo. If it fails again, {_CLOSE_OTHERS}',

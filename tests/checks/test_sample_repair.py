@@ -1,9 +1,11 @@
 """Repair of single samples; whole data sets are repaired in test_broken_datasets.py."""
 
+import io
 import types
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from deeplab.checks import sample_repair
 from deeplab.checks.inspection import ids_of
@@ -21,6 +23,24 @@ def repaired(image, ids):
 
 def _ids(height, width):
     return np.random.default_rng(0).integers(0, 3, (height, width), np.uint8)
+
+
+def _file(values, form):
+    stream = io.BytesIO()
+    Image.fromarray(values).save(stream, form)
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize(('kind', 'form'), [(np.int32, 'TIFF'), (np.uint16, 'PPM')])
+def test_values_of_more_than_8_bits_are_kept(kind, form):
+    values = np.arange(0, 60_000, 2500, kind).reshape(4, 6)
+    assert np.array_equal(Image.open(io.BytesIO(sample_repair._as_png(_file(values, form), 'image_format'))), values)
+
+
+@pytest.mark.parametrize('values', [np.full((2, 2), 0.5, np.float32), np.array([[1, 70_000]], np.int32)])
+def test_values_that_png_does_not_have(values):
+    with pytest.raises(sample_repair.LeftOutError, match='mask_format.*0 to 65535'):
+        sample_repair._as_png(_file(values, 'TIFF'), 'mask_format')
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 Covers cli/to_options.py.
 """
 
+import json
 import os
 
 import pytest
@@ -88,6 +89,26 @@ def test_code_words_of_the_flags_become_none():
 def test_an_emptied_size_is_not_set(name):
     made, plain = cli.options_of('train', [*TRAIN, f'--{name}=']), cli.options_of('train', TRAIN)
     assert (made.model, made.validation) == (plain.model, plain.validation)
+
+
+def test_an_empty_value_switches_off_what_a_recipe_sets(tmp_path):
+    words = [
+        '--recipe=small_data',
+        '--moving_average_decay=',
+        '--decoder_output_stride=',
+        '--slow_start_burnin_type=none',
+    ]
+    made = cli.options_of('train', [*TRAIN, *words])
+    chosen = (
+        made.moving_average_decay,
+        made.model.decoder.output_strides,
+        made.optimizer.learning_rate.slow_start_burnin_type,
+    )
+    assert chosen == (None, (), 'none')
+    run = {'command': [*TRAIN, '--recipe=small_data', '--atrous_rates=6'], 'options': {}, 'folder': str(tmp_path)}
+    (tmp_path / 'run.json').write_text(json.dumps({'format': 1, 'runs': [run]}))
+    repeated = cli.options_of('train', [f'--from={tmp_path}/run.json', *words[1:], '--atrous_rates='])
+    assert (repeated.model, repeated.moving_average_decay) == (made.model, None)
 
 
 @pytest.mark.parametrize('word', ['--eval_interval_secs=-1', '--timeout_secs=-0.5'])

@@ -110,6 +110,29 @@ def test_builders_take_palettes_and_rotate_so_files_are_no_fault(tmp_path):
     assert 'Split train: 4 images in files, all 40 x 48 pixels' in result.report  # as in the records
 
 
+def test_a_missing_mask_leaves_the_colors_of_a_description_their_meaning(tmp_path):
+    data = _clean()
+    colors = np.zeros((256, 3), np.uint8)
+    colors[:3] = [(200, 0, 0), (0, 200, 0), (0, 0, 200)]
+    _masks(data, lambda ids: dataset_files.png(colors[ids]))
+    folder = _write(tmp_path, data, IN_FILES)
+    (folder / 'colors.txt').write_text('200 0 0 a\n0 200 0 b\n0 0 200 c\n0 0 0 ignore\n')
+    (folder / 'dataset.yaml').write_text('num_classes: 3\nimages: images\nmasks: masks\ncolors: colors.txt\n')
+    assert not _rules(_examine(folder, num_classes=None), 'error', 'warning')
+    next((folder / 'masks').rglob('*.png')).unlink()
+    assert _rules(_examine(folder, num_classes=None), 'error', 'warning') == {'no_mask'}
+
+
+def test_splits_of_other_names_and_folds(tmp_path):
+    folder = _write(tmp_path, _clean(), IN_RECORDS)
+    result = _examine(folder, train_split='trian')
+    assert _rules(result, 'error', 'warning') == {'empty'} and "There is no split 'trian'" in result.report
+    for path in folder.glob('*.tfrecord'):
+        split, rest = path.name.split('-', 1)
+        path.rename(folder / f'{"fold1" if split == "train" else "fold2"}-{rest}')
+    assert not _rules(_examine(folder), 'error', 'warning')
+
+
 def _build(result, folder):
     """Builds records by the suggested command; returns the number of images in each split."""
     _, program, *words = shlex.split(next(line for line in result.suggestion.lines if 'build_folder' in line))

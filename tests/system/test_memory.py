@@ -134,6 +134,11 @@ def test_a_failed_allocation_becomes_one_line(free, error):
     assert 'batch_size=4' in str(told.value)
 
 
+@pytest.mark.parametrize('program', [*memory.PROGRAMS, memory.VALIDATION])
+def test_every_program_has_advice(program):
+    assert len(memory.advice(program)) > 20
+
+
 @pytest.mark.parametrize(
     'error',
     [

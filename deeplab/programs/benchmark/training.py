@@ -17,6 +17,9 @@ from deeplab.system import children
 _SECONDS = 4.0  # of later steps
 _LOG_STEPS = 2  # steps between two lines of metrics.jsonl
 _POLL_SECS = 0.1
+# Flags of a training that its measurement does without.
+_OF_VALIDATION = ('eval_split', 'eval_every', 'best_metric', 'early_stop_evals', 'eval_crop_size')
+_OF_WORKERS = ('worker_hosts', 'task', 'restarts', 'reduce_precision', 'worker_timeout_secs')
 
 
 def measure(flags: Sequence[str], dataset_dir: str, batch_size: int) -> Training:
@@ -40,9 +43,10 @@ def measure(flags: Sequence[str], dataset_dir: str, batch_size: int) -> Training
             'save_interval_secs': 10**6,
             'save_summaries_secs': 10**6,
         }
-        unused = (*own, 'profile_logdir', 'eval_split', 'eval_every', 'early_stop_evals', 'eval_crop_size')
+        unused = (*own, 'profile_logdir', *_OF_VALIDATION, *_OF_WORKERS)
         kept = [flag for flag in flags if flag.lstrip('-').partition('=')[0] not in unused]
-        words = [*kept, *(f'--{name}={value}' for name, value in own.items())]
+        # An empty list of workers: the machine alone, whatever scheduler is in the environment.
+        words = [*kept, *(f'--{name}={value}' for name, value in own.items()), '--worker_hosts=']
         begun = time.monotonic()
         with children.started([sys.executable, '-m', 'deeplab', 'train', *words]) as (process, log):
             path = os.path.join(logdir, 'metrics.jsonl')

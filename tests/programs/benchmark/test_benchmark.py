@@ -210,3 +210,19 @@ def test_a_real_run_with_a_plugin(tmp_path, capsys):
     assert [row['skipped'] for row in (*found['inference'], *found['training'])] == ['', '']
     assert found['training'][0]['peak_bytes'] > 2**27
     assert 'others wait for' in capsys.readouterr().out
+
+
+def test_a_training_is_measured_without_workers_and_validation(monkeypatch):
+    class StartedError(Exception):
+        pass
+
+    def started(words):
+        raise StartedError(words)
+
+    monkeypatch.setattr(training.children, 'started', started)
+    flags = ['--seed=1', '--best_metric=miou', '--eval_split=val', '--worker_hosts=a:1,b:1', '--restarts=3', '--task=1']
+    with pytest.raises(StartedError) as caught:
+        training.measure(flags, 'records', 2)
+    (words,) = caught.value.args
+    assert [word for word in words if word in flags] == ['--seed=1']
+    assert [word for word in words if 'best' in word or 'worker' in word] == ['--worker_hosts=']
