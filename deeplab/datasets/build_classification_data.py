@@ -133,6 +133,7 @@ def _of_folders(root: str, paths: Mapping[str, str]) -> dict[str, Row]:
     """
     outer = {stem.partition('/')[0] for stem in paths}
     depth = int(all(map(folder_splits.usual_split, outer)))
+    folder_splits.require_splits_alone({stem: stem.partition('/')[0] for stem in paths})
     if loose := [stem for stem in paths if stem.count('/') <= depth]:
         raise DataError(
             f"{len(loose)} of {len(paths)} images in '{root}' are in no folder of a class: {file_pairs.named(loose)}. "
@@ -168,7 +169,7 @@ def _of_table(path: str, paths: Mapping[str, str]) -> dict[str, Row]:
     search, lost = split_lists.Search(paths), []
     rows: dict[str, Row] = {}
     for line, file, row in _lines(path):
-        stem = search.find(file)
+        stem = search.find_name(file)
         split = folder_splits.usual_split(row.split) or row.split
         where = f"'{path}', line {line}:"
         if stem is None:

@@ -214,6 +214,13 @@ def describe(
     described = _described(options, candidates, summaries)
     facts = {s.split: description_file.SplitFacts(s.images, len(s.shards), s.digest) for s in summaries}
     path = description_file.write(options.output_dir, described, facts)
+    if earlier := sorted(description_file.split_facts(path).keys() - facts.keys()):
+        logging.warning(
+            "'%s' also has records of an earlier build: %s. Remove these files unless they are part of the data set: "
+            'the splits of two builds may have images in common.',
+            options.output_dir,
+            ', '.join(f'split {split}' for split in earlier),
+        )
     classes = {} if described is None else {'description': path, 'num_classes': described.num_classes}
     return {'output_dir': options.output_dir, 'splits': _facts(summaries), **classes}
 
@@ -472,18 +479,24 @@ def _made_folder(folder: pathlib.Path) -> Iterator[None]:
 def _atomic(folder: str, split: str, shards: Sequence[Shard]) -> Iterator[tuple[IO[str], Mapping[str, str]]]:
     """Yields the journal, and the temporary path of each shard to write.
 
-    The files are renamed at the end, or removed after an error.
+    The files are renamed at the end, or removed after an error. After an interruption they stay, as after the end of a
+    killed process, if a shard is finished: the next build takes it over.
     """
     journal = build_journal.path_of(folder, split)
     written = [shard.path for shard in shards if shard.file != shard.path]
+    is_kept = False
     try:
-        with writing.atomic_paths([*written, journal]) as temporaries:
+        with writing.atomic_paths([*written, journal], lambda: is_kept) as temporaries:
             names = dict(zip(written, temporaries, strict=False))
             for shard in shards:
                 if shard.path in names and shard.file is not None:
                     os.replace(shard.file, names[shard.path])
             with open(temporaries[-1], 'w', encoding='utf-8') as stream:
-                yield stream, names
+                try:
+                    yield stream, names
+                except KeyboardInterrupt:
+                    is_kept = stream.tell() > 0
+                    raise
     except OSError as error:
         text, fix = f"Cannot write '{error.filename or shards[0].path}': {error.strerror}.", 'Set'
         if error.errno in _FULL:
@@ -491,7 +504,8 @@ def _atomic(folder: str, split: str, shards: Sequence[Shard]) -> Iterator[tuple[
             text, fix = f'{text} {_space(folder, split, items)}', 'Free space, or set'
         raise DataError(f'{text} {fix} another {option("BuilderOptions.output_dir")}.') from None
     finally:
-        build_journal.remove_leftovers(folder, split)
+        if not is_kept:
+            build_journal.remove_leftovers(folder, split)
 
 
 def _space(folder: str, split: str, items: Sequence[SourceFiles]) -> str:

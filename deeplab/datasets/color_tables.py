@@ -20,7 +20,7 @@ from deeplab.options.rules import MOST_CLASSES, require_classes
 Color = tuple[int, int, int]
 
 IGNORED_NAME = 'ignore'
-_COLORED_MODES = ('RGB', 'RGBA')
+_COLORED_MODES = ('RGB', 'RGBA', 'LA')
 _GRAY_MODES = ('1', 'L')
 _SHOWN = 3  # number of colors that a message names
 _MANY = 20  # with so many unknown colors, a mask was probably interpolated or compressed

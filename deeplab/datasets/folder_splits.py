@@ -14,7 +14,7 @@ from absl import logging
 from deeplab.datasets import color_tables, file_pairs, folders, mask_sources, pairs, plane_files, split_lists
 from deeplab.errors import DataError
 from deeplab.names import agreeing, counted
-from deeplab.options import BuildFolderOptions
+from deeplab.options import IMAGE_FORMATS, BuildFolderOptions
 from deeplab.wording import option
 
 DEFAULT_VAL_FRACTION = 0.1
@@ -28,6 +28,8 @@ _FOLDERS = {
     'test': 'test',
     'testing': 'test',
 }
+_YEAR = re.compile(r'[_-]?\d{4}$')
+_LISTED_FORMATS = (*IMAGE_FORMATS, *file_pairs.RASTER_FORMATS)
 
 
 class Remark(NamedTuple):
@@ -58,8 +60,11 @@ def log(remark: Remark) -> None:
 
 
 def usual_split(name: str | None) -> str | None:
-    """Returns the split that the name of a folder, or of a tool's split, stands for; None for other names."""
-    return _FOLDERS.get((name or '').lower())
+    """Returns the split that the name of a folder, or of a tool's split, stands for; None for other names.
+
+    A year may follow, as in train2017.
+    """
+    return _FOLDERS.get(_YEAR.sub('', (name or '').lower()))
 
 
 def items(
@@ -124,6 +129,7 @@ def split(
         in_folders = {stem: stem.partition('/')[0] if '/' in stem else None for stem in stems}
         if splits := _by_names(stems, named or {}) or _by_names(stems, in_folders):
             return splits
+        require_splits_alone(in_folders)
     return {'train': list(stems)} if options.folds is not None else by_ratio(stems, options)
 
 
@@ -136,6 +142,23 @@ def _by_names(stems: Sequence[str], names: Mapping[str, str | None]) -> dict[str
             return None
         splits.setdefault(name, []).append(stem)
     return {name: splits[name] for name in ('train', 'val', 'test') if name in splits} if 'train' in splits else None
+
+
+def require_splits_alone(folders: Mapping[str, str | None]) -> None:
+    """Raises `DataError` if there are folders of several splits, but some images are in none of them.
+
+    Args:
+      folders: the outermost folder of each image; None for none.
+    """
+    splits = sorted({folder for folder in folders.values() if folder and usual_split(folder)})
+    found = set(map(usual_split, splits))
+    others = sorted(stem for stem, folder in folders.items() if usual_split(folder) is None)
+    if others and 'train' in found and len(found) > 1:
+        raise DataError(
+            f'There are folders of splits ({", ".join(splits)}), but {counted(len(others), "image")} '
+            f'{agreeing(len(others), "are")} in none of them: {file_pairs.named(others)}. Move them into these folders '
+            'or elsewhere, or choose the images of each split by lists or by a fraction for val.'
+        )
 
 
 def by_ratio(
@@ -211,7 +234,7 @@ def groups_of(stems: Sequence[str], pattern: str | None) -> dict[str, list[str]]
 
 
 def _by_lists(stems: Sequence[str], folder: str, unmatched: Sequence[str], tell: Listener) -> dict[str, list[str]]:
-    search, others = split_lists.Search(stems), split_lists.Search(unmatched)
+    search, others = (split_lists.Search(each, _LISTED_FORMATS) for each in (stems, unmatched))
     splits = {path.stem: _read_list(path, search, others, tell) for path in lists_in(folder, search, tell)}
     shared = sorted(set(splits.get('train', ())) & set(splits.get('val', ())))
     if shared:

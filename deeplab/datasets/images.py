@@ -365,6 +365,14 @@ def _gray_step(content: bytes) -> int:
     return _GRAY_STEPS[depth] if color_type == _PNG_GRAY and depth < len(_GRAY_STEPS) else 1
 
 
+def require_decodable(pixels: int, what: str) -> None:
+    """Raises `DataError` if a PNG has more pixels than `Image.MAX_IMAGE_PIXELS`, which Pillow does not decode."""
+    limit = Image.MAX_IMAGE_PIXELS
+    if limit is not None and pixels > 2 * limit:
+        most = f'{2 * limit:,}'
+        raise DataError(f'{what} have {pixels:,} pixels together, but at most {most} can be read; use smaller images')
+
+
 @contextlib.contextmanager
 def _opened(content: bytes) -> Iterator[Image.Image]:
     """Opens a JPEG or PNG with Pillow, whose errors become a `DataError`."""

@@ -80,8 +80,9 @@ class PairRecords:
             return pairs.read(item, None).record
         masks = self._masks.get(record)
         if masks is None:
-            # A table of colors does not change a gray mask; other sources do.
-            is_plain = item.source is None or isinstance(item.source, ColorTable)
+            # A table of colors does not change a gray mask, unless it has gray levels alone; other sources do.
+            source = item.source
+            is_plain = source is None or (isinstance(source, ColorTable) and not source.with_gray)
             label = mask_sources.contents(item.label) if is_plain else b''
             if is_plain and _is_plain(label, header.size):
                 masks = mask_sources.Masks(label)

@@ -50,6 +50,7 @@ class PlaneFiles:
             for path in self.paths
         ]
         if self.plane.kind == planes.MASKS:
+            images.require_decodable(len(arrays) * arrays[0].size, f'the masks of {len(arrays)} classes')
             return images.encode_png(np.concatenate(arrays) > 0)
         if arrays[0].dtype == np.uint16:
             return images.encode_png(arrays[0])

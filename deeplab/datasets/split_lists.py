@@ -6,13 +6,14 @@ import collections
 import os
 import pathlib
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from deeplab.errors import DataError
 from deeplab.files import documents
 from deeplab.options import IMAGE_FORMATS
 
 _NUMBER_OR_PATH = re.compile(r'^-?\d+$|[./\\]')  # what lists have behind the name of an image
+_NUMBER_OR_FOLDER = re.compile(r'^-?\d+$|[/\\]')
 
 
 def read(path: pathlib.Path) -> list[str]:
@@ -34,14 +35,23 @@ def names_in(line: str, formats: Collection[str] = IMAGE_FORMATS) -> Iterator[st
     """Yields the names that a line may stand for, the likeliest first.
 
     The line itself comes first, then what remains without an extension and without folders; some lists also have the
-    path of the mask, or a number, behind the path of the image.
+    mask, or a number, behind the image. Otherwise a space is part of a name: `photo (2)` is not `photo`.
 
     Args:
       line: the line.
       formats: extensions of images, in lower case.
     """
-    for text in dict.fromkeys([line, *line.split(maxsplit=1)[:1]]):
-        yield from _names_of(text, formats)
+    yield from _names_of(line, formats)
+    first, *rest = line.split()
+    if rest and _is_image_and_more(first, rest, formats):
+        yield from _names_of(first, formats)
+
+
+def _is_image_and_more(first: str, rest: Sequence[str], formats: Collection[str]) -> bool:
+    """Returns whether the words of a line are an image and its mask or a number, rather than a name with a space."""
+    if os.path.splitext(first)[1][1:].lower() in formats:
+        return True
+    return len(rest) == 1 and (bool(_NUMBER_OR_FOLDER.search(rest[0])) or rest[0].startswith(first))
 
 
 def _names_of(text: str, formats: Collection[str]) -> Iterator[str]:
@@ -72,6 +82,10 @@ class Search:
     def find(self, line: str) -> str | None:
         """Returns the stem of the image in a line of a list; None if there is no such image, or several."""
         return self._first(list(names_in(line, self._formats)))
+
+    def find_name(self, name: str) -> str | None:
+        """Returns the stem of the image of a name, which may have spaces; None as for `find`."""
+        return self._first(list(_names_of(name, self._formats)))
 
     def _first(self, names: Collection[str]) -> str | None:
         """Returns the stem of the first name that belongs to exactly one image."""

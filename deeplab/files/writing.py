@@ -15,7 +15,7 @@ import platform
 import re
 import shutil
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from deeplab.errors import DataError
 
@@ -58,8 +58,13 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def atomic_paths(paths: Sequence[str | os.PathLike[str]]) -> Iterator[list[str]]:
-    """As `atomic_path`, for several files that are renamed together, after the last one has been written."""
+def atomic_paths(
+    paths: Sequence[str | os.PathLike[str]], keeps: Callable[[], bool] = lambda: False
+) -> Iterator[list[str]]:
+    """As `atomic_path`, for several files that are renamed together, after the last one has been written.
+
+    If the block fails and `keeps` returns true, the new files stay, for a later process to take them over.
+    """
     temporaries = [temporary_name(path) for path in paths]
     try:
         for temporary in temporaries:
@@ -68,7 +73,7 @@ def atomic_paths(paths: Sequence[str | os.PathLike[str]]) -> Iterator[list[str]]
         for temporary, path in zip(temporaries, paths, strict=True):
             os.replace(temporary, path)
     except BaseException:
-        for temporary in temporaries:
+        for temporary in [] if keeps() else temporaries:
             with contextlib.suppress(OSError):
                 remove(temporary)
         raise

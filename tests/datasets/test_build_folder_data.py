@@ -23,8 +23,10 @@ from deeplab.datasets import (
     folder_splits,
     images,
     orientation,
+    pair_records,
     planes,
     record_index,
+    split_lists,
 )
 from deeplab.errors import DataError, OptionError
 from deeplab.options import BuildFolderOptions
@@ -197,6 +199,41 @@ def test_folders_named_as_splits_are_the_splits(tmp_path):
     assert {split: facts['images'] for split, facts in summary['splits'].items()} == {'train': 2, 'val': 1}
 
 
+def test_images_outside_of_the_folders_of_splits(tmp_path):
+    arguments = write(tmp_path, ['train2017/a', 'val2017/b', 'extra/c', 'd'])
+    message = failure(arguments)
+    assert '(train2017, val2017), but 2 images are in none of them: d, extra/c.' in message
+    assert by(['train2017/a', 'val2017/b']) == {'train': ['train2017/a'], 'val': ['val2017/b']}
+    assert by(['train/a', 'extra/c'], val_fraction=0) == {'train': ['train/a', 'extra/c']}
+
+
+def test_splits_of_an_earlier_build_are_named(tmp_path, caplog):
+    arguments = write(tmp_path, ['a', 'b', 'c'])
+    build_folder_data.run(BuildFolderOptions(**arguments))
+    assert 'earlier build' not in caplog.text
+    build_folder_data.run(BuildFolderOptions(**arguments, val_fraction=0))
+    assert 'also has records of an earlier build: split val. Remove these files' in caplog.text
+
+
+@pytest.mark.parametrize(
+    ('line', 'expected'),
+    [
+        ('photo (2)', None),
+        ('photo 2.jpg', None),
+        ('my photo', None),
+        ('photo.jpg 3', 'photo'),
+        ('photo -1', 'photo'),
+        ('photo photo_mask.png', 'photo'),
+        ('photo masks/photo.png', 'photo'),
+        ('in/photo.tif in/mask.png 7', 'photo'),
+    ],
+)
+def test_spaces_in_lines_of_lists(line, expected):
+    search = split_lists.Search(['photo', 'scene'], folder_splits._LISTED_FORMATS)
+    assert search.find(line) == expected
+    assert search.find_name('photo 2.jpg') is None and search.find_name('in/photo.tif') == 'photo'
+
+
 def by(stems, **more):
     return folder_splits.split(stems, BuildFolderOptions(**more))
 
@@ -330,6 +367,11 @@ def test_a_table_of_gray_levels_converts_gray_masks(tmp_path, bits):
     assert build_folder_data.run(options)['num_classes'] == 2
     for seed, record in enumerate(records(arguments['output_dir'], 'train')):
         np.testing.assert_array_equal(pixels_of(record.label_bytes), 1 - dataset_files.ids(seed=seed) % 2)
+    table = color_tables.chosen(str(tmp_path / 'gray.txt'), None, 255)
+    (items,) = folder_splits.items(options, table).values()
+    read = pair_records.PairRecords(items)  # without records, as training from folders does
+    built = records(arguments['output_dir'], 'train')
+    assert [example.parse(read.read(i)).label_bytes for i in range(2)] == [record.label_bytes for record in built]
 
 
 def test_a_table_with_colors_leaves_gray_masks_as_they_are():
@@ -549,6 +591,12 @@ class TestDepthAndOverlappingClasses:
             record = records(arguments['output_dir'], 'train')[0]
             depth = planes.read(planes.DEPTH._replace(scale=1), record.features, shown.shape)[..., 0]
             np.testing.assert_array_equal(depth, shown)
+
+    @pytest.mark.filterwarnings('ignore::PIL.Image.DecompressionBombWarning')
+    def test_more_pixels_than_can_be_read(self, tmp_path, monkeypatch):
+        arguments = self.write(tmp_path, monkeypatch)
+        monkeypatch.setattr(images.Image, 'MAX_IMAGE_PIXELS', 47)
+        assert 'masks of 2 classes have 96 pixels together' in failure(arguments, multilabel_folder='classes')
 
     def test_mistakes(self, tmp_path, monkeypatch):
         arguments = self.write(tmp_path, monkeypatch)

@@ -23,18 +23,20 @@ from tests.datasets.test_build_data import contents, make_items
 from tests.helpers import dataset_files
 
 
-def killed_build(items, folder, shards):
-    """Builds in a child process that ends at once, as if killed, when it has finished a number of shards."""
+def interrupt():
+    raise KeyboardInterrupt
+
+
+def killed_build(items, folder, shards, end=lambda: os._exit(9)):
+    """Builds in a child process that ends when it has finished a number of shards: as if killed, or by `end`."""
     child = os.fork()
     if not child:
         write = build_data._write_shard
-        build_data._write_shard = lambda shard, *more: (
-            os._exit(9) if f'-0000{shards}-' in shard.path else write(shard, *more)
-        )
+        build_data._write_shard = lambda shard, *more: end() if f'-0000{shards}-' in shard.path else write(shard, *more)
         try:
             build(items, folder)
         finally:
-            os._exit(0)
+            os._exit(9)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
 
 
@@ -54,10 +56,11 @@ def visible(folder):
     return sorted(path.name for path in pathlib.Path(folder).glob('[!.]*.tfrecord*'))
 
 
-def test_a_build_that_was_killed_is_completed_and_has_the_same_bytes(tmp_path, monkeypatch, caplog):
+@pytest.mark.parametrize('ends', [{}, {'end': interrupt}], ids=['killed', 'interrupted'])
+def test_a_build_that_was_killed_is_completed_and_has_the_same_bytes(tmp_path, monkeypatch, caplog, ends):
     items = make_items(tmp_path, 12)
     build(items, tmp_path / 'whole')
-    killed_build(items, tmp_path / 'out', shards=2)
+    killed_build(items, tmp_path / 'out', 2, **ends)
     assert not list((tmp_path / 'out').glob('*.tfrecord')) and len(visible(tmp_path / 'out')) == 2
     names = count_reads(monkeypatch)
     caplog.set_level('INFO')
