@@ -138,10 +138,10 @@ def contradicted(data: Data, made: Sequence[Contradiction]) -> Iterator[Finding]
 
 
 def table(data: Data) -> list[dict[str, Any]]:
-    """Returns the number of images of each class in each split, and its share and weight in the split to train on."""
+    """Returns the number of images of each class in each split, and its share and weight in the splits to train on."""
     num_classes = data.descriptor.num_classes
     counts = {split: facts.class_images(num_classes) for split, facts in data.splits.items()}
-    train = counts.get(data.train, np.zeros(num_classes, np.int64))
+    train = sum((counts[name] for name in data.training_splits), np.zeros(num_classes, np.int64))
     total = max(int(train.sum()), 1)
     weights = label_weights.median_frequency(train, np.full(num_classes, total)) if train.any() else train
     return [

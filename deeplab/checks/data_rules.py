@@ -575,6 +575,13 @@ _RULES = (
         'removes copies with equal masks',
     ),
     Rule(
+        'no_training',
+        'No split to train on',
+        WARNING,
+        'no split to train on',
+        'a misspelled --train_split',
+    ),
+    Rule(
         'no_evaluation',
         'No split to evaluate on',
         WARNING,

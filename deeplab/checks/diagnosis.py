@@ -165,7 +165,7 @@ def _sizes(facts: Facts) -> str:
 def _class_lines(data: Data, table: list[dict[str, Any]]) -> Iterator[str]:
     """Yields the table of classes; of many classes the rarest and the most frequent ones."""
     width = max(5, *(len(row['name']) for row in table))
-    yield f'Classes of split {data.train} (weights as with {LABEL_WEIGHTS}):'
+    yield f'Classes of {data.training_text} (weights as with {LABEL_WEIGHTS}):'
     yield f'  id  {"name":{width}}   pixels  images  in thin parts  weight'
     for row in _most_and_least(table):
         yield (
@@ -176,7 +176,7 @@ def _class_lines(data: Data, table: list[dict[str, Any]]) -> Iterator[str]:
 
 def _lines_of_images(data: Data, table: list[dict[str, Any]]) -> Iterator[str]:
     """Yields the table of the classes of whole images."""
-    yield f'Images of each class (fraction and weight in split {data.train}):'
+    yield f'Images of each class (fraction and weight in {data.training_text}):'
     rows = [
         [f'{row["id"]:4}', row['name'], *map(str, row['images'].values()), f'{row["share"]:.2%}']
         + [f'{row["label_weight"]:.2f}']

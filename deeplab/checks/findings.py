@@ -13,6 +13,7 @@ from deeplab.checks.data_rules import RULES
 from deeplab.checks.facts import KEPT, Case, Facts
 from deeplab.checks.rule import NOTE, SEVERITIES
 from deeplab.checks.sources import Source
+from deeplab.datasets import segmentation_dataset
 from deeplab.datasets.color_tables import ColorTable
 from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.names import agreeing, counted, listed
@@ -82,6 +83,17 @@ class Data:
     options: DoctorOptions
     has_description: bool
     table: ColorTable | None = None
+
+    @property
+    def training_splits(self) -> list[str]:
+        """Names of the splits to train on: one, or in its place all folds; none if they are missing."""
+        folds = [name for name in self.splits if segmentation_dataset.FOLD.fullmatch(name)]
+        return [self.train] if self.train in self.splits else folds
+
+    @property
+    def training_text(self) -> str:
+        """The splits to train on, as texts name them."""
+        return f'split {self.train}' if self.train in self.splits else 'all folds'
 
     def mask_colors(self) -> list[tuple[int, int, int]]:
         """Returns the colors in masks of colors, the most frequent ones first."""

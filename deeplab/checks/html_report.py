@@ -154,12 +154,12 @@ def _classes(diagnosis: Diagnosis) -> Iterator[str]:
         return
     data = diagnosis.data
     about = (
-        f'Split {text(data.train)}. Weights as with {prose(LABEL_WEIGHTS)}; a part is thin if it is narrower than the '
-        f'output stride of {data.options.output_stride}.'
+        f'Pixels of {text(data.training_text)}. Weights as with {prose(LABEL_WEIGHTS)}; a part is thin if it is '
+        f'narrower than the output stride of {data.options.output_stride}.'
     )
     share, columns = 'Fraction of the pixels', ['Images', 'In thin parts']
     if data.is_classification:
-        about = f'Images of each class in each split; fraction and weight in split {text(data.train)}.'
+        about = f'Images of each class in each split; fraction and weight in {text(data.training_text)}.'
         share, columns = 'Fraction of the images', [text(f'Images of {split}') for split in data.splits]
     yield f'<p class="faded">{about}</p>'
     yield '<div class="scroll" tabindex="0" role="region" aria-label="Table of classes"><table><thead><tr>'

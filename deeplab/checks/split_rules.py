@@ -50,11 +50,11 @@ def _missing(data: Data) -> Iterator[Finding]:
         return  # of which a cross-validation evaluates each and trains on the others
     if data.train not in data.splits:
         yield data.finding(
-            'empty',
+            'no_training',
             data.train,
             f"There is no split '{data.train}', so nothing is known about the classes of the training. Splits: "
             f'{", ".join(data.splits)}.',
-            f'Set {option("DoctorOptions.train_split")} to the split to train on',
+            f'Set {option("DoctorOptions.train_split")} to the split to train on.',
         )
     if data.evaluated not in data.splits:
         yield data.finding(

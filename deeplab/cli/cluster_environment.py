@@ -86,7 +86,7 @@ def _named(values: Values, environment: Mapping[str, str]) -> Membership:
     is_given = values.given(flags[_HOSTS])  # an empty value means a machine alone
     if is_given and (len(values.names(flags[_HOSTS])) < 2 or values.given(flags[_TASK])):
         return nothing
-    if cluster := _of_tf_config(environment) or _of_slurm(environment):
+    if cluster := _of_tf_config(environment) or _of_slurm(environment, with_hosts=not is_given):
         return cluster._replace(hosts=None) if is_given else cluster
     name = next((name for name in _RANKS if is_given and environment.get(name)), None)
     if name is None:
@@ -116,28 +116,34 @@ def _of_tf_config(environment: Mapping[str, str]) -> Membership | None:
     return Membership('TF_CONFIG', hosts, int(index) + (chiefs if job == 'worker' else 0))
 
 
-def _of_slurm(environment: Mapping[str, str]) -> Membership | None:
+def _of_slurm(environment: Mapping[str, str], with_hosts: bool) -> Membership | None:
     """Returns the tasks of a SLURM step, if there are several; None under Open MPI, whose processes are no tasks.
 
-    A batch script has SLURM_NTASKS and SLURM_PROCID, too, but is no step.
+    A batch script has SLURM_NTASKS and SLURM_PROCID, too, but is no step. Without `with_hosts`, only the task is
+    returned, which does not depend on the nodes.
     """
     tasks, rank = (environment.get(f'SLURM_{name}', '') for name in ('STEP_NUM_TASKS', 'PROCID'))
     nodes = environment.get('SLURM_STEP_NODELIST') or environment.get('SLURM_JOB_NODELIST') or ''
     if not (tasks.isdecimal() and rank.isdecimal() and nodes) or int(tasks) < 2 or _MPI_RANK in environment:
         return None
+    hosts = _slurm_hosts(environment, nodes, int(tasks)) if with_hosts else None
+    return Membership('the SLURM step', hosts, int(rank))
+
+
+def _slurm_hosts(environment: Mapping[str, str], nodes: str, tasks: int) -> tuple[str, ...]:
+    """Returns the address of each task; raises `UsageError` if it is unknown on which node a task is."""
     names = list(expanded(nodes))
     counts = list(_counts(environment.get('SLURM_STEP_TASKS_PER_NODE', ''))) or [1] * len(names)
     distribution = environment.get('SLURM_DISTRIBUTION', 'block')
     has_order = max(counts) == 1 or distribution.startswith('block')
-    if len(counts) != len(names) or sum(counts) != int(tasks) or not has_order:
+    if len(counts) != len(names) or sum(counts) != tasks or not has_order:
         raise UsageError(
             f'The tasks of this SLURM step cannot be assigned to its nodes: {tasks} tasks, nodes {nodes}, '
             f'SLURM_STEP_TASKS_PER_NODE={environment.get("SLURM_STEP_TASKS_PER_NODE", "")}, distribution '
-            f'{distribution}. Use srun --distribution=block, or set --worker_hosts and --task; --worker_hosts= trains '
-            'without the others.'
+            f'{distribution}. Use srun --distribution=block, or set --worker_hosts in the order of the tasks; an empty '
+            '--worker_hosts= trains without the others.'
         )
-    hosts = [f'{name}:{FIRST_PORT + k}' for name, count in zip(names, counts, strict=True) for k in range(count)]
-    return Membership('the SLURM step', tuple(hosts), int(rank))
+    return tuple(f'{name}:{FIRST_PORT + k}' for name, count in zip(names, counts, strict=True) for k in range(count))
 
 
 def expanded(nodes: str) -> Iterator[str]:

@@ -153,7 +153,7 @@ def _converted(values: Values, flag: str, kind: Any, declaration: Declaration | 
         return values.numbers(flag) if is_optional else values.numbers(flag) or ()
     if values.known[flag].is_path:
         return values.path(flag) if is_optional else values.path(flag) or values[flag]
-    return values[flag]
+    return None if is_optional and values[flag] == '' else values[flag]
 
 
 @functools.cache

@@ -105,12 +105,13 @@ def level_of(threshold: str | None) -> int:
     """Returns the minimum logging level of messages on standard error.
 
     Args:
-      threshold: a value of --stderrthreshold: a name in any case, or a number from 0 to 3; None for all messages.
+      threshold: a value of --stderrthreshold: a name in any case, or a number from 0 to 3; None or empty for all
+        messages.
 
     Raises:
       UsageError: for any other value.
     """
-    if threshold is None:
+    if not threshold:
         return standard_logging.NOTSET
     name = threshold.lower()
     level = _LEVELS.get(_OTHER_NAMES.get(name, name))

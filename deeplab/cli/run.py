@@ -63,10 +63,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _open_streams() -> None:
-    """Opens standard output and standard error as empty devices if the process was started without them."""
-    for name in ('stdout', 'stderr'):
+    """Opens the standard streams as empty devices if the process was started without them.
+
+    In this order they get their own descriptors. Native code writes to the descriptor of standard error, whatever file
+    has it.
+    """
+    for name, mode in (('stdin', 'r'), ('stdout', 'w'), ('stderr', 'w')):
         if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, 'w'))
+            setattr(sys, name, open(os.devnull, mode))
 
 
 def _dispatch(words: Sequence[str]) -> int:

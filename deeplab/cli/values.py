@@ -57,9 +57,9 @@ class Values:
         """Gives a flag the value that one occurrence on a command line has; a repeated flag collects them."""
         flag = self.known[name]
         value = flag.parsed(text)
-        # Several numbers at once replace earlier ones, as the original's list flags do.
+        # Several numbers at once replace earlier ones, as the original's list flags do; so does an empty value.
         is_replaced = self._values.get(name) is None or name not in self._given
-        is_replaced = is_replaced or value is None or (flag.kind == 'list' and len(value) > 1)
+        is_replaced = is_replaced or not value or (flag.kind == 'list' and len(value) > 1)
         collects = flag.holds_numbers or flag.kind == 'repeated string'
         self._values[name] = value if is_replaced or not collects else [*self._values[name], *value]
         self._given.add(name)

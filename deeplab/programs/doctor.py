@@ -318,13 +318,13 @@ def _in_folder(path: str, suffix: str) -> str:
 
 
 def _class_table(data: Data) -> list[dict[str, Any]]:
-    """Returns the frequencies of the classes in the training split, and the weights that follow; [] without it.
+    """Returns the frequencies of the classes in the splits to train on, and the weights that follow; [] without them.
 
     If the number of classes is assumed, ids that do not occur are left out.
     """
-    facts = data.splits.get(data.train)
-    if facts is None:
-        return []
+    facts = Facts()
+    for name in data.training_splits:
+        facts.add(data.splits[name])
     num_classes, ignore_label = data.descriptor.num_classes, data.descriptor.ignore_label
     pixels = facts.class_pixels(num_classes, ignore_label)
     if not pixels.any():

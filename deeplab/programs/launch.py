@@ -38,7 +38,10 @@ _REQUESTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class LaunchResult(NamedTuple):
-    """What worker 0 printed, and the first exit status other than 0."""
+    """What worker 0 printed, and the exit status.
+
+    It is 0 if worker 0 has completed the training and no other worker has failed, otherwise the first other status.
+    """
 
     report: str
     status: int

@@ -95,8 +95,8 @@ def test_the_zoo_has_an_animal_for_each_rule():
         rule for _, wanted in test_class_rules.FAULTS.values() for rule in wanted
     } | test_class_rules.OTHER_RULES
     named = {rule for broken in broken_datasets.BROKEN.values() for rule in broken.rules}
-    of_predictions = {'contradicted_mask'}  # in tests/programs/test_doctor_folds.py
-    assert named | of_classes | of_predictions == set(RULES)
+    of_options = {'contradicted_mask', 'no_training'}  # in tests/programs/test_doctor_folds.py and test_doctor.py
+    assert named | of_classes | of_options == set(RULES)
     assert (
         len(broken_datasets.BROKEN) >= 40
         and sum(len(broken.rules) > 1 for broken in broken_datasets.BROKEN.values()) >= 2

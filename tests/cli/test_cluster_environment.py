@@ -78,6 +78,8 @@ def test_flags_win():
     assert assumed(environment, '--worker_hosts=x:1,y:1', '--task=1') == ('x:1,y:1', 1, [])
     step = {**STEP, 'SLURM_DISTRIBUTION': 'cyclic', 'SLURM_STEP_TASKS_PER_NODE': '2(x1),1'}  # which has no order
     assert assumed(step, '--worker_hosts=x:1,y:1', '--task=1') == ('x:1,y:1', 1, [])
+    assert assumed(step, '--worker_hosts=x:1,y:1,z:1')[:2] == ('x:1,y:1,z:1', 2)
+    assert assumed({'TF_CONFIG': '[1]'}, '--worker_hosts=x:1,y:1', '--task=1') == ('x:1,y:1', 1, [])
     assert assumed(environment, '--task=1')[:2] == ('a:1,b:1,c:1', 1)
     several = ('--num_ps_tasks=1', '--num_replicas=3', '--master=grpc://a:1')
     assert assumed(environment, *several) == (None, 0, [])

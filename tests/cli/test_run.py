@@ -85,6 +85,20 @@ def test_an_error_of_the_user_s_has_no_stack_trace(stand_in, capsys, result, sta
     assert capsys.readouterr() == ('', message)
 
 
+@pytest.mark.parametrize(('result', 'status'), [(types.SimpleNamespace(report='done'), 0), (DataError('no'), 1)])
+def test_a_run_without_standard_streams(stand_in, monkeypatch, capsys, result, status):
+    """As after `deeplab demo <&- >&- 2>&-`."""
+    stand_in.result = result
+    with monkeypatch.context() as streams, contextlib.ExitStack() as opened:
+        for name in ('stdin', 'stdout', 'stderr'):
+            streams.setattr(sys, name, None)
+        assert cli.main(['demo']) == status
+        for stream in (sys.stdin, sys.stdout, sys.stderr):
+            opened.enter_context(stream)
+    assert len(stand_in.calls) == 1
+    assert capsys.readouterr() == ('', '')
+
+
 def test_a_path_of_an_unknown_scheme_is_an_error_before_the_program_runs(stand_in, capsys):
     assert cli.main(['demo', '--workdir=foo://bucket/demo']) == cli.ERROR_STATUS
     assert stand_in.calls == []

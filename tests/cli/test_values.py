@@ -3,6 +3,7 @@
 Covers cli/to_options.py.
 """
 
+import dataclasses
 import json
 import os
 
@@ -89,6 +90,16 @@ def test_code_words_of_the_flags_become_none():
 def test_an_emptied_size_is_not_set(name):
     made, plain = cli.options_of('train', [*TRAIN, f'--{name}=']), cli.options_of('train', TRAIN)
     assert (made.model, made.validation) == (plain.model, plain.validation)
+
+
+def test_an_empty_value_is_as_if_the_flag_were_not_given():
+    """For every flag whose default is "not set", of any kind."""
+    plain = cli.options_of('train', TRAIN)
+    flags = cli.find_program('train').flags
+    unset = [name for name, flag in flags.items() if flag.default is None and not name.endswith('_dir')]
+    unset = [name for name in unset if name not in ('train_logdir', 'from')]
+    made = cli.options_of('train', [*TRAIN, *(f'--{name}=' for name in unset)])
+    assert dataclasses.replace(made, command=()) == dataclasses.replace(plain, command=())
 
 
 def test_an_empty_value_switches_off_what_a_recipe_sets(tmp_path):

@@ -126,11 +126,14 @@ def test_a_missing_mask_leaves_the_colors_of_a_description_their_meaning(tmp_pat
 def test_splits_of_other_names_and_folds(tmp_path):
     folder = _write(tmp_path, _clean(), IN_RECORDS)
     result = _examine(folder, train_split='trian')
-    assert _rules(result, 'error', 'warning') == {'empty'} and "There is no split 'trian'" in result.report
+    assert _rules(result, 'error', 'warning') == {'no_training'} and "There is no split 'trian'" in result.report
+    assert '--fix' not in result.report
     for path in folder.glob('*.tfrecord'):
         split, rest = path.name.split('-', 1)
         path.rename(folder / f'{"fold1" if split == "train" else "fold2"}-{rest}')
-    assert not _rules(_examine(folder), 'error', 'warning')
+    result = _examine(folder)
+    assert not _rules(result, 'error', 'warning')
+    assert 'Classes of all folds' in result.report and result.table[1]['images'] == sum(SPLITS.values())
 
 
 def _build(result, folder):

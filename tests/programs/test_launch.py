@@ -84,6 +84,13 @@ def test_an_error_is_no_reason_to_start_again(stub, monkeypatch, status):
     assert time.monotonic() - started < 20
 
 
+def test_a_complete_training_is_a_success(stub, monkeypatch):
+    """A worker that began again too late waits for the others until it is ended."""
+    monkeypatch.setattr(launch, '_GRACE_SECS', 0.1)
+    (stub / '1').write_text('100')
+    assert run(stub).status == 0
+
+
 def test_a_signal_reaches_all(stub):
     for number in '01':
         (stub / number).write_text('100')

@@ -1,11 +1,14 @@
 """Free memory reported by the system, and messages for runs that need more."""
 
 import errno
+import pathlib
+import re
 import weakref
 
 import pytest
 import tensorflow as tf
 
+import deeplab
 from deeplab import eval as eval_program
 from deeplab import export_model, train, vis
 from deeplab.errors import DataError, OutOfMemoryError
@@ -137,6 +140,12 @@ def test_a_failed_allocation_becomes_one_line(free, error):
 @pytest.mark.parametrize('program', [*memory.PROGRAMS, memory.VALIDATION])
 def test_every_program_has_advice(program):
     assert len(memory.advice(program)) > 20
+
+
+def test_every_program_that_explains_a_shortage_has_advice():
+    code = [path.read_text() for path in pathlib.Path(deeplab.__file__).parent.rglob('*.py')]
+    explained = {name for text in code for name in re.findall(r"memory\.explained\('(\w+)'", text)}
+    assert {'rank', 'train'} <= explained <= set(memory.PROGRAMS)
 
 
 @pytest.mark.parametrize(

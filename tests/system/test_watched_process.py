@@ -67,14 +67,17 @@ sys.exit({watched_process.AGAIN_STATUS} if runs < 2 else 3)
     assert (process.returncode, errors) == (3, '')
 
 
-def test_only_a_worker_with_a_parent_and_restarts_left_runs_again(monkeypatch, caplog):
+def test_a_worker_with_restarts_left_runs_again(monkeypatch, caplog):
+    """Without a parent, a scheduler that knows the exit status starts it."""
     error = LostWorkerError('Worker 1 has ended')
     monkeypatch.setenv('DEEPLAB_EARLIER_RUNS', '1')
     assert run._may_run_again(error, 2)
     assert 'Worker 1 has ended. Restart 2 of 2: waiting for the others.' in caplog.text
     assert not run._may_run_again(error, 1)
     monkeypatch.delenv('DEEPLAB_EARLIER_RUNS')
-    assert not run._may_run_again(error, 2)
+    assert not run._may_run_again(error, 0)
+    assert run._may_run_again(error, 1)
+    assert 'Worker 1 has ended. It ends with exit status 75' in caplog.text
 
 
 @pytest.mark.parametrize(
