@@ -451,12 +451,12 @@ def visible(options: ModelOptions) -> tuple[object, ...]:
     backbone, outputs = BACKBONES.get(options.model_variant), TASKS.outputs(options)
     if all(output.branch is not None for output in outputs):
         decoder = DecoderOptions()
-    is_full = options.depth_multiplier == 1.0
+    is_whole = float(options.depth_multiplier).is_integer()
     return (
         options.model_variant,
         options.depth_multiplier if 'depth_multiplier' in backbone.reads else 1.0,
-        # The full network has multiples of 8 by itself.
-        (options.divisible_by or 8 * is_full) if 'divisible_by' in backbone.reads else None,
+        # The full network, and whole multiples of it, have multiples of 8 by themselves.
+        (options.divisible_by or (8 if is_whole else 1)) if 'divisible_by' in backbone.reads else None,
         (options.nas.stem_output_filters, options.output_stride) if 'nas' in backbone.reads else (),
         options.input_channels,
         {output.name: (output.channels, output.filters, output.branch) for output in outputs},

@@ -579,7 +579,7 @@ _RULES = (
         'No split to train on',
         WARNING,
         'no split to train on',
-        'a misspelled --train_split',
+        'a misspelled name of the split',
     ),
     Rule(
         'no_evaluation',

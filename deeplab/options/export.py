@@ -263,7 +263,8 @@ class ExportOptions(OptionsWithSettings, registries=(EXPORT_FORMATS,)):
                 'images before they reach the network.'
             )
         pooling = self.model.image_pooling_crop_size
-        rule = f'the network pools windows of {pooling} ({option("ModelOptions.image_pooling_crop_size")}). Omit it'
+        window = option('ModelOptions.image_pooling_crop_size', pooling)
+        rule = f'the network pools windows of a fixed size ({window}). Omit {option("ConversionOptions.is_resizable")}'
         self.conversion._require(pooling is None or not self.conversion.is_resizable, 'is_resizable', rule)
         rule = f'images have {self.image_bits} bits ({option("ExportOptions.image_bits")}). Use float32'
         self.conversion._require(self.image_bits == 8 or self.conversion.input_type != 'uint8', 'input_type', rule)

@@ -122,7 +122,7 @@ class NasOptions(Options):
     )
     drop_path_keep_prob: float = declared(
         1.0,
-        'Probability that a nas_* network keeps a path during training.',
+        'Probability that a nas_* network keeps a path during training with {TrainOptions.fine_tune_batch_norm}.',
         range='(0, 1]',
     )
     total_training_steps: int | None = declared(
@@ -201,7 +201,9 @@ class ModelOptions(OptionsWithSettings, registries=(BACKBONES, HEADS, TASKS)):
         'Kernel size of the last convolution; values other than 1 need {AsppOptions.with_batch_norm=false}.',
         range='(0, inf)',
     )
-    use_bounded_activation: bool = declared(False, 'Use relu6 instead of relu, for 8-bit quantization.')
+    use_bounded_activation: bool = declared(
+        False, 'Use relu6 instead of relu in ASPP, the decoder and Xception, for 8-bit quantization.'
+    )
     dense_prediction_cell_json: PathText | None = declared(
         None,
         'JSON file of a dense prediction cell, which replaces ASPP.',
@@ -210,7 +212,7 @@ class ModelOptions(OptionsWithSettings, registries=(BACKBONES, HEADS, TASKS)):
     batch_norm_decay: float | None = declared(
         None,
         'Decay of the moving averages of every batch norm. If not given, each part keeps its own (0.9997, MobileNets '
-        '0.997, ResNets 0.95). Small data sets and short runs need less, such as 0.99.',
+        '0.997, ResNets 0.95 or, as classifiers, 0.997). Small data sets and short runs need less, such as 0.99.',
         flag_default=0.9997,
         range='[0, 1)',
     )

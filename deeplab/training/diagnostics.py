@@ -121,11 +121,12 @@ def unused(options: TrainOptions) -> Iterator[str]:
 
 
 def _unused_of_batch_norms(options: TrainOptions) -> Iterator[str]:
-    """Yields findings on options of batch statistics if batch norms keep their statistics."""
+    """Yields findings on options that act with batch statistics only, if batch norms keep their statistics."""
     kept = option('TrainOptions.fine_tune_batch_norm', False)
     for field, value, default in (
         ('ModelOptions.batch_norm_decay', options.model.batch_norm_decay, None),
         ('CloneOptions.sync_batch_norm', options.clones.sync_batch_norm, False),
+        ('NasOptions.drop_path_keep_prob', options.model.nas.drop_path_keep_prob, 1.0),
     ):
         if value != default and not options.fine_tune_batch_norm:
             yield f'{option(field, value)} has no effect with {kept}.'

@@ -186,7 +186,7 @@ def _following_length(options: TrainOptions, old_steps: int) -> list[str]:
     follows = {
         'learning rate': options.optimizer.constant_learning_rate is None
         and _schedule(options, old_steps) != _schedule(options, options.number_of_steps),
-        'drop path': options.model.nas.drop_path_keep_prob < 1.0,
+        'drop path': options.model.nas.drop_path_keep_prob < 1.0 and options.fine_tune_batch_norm,
         'weight of the images without labels': options.unlabeled.is_on and options.unlabeled.ramp_steps is None,
     }
     return [quantity for quantity, is_changed in follows.items() if is_changed]

@@ -165,11 +165,13 @@ def test_rates_and_gates_do_not_show():
     assert checkpoint_network.visible(_network()) != checkpoint_network.visible(one)
 
 
-@pytest.mark.parametrize(('multiplier', 'same'), [(1.0, True), (0.5, False)])
-def test_multiples_of_8_show_where_they_change_channels(multiplier, same):
-    one, other = (_network(depth_multiplier=multiplier, divisible_by=divisor) for divisor in (None, 8))
+@pytest.mark.parametrize(
+    ('multiplier', 'divisor', 'same'), [(1.0, 8, True), (2.0, 8, True), (0.5, 8, False), (0.5, 1, True)]
+)
+def test_divisors_show_where_they_change_channels(multiplier, divisor, same):
+    one, other = (_network(depth_multiplier=multiplier, divisible_by=each) for each in (None, divisor))
     assert (checkpoint_network.visible(one) == checkpoint_network.visible(other)) == same
-    assert (checkpoint_network.network_shapes(one) == checkpoint_network.network_shapes(other)) == same
+    assert (checkpoint_network._backbone(one).shapes == checkpoint_network._backbone(other).shapes) == same
 
 
 def test_a_mismatch_is_explained_by_the_options_of_the_checkpoint_s_network(tmp_path):

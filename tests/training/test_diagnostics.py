@@ -168,6 +168,10 @@ class TestOrdinaryTrainings:
             '--fine_tune_batch_norm=false --sync_batch_norm',
             '--sync_batch_norm=true has no effect with --fine_tune_batch_norm=false.',
         ),
+        (
+            '--fine_tune_batch_norm=false --model_variant=nas_pnasnet --drop_path_keep_prob=0.5',
+            '--drop_path_keep_prob=0.5 has no effect with --fine_tune_batch_norm=false.',
+        ),
         ('--fine_tune_batch_norm=false --recipe=small_data', None),
         (
             f'{LOGITS_ONLY} --tf_initial_checkpoint=a --initialize_last_layer=false --last_layer_gradient_multiplier=9',

@@ -111,6 +111,18 @@ def test_the_number_of_steps_counts_for_the_weight_of_images_without_labels(plai
         assert 'learning rate' not in found
 
 
+@pytest.mark.parametrize('fine_tune_batch_norm', [True, False])
+def test_the_number_of_steps_counts_for_drop_path_where_it_drops(plain, fine_tune_batch_norm):
+    chosen = dataclasses.replace(
+        plain,
+        optimizer=OptimizerOptions(learning_rate=LearningRateOptions('step')),
+        model=dataclasses.replace(plain.model, nas=options.NasOptions(drop_path_keep_prob=0.5)),
+        fine_tune_batch_norm=fine_tune_batch_norm,
+    )
+    found = warning(chosen, dataclasses.replace(chosen, number_of_steps=60))
+    assert ('The drop path now follows a schedule for 60 steps' in (found or '')) == fine_tune_batch_norm
+
+
 def test_weights_of_a_checkpoint_of_step_0(plain):
     """Only settings that the weights follow from are named, as this run begins anew in all else."""
     same = dataclasses.replace(plain, batch_size=4)

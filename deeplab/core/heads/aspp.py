@@ -50,7 +50,7 @@ def pooling_window(features: tf.Tensor, options: ModelOptions, grid: tuple[int, 
     """Returns the rows and columns over which features are pooled: the crop, or one cell of a grid on it.
 
     Raises:
-      OptionError: `image_pooling_crop_size` is larger than the input of the network.
+      OptionError: `image_pooling_crop_size` is larger than the crop.
     """
     assert options.crop_size is not None
     size = features.shape[1:3].as_list()
@@ -63,9 +63,9 @@ def pooling_window(features: tf.Tensor, options: ModelOptions, grid: tuple[int, 
         window = [min(side, most) for side, most in zip(window, size, strict=True)]
     if window[0] > size[0] or window[1] > size[1]:
         raise OptionError(
-            f'{option("ModelOptions.image_pooling_crop_size", tuple(crop))} is larger than the input of the network, '
-            f'{options.crop_size[0]},{options.crop_size[1]} at this scale. Use a crop of at least the pooling '
-            'crop, or train with a smaller one.'
+            f'{option("ModelOptions.image_pooling_crop_size")} is larger than the crop: {crop[0]},{crop[1]} and '
+            f'{options.crop_size[0]},{options.crop_size[1]} at this scale of the images. Set the crop size to at least '
+            f'{option("ModelOptions.image_pooling_crop_size")}, or train with a smaller one.'
         )
     return window
 

@@ -186,7 +186,7 @@ def test_pooling_averages_windows_of_a_cell_of_the_grid(graph, grid, window):
 
 
 def test_pooling_over_a_larger_crop_than_the_network_sees(graph, write):
-    with pytest.raises(OptionError, match=r'image_pooling_crop_size=\(257, 257\) is larger .* 65,97 at this scale'):
+    with pytest.raises(OptionError, match='image_pooling_crop_size is larger .* 257,257 and 65,97 at this scale'):
         build(tf.zeros([1, 5, 7, 8]), options(write(POOLING_CELL), image_pooling_crop_size=(257, 257)))
 
 
