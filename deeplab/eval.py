@@ -42,7 +42,7 @@ from deeplab.files import folder_lock, output_files, part_folders, writing
 from deeplab.inference import ensemble, model_source, network_source, opening, task_calibration
 from deeplab.inference.network import InferenceNetwork, memory_size
 from deeplab.inference.run_weights import WeightsChoice
-from deeplab.options import EngineOptions, EvalOptions, PredictionOptions, ResizeOptions, WindowOptions
+from deeplab.options import EngineOptions, EvalOptions, ModelOptions, PredictionOptions, ResizeOptions, WindowOptions
 from deeplab.options.parts import Part
 from deeplab.registry import TASKS
 from deeplab.system import memory
@@ -51,8 +51,6 @@ from deeplab.wording import option
 _LOGDIR = 'EvalOptions.eval_logdir'
 _STATE = 'metrics.state'  # of a part
 _DEFAULT_SPLIT = 'val'  # of the command line
-# Fields of `ModelOptions` without effect on predictions, or with an effect that the variables show.
-_OF_TRAINING = ('crop_size', 'batch_norm_decay', 'quantize_delay_step', 'nas')
 _OUTPUT = r'\w+-.+\.(json|csv)'  # names of the files that are written
 
 
@@ -232,7 +230,10 @@ def merge(folder: str, parts: Sequence[part_folders.PartFolder]) -> str:
 def _of_several(options: EvalOptions, task: runner.Task, choice: WeightsChoice) -> EvalResult:
     """Evaluates and compares several existing checkpoints, except unreadable ones."""
     directories = [options.checkpoint_dir, *options.further_checkpoint_dirs]
-    model_source.require_one_description(directories, 'Evaluate them one by one, or use deeplab compare', _OF_TRAINING)
+    advice = 'Evaluate them one by one, use deeplab compare, or set these options for all of them'
+    model_source.require_one_description(
+        directories, advice, lambda network: _predicting(model_source.changed(network, options.network))
+    )
     rounds: list[evaluation_rounds.Round] = []
     failure = None
     for path, folder in several_checkpoints.find(directories, options.all_checkpoints):
@@ -257,6 +258,17 @@ def _of_several(options: EvalOptions, task: runner.Task, choice: WeightsChoice) 
     with output_files.writing_to(options.eval_logdir, _LOGDIR, text):
         evaluation_rounds.write_json(content, path)
     return EvalResult(tuple(rounds), f'{text}\nAll checkpoints: {path}')
+
+
+def _predicting(network: ModelOptions) -> ModelOptions:
+    """Returns a network without the options that have an effect on training alone."""
+    return dataclasses.replace(
+        network,
+        crop_size=None,
+        batch_norm_decay=None,
+        quantize_delay_step=None if network.quantize_delay_step is None else 0,
+        nas=dataclasses.replace(network.nas, drop_path_keep_prob=1.0, total_training_steps=None),
+    )
 
 
 def _publish(

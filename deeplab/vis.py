@@ -101,6 +101,7 @@ def _run(options: VisOptions) -> VisResult:
         chooses_crop=options.windows is not None,
     )
     colormap = choose_colormap(options.colormap_type, split.descriptor)
+    written = split.descriptor if options.uses_eval_ids else dataclasses.replace(split.descriptor, eval_ids=None)
     decoder = _decoder(options, split.descriptor, colormap)
     if options.submission is not None:
         corrupt = split.check_result.corrupt
@@ -131,7 +132,7 @@ def _run(options: VisOptions) -> VisResult:
         if decoder is not None:
             decoder = decoder.calibrated(network_source.at(checkpoint).calibration())
         extras = _extras(options, split, pictures_dir, colormap, decoder)
-        pictures = Pictures(pictures_dir, raw_dir, split.descriptor, options.resize, colormap, decoder, extras)
+        pictures = Pictures(pictures_dir, raw_dir, written, options.resize, colormap, decoder, extras)
         keys = (*pictures.keys, *([pictures.truth_key] if options.needs_labels else []))
         writer = Writer(pictures.write, before)
         keep_original = undoes_resize(options.resize)

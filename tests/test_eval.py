@@ -23,6 +23,7 @@ from deeplab.core.metrics import ConfusionMatrix
 from deeplab.datasets import descriptor
 from deeplab.errors import CheckpointError, DataError, OptionError, OutputError
 from deeplab.evaluation import evaluation_rounds, runner, scoring
+from deeplab.inference import model_source
 from deeplab.options import EvalOptions, PredictionOptions, ResizeOptions, TrainOptions, WaitOptions
 from deeplab.registry import METRICS
 from deeplab.training import run_manifest
@@ -385,10 +386,26 @@ def test_checkpoints_of_networks_that_predict_differently(options, tmp_path):
         }
         (tmp_path / name / 'run.json').write_text(json.dumps({'format': 1, 'runs': [run]}))
     several = {'checkpoint_dir': str(tmp_path / 'a'), 'further_checkpoint_dirs': (str(tmp_path / 'b'),)}
-    with pytest.raises(
-        OptionError, match=r'run.json: output_stride\. Evaluate them one by one, or use deeplab compare'
-    ):
+    with pytest.raises(OptionError, match=r'run.json: output_stride\. Evaluate them one by one, use deeplab compare'):
         eval_program.run(changed(options, **several))
+    several['network'] = {'ModelOptions.output_stride': 16}  # set for both
+    assert len(eval_program.run(changed(options, wait=WaitOptions(), **several)).rounds) == 2
+
+
+@pytest.mark.parametrize(
+    ('changes', 'are_equal'),
+    [
+        ({'ModelOptions.quantize_delay_step': 7}, True),
+        ({'ModelOptions.quantize_delay_step': None}, False),
+        ({'ModelOptions.batch_norm_decay': 0.9}, True),
+        ({'NasOptions.drop_path_keep_prob': 0.5, 'NasOptions.total_training_steps': 9}, True),
+        ({'NasOptions.remove_os32_stride': True}, False),
+    ],
+)
+def test_options_of_training_alone_are_not_compared(changes, are_equal):
+    network = dataclasses.replace(setup.MODEL, quantize_delay_step=3)
+    other = model_source.changed(network, changes)
+    assert (eval_program._predicting(network) == eval_program._predicting(other)) == are_equal
 
 
 def test_no_checkpoint_of_several_fits(options):
@@ -400,7 +417,9 @@ def test_no_checkpoint_of_several_fits(options):
 
 def test_a_repeated_checkpoint_dir():
     made = cli.options_of('eval', ['--checkpoint_dir=a', '--checkpoint_dir', 'b', *DEFAULT_LINE, '--eval_scales=1'])
-    assert (made.further_checkpoint_dirs, made.checkpoint_dir) == (('a', 'b'), 'logs')
+    assert (made.further_checkpoint_dirs, made.checkpoint_dir, made.network) == (('a', 'b'), 'logs', {})
+    made = cli.options_of('eval', ['--checkpoint_dir=a', '--output_stride=8', *DEFAULT_LINE])
+    assert made.network == {'ModelOptions.output_stride': 8}
     assert cli.options_of('eval', DEFAULT_LINE).further_checkpoint_dirs == ()
 
 

@@ -108,13 +108,14 @@ def _validation_options(values: Values) -> options.ValidationOptions:
 def eval_options(values: Values) -> options.EvalOptions:
     """Returns the options of eval."""
     dataset, model = dataset_and_model(values)
+    further = _further_checkpoint_dirs(values)
     return filled(
         options.EvalOptions,
         values,
         model=model,
         dataset=dataset,
-        further_checkpoint_dirs=_further_checkpoint_dirs(values),
-        network=given_network(values) if values['ensemble'] else {},
+        further_checkpoint_dirs=further,
+        network=given_network(values) if values['ensemble'] or further else {},
         fits_crop_size=not values.given('eval_crop_size'),
         engine=_engine_options(values),
     )

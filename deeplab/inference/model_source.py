@@ -6,7 +6,7 @@ import dataclasses
 import glob
 import os
 import typing
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from absl import logging
@@ -160,19 +160,22 @@ def of_run(path: str) -> NetworkDescription | None:
     return NetworkDescription(options, descriptor.trusted_name_in_run(file, run), resize, classes)
 
 
-def require_one_description(paths: Sequence[str], advice: str, ignored: Collection[str] = ()) -> None:
+def require_one_description(
+    paths: Sequence[str], advice: str, compared: Callable[[ModelOptions], ModelOptions] = lambda options: options
+) -> None:
     """Raises `OptionError` if the run.json files beside checkpoints describe different networks or classes.
 
     Args:
       paths: the checkpoints, or their folders.
       advice: what to do then.
-      ignored: fields of `ModelOptions` that may differ.
+      compared: makes the network that is compared of the one in run.json.
     """
     described = [(path, description) for path in paths if (description := of_run(path)) is not None]
     for path, other in described[1:]:
         first_path, first = described[0]
-        fields = [field.name for field in dataclasses.fields(first.options) if field.name not in ignored]
-        differing = [name for name in fields if getattr(first.options, name) != getattr(other.options, name)]
+        one, another = compared(first.options), compared(other.options)
+        fields = [field.name for field in dataclasses.fields(one)]
+        differing = [name for name in fields if getattr(one, name) != getattr(another, name)]
         if first.classes is not None and other.classes is not None and first.classes.names != other.classes.names:
             differing.append('names of the classes')
         if differing:

@@ -203,7 +203,8 @@ class EvalOptions(OptionsWithSettings, registries=(METRICS,)):
 
     Attributes:
       further_checkpoint_dirs: more of them; the newest checkpoint of each is then evaluated once, without waiting.
-      network: options of the networks of an ensemble that take precedence over their run.json, by 'Class.field'.
+      network: options of the networks of several checkpoints that take precedence over their run.json, by
+        'Class.field'.
       fits_crop_size: whether the crop size is replaced by the smallest one into which every image fits, if an image is
         larger; it is so too if the crop size is not set.
       windows: sizes of the windows in which large images are predicted; None for no windows. Images are then padded to
@@ -275,6 +276,7 @@ class VisOptions(Options):
     Attributes:
       windows: sizes of the windows in which large images are predicted; None for no windows. Images are then padded to
         the crop size only if it is set.
+      uses_eval_ids: whether raw predictions have the `eval_ids` of the data set, if it has any, instead of class ids.
     """
 
     model: ModelOptions
@@ -314,6 +316,7 @@ class VisOptions(Options):
     )
     windows: WindowOptions | None = None
     part: PartOptions = PartOptions()
+    uses_eval_ids: bool = True
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -184,7 +184,8 @@ def _evaluated(options: CrossValidateOptions, number: int, checkpoint: str) -> F
     model = dataclasses.replace(model, crop_size=evaluated.crop_size or model.crop_size)
     raw = task_results.has_classes(model)
     predictions = _predictions(options.output_dir, number)
-    vis.run(VisOptions(model=model, vis_logdir=predictions, save=options.save, also_save_raw_predictions=raw, **common))
+    common |= {'also_save_raw_predictions': raw, 'uses_eval_ids': False}  # for the page; classes may share an id
+    vis.run(VisOptions(model=model, vis_logdir=predictions, save=options.save, **common))
     flags = evaluation_rounds.read_json(evaluated.path).get('flags', {})
     uses_averages = bool(flags.get('use_moving_average'))
     miou = evaluated.metrics.miou

@@ -171,6 +171,8 @@ class Task(Record):
       overlay: draws the result; takes the result, the image and the context, returns [h, w, 3] uint8.
       comparison: draws the result compared with its truth, for report; takes the sample as `metric` does, the result,
         the image and the context.
+      drawn_parts: names of the parts of the result that `overlay` and `comparison` take: report stores no others. None
+        for all.
       check: raises `OptionError` if the network cannot have the task; takes the ModelOptions.
     """
 
@@ -190,6 +192,7 @@ class Task(Record):
     files: Mapping[str, ResultFile] = dataclasses.field(default_factory=dict)
     overlay: Callable[[Mapping[str, Any], Any, TaskContext], Any] | None = None
     comparison: Callable[[Mapping[str, Any], Mapping[str, Any], Any, TaskContext], Comparison] | None = None
+    drawn_parts: tuple[str, ...] | None = None
     check: Callable[[Any], None] = lambda options: None
 
     def __post_init__(self) -> None:

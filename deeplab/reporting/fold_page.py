@@ -30,7 +30,7 @@ class FoldImages(NamedTuple):
     Attributes:
       split: the images.
       steps: how they are read, in the sizes of the predictions.
-      masks: path of the PNG file of predictions, in their order; ids as in the data set's `eval_ids` if it has any.
+      masks: path of the PNG file of predictions, in their order.
     """
 
     split: runner.Split
@@ -58,7 +58,7 @@ def render(
     with contextlib.ExitStack() as stack:
         images = stack.enter_context(ImageResults(descriptor.num_classes, descriptor.ignore_label))
         for fold in folds:
-            _add(images, fold, descriptor)
+            _add(images, fold)
         groups: choice.Groups = content.chosen_of(images, most) if folds else {}
         data = _content(validation, images if folds else None, groups, descriptor) | {'command': command}
         most_bytes = pictures.share(len(groups), len(library) + len(page.as_json(data)))
@@ -66,15 +66,12 @@ def render(
         return page.render(data, drawn, library)
 
 
-def _add(images: ImageResults, fold: FoldImages, descriptor: DatasetDescriptor) -> None:
+def _add(images: ImageResults, fold: FoldImages) -> None:
     """Adds the images of a fold to the results."""
-    ids = np.arange(256, dtype=np.uint8)
-    if descriptor.eval_ids is not None:
-        ids[np.asarray(descriptor.eval_ids)] = np.arange(len(descriptor.eval_ids))
     samples = split_images.samples(fold.split, fold.steps, range(fold.split.num_images))
     for sample, path in zip(samples, fold.masks, strict=True):
         with Image.open(path) as mask:
-            images.add(names.shown(sample.name), sample.truth, ids[np.asarray(mask)])
+            images.add(names.shown(sample.name), sample.truth, np.asarray(mask))
 
 
 def _content(

@@ -55,7 +55,8 @@ class TaskImages(contextlib.AbstractContextManager['TaskImages']):
             of_image.update(sample, results[name])
             figure = of_image.result().get(headline(task))
             scores.append(float(figure) if figure is not None and math.isfinite(figure) else None)
-        self._results.add(pickle.dumps(dict(results)))
+        drawn = {name: _drawn(self.tasks[name], result) for name, result in results.items()}
+        self._results.add(pickle.dumps(drawn))
 
     def ranks(self, name: str) -> np.ndarray:
         """Returns a number for each image, larger where a task's main figure is better; NaN where there is none."""
@@ -104,6 +105,11 @@ class TaskImages(contextlib.AbstractContextManager['TaskImages']):
         if task.comparison is not None:
             pictures[COMPARED], legend = task.comparison(sample, result, pixels, self.context)
         return pictures, legend
+
+
+def _drawn(task: Task, result: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the parts of a result that its pictures need."""
+    return {name: part for name, part in result.items() if task.drawn_parts is None or name in task.drawn_parts}
 
 
 def headline(task: Task) -> str:

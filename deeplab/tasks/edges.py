@@ -217,6 +217,7 @@ register(
         headline='f',
         files={'edges': ResultFile('.png', as_8_bits)},
         overlay=overlay,
+        drawn_parts=(_NAME,),
         parameters=(
             Parameter('edge_width', 4, 'Width of the edges between classes, in pixels.', range='[2, inf)'),
             Parameter(

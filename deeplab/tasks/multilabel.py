@@ -287,6 +287,7 @@ register(
         headline='average_precision',
         files={'masks': ResultFile('.png', stacked)},
         overlay=overlay,
+        drawn_parts=('masks',),
         parameters=(
             Parameter(
                 'multilabel_loss_weight', 1.0, 'Weight of the loss for classes that may overlap.', range='[0, inf)'

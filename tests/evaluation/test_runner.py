@@ -1,5 +1,6 @@
 """Batches that several threads predict, in order; test_eval.py has the rest."""
 
+import logging
 import threading
 
 import numpy as np
@@ -7,6 +8,8 @@ import pytest
 
 from deeplab import common
 from deeplab.evaluation import runner
+from deeplab.inference import network_source
+from deeplab.options import DatasetOptions, EvalOptions, ModelOptions, PredictionOptions
 
 FIRSTS = np.arange(0, 40, 4)
 
@@ -59,3 +62,13 @@ def test_threads_end_when_the_caller_stops():
     next(batches)
     batches.close()
     assert threading.active_count() == before
+
+
+@pytest.mark.parametrize(('task', 'shown'), [('semantic', 'no'), ('depth', 'averaged')])
+def test_flips_of_a_single_scale_act_on_tasks(task, shown, caplog):
+    model, prediction = ModelOptions({common.OUTPUT_TYPE: 3}, task=task), PredictionOptions(add_flipped_images=True)
+    with caplog.at_level(logging.WARNING):
+        runner.warn_of_flips(prediction, model)
+    assert ('has no effect' in caplog.text) == (task == 'semantic')
+    options = EvalOptions(model, DatasetOptions('val', 'records'), 'log', 'eval', prediction=prediction)
+    assert dict(network_source.at('log').settings(options))['Flipped images'] == shown

@@ -15,7 +15,7 @@ from deeplab import eval as eval_program
 from deeplab.datasets import coco_segments, descriptor
 from deeplab.errors import OptionError
 from deeplab.evaluation import eval_coco_format
-from deeplab.inference import task_decoding, task_files
+from deeplab.inference import network_source, task_decoding, task_files
 from deeplab.inference.prediction import Prediction
 from deeplab.inference.predictor import Predictor
 from deeplab.options import (
@@ -277,7 +277,10 @@ def test_files_of_a_network_without_classes(monkeypatch, tmp_path):
     model = ModelOptions({common.OUTPUT_TYPE: 3}, crop_size=(33, 49), task='depth')
     training = setup.write_training(tmp_path, data, descriptor.load(data.name), model)
     options = VisOptions(model, data, str(training), 'vis', wait=ONCE)
+    sources = []  # those whose thresholds are used: an export has its own
+    monkeypatch.setattr(network_source.NetworkSource, 'calibration', lambda source: sources.append(source.path) or {})
     result = vis.run(options)
+    assert sources == [result.rounds[0].checkpoint]
     pictures = sorted(path.name for path in pathlib.Path('vis/segmentation_results').iterdir())
     assert pictures[:3] == ['000000_image.png', '000000_overlay.png', '000001_image.png']
     assert not any('prediction' in name for name in pictures) and 'prediction' not in result.report

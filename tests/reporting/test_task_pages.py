@@ -6,6 +6,7 @@ Covers reporting/task_content.py and reporting/task_images.py.
 import json
 import math
 import pathlib
+import pickle
 import re
 import types
 
@@ -161,8 +162,12 @@ def test_a_task_of_class_ids_alone_shows_them_beside_its_result(tmp_path):
     assert not data_of(text)['classes']
 
 
-def test_classes_of_a_task_have_names_and_colors(tmp_path):
+def test_classes_of_a_task_have_names_and_colors(tmp_path, monkeypatch):
+    kept = []
+    spy = types.SimpleNamespace(dumps=lambda results: kept.append(results) or pickle.dumps(results), loads=pickle.loads)
+    monkeypatch.setattr(task_images, 'pickle', spy)
     _, text = written(tmp_path, 'multilabel', (1.0,))
+    assert [[*results['multilabel']] for results in kept] == [['masks']] * IMAGES  # not the probabilities
     data = data_of(text)
     assert data['tasks'][0]['classes'][0]['iou'] == pytest.approx([1.0, 1.0])
     assert [each['name'] for each in data['classes']] == ['0', '1']
