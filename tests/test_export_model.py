@@ -687,10 +687,10 @@ def test_the_format_follows_from_the_ending(words, target):
 @pytest.mark.parametrize(
     ('words', 'parts'),
     [
-        ('--export_path=w.onnx --format=tflite', ('--export_path=w.onnx', 'of onnx', '--format=tflite')),
-        ('--export_path=w.onnx --export_format=frozen_graph', ('of onnx', '--export_format=frozen_graph')),
-        ('--export_path=g.pb --export_format=saved_model', ('of frozen_graph', '--export_format=saved_model')),
-        ('--export_path=g.pb --format=tflite:float16', ('of frozen_graph', '--format=tflite:float16')),
+        ('--export_path=w.onnx --format=tflite', ('--export_path=w.onnx', 'belongs to onnx', '--format=tflite')),
+        ('--export_path=w.onnx --export_format=frozen_graph', ('belongs to onnx', '--export_format=frozen_graph')),
+        ('--export_path=g.pb --export_format=saved_model', ('belongs to frozen_graph', '--export_format=saved_model')),
+        ('--export_path=g.pb --format=tflite:float16', ('belongs to frozen_graph', '--format=tflite:float16')),
         ('--export_path=w.onnx --format=tflite,onnx', ('several exports', 'folder')),
     ],
 )

@@ -272,7 +272,7 @@ def test_the_class_of_a_mixed_image_follows_the_areas():
     assert is_other[shares > 0.5].mean() > 0.5 > 0.3 > is_other[shares < 0.3].mean()
 
 
-@pytest.mark.parametrize(('name', 'reason'), [('mosaic', 'no common class'), ('copy_paste', 'no objects')])
+@pytest.mark.parametrize(('name', 'reason'), [('mosaic', 'no class in common'), ('copy_paste', 'no objects')])
 def test_what_needs_masks_is_refused_for_classifiers(name, reason):
     with pytest.raises(OptionError, match=rf"'{name}' is not for this task: .*{reason}.*\. Switch it off"):
         classified(name, AugmentOptions(settings={f'{name}_probability': 0.5}))

@@ -121,7 +121,8 @@ def test_a_run_from_the_checkpoint_of_step_0_has_the_initial_checkpoint_of_its_w
     runs = json.loads((logdir / 'run.json').read_text())['runs']
     assert [run['initial_checkpoint']['path'] for run in runs] == [f'{first}/model.ckpt-0'] * 2
     (line,) = [line for line in warnings_of(caplog) if 'begins with the weights of' in line]
-    assert f'{logdir}/model.ckpt-0' in line and f'-> {other}/model.ckpt-1' in line
+    assert f'{logdir}/model.ckpt-0' in line
+    assert '/other/model.ckpt-1' in line.rpartition(' -> ')[2]  # a long path is shortened
 
 
 def test_a_run_that_is_refused_is_not_in_it(data, tmp_path, monkeypatch):
