@@ -366,7 +366,7 @@ def _gray_step(content: bytes) -> int:
 
 
 def require_decodable(pixels: int, what: str) -> None:
-    """Raises `DataError` if a PNG has more pixels than `Image.MAX_IMAGE_PIXELS`, which Pillow does not decode."""
+    """Raises `DataError` for more pixels than Pillow decodes in one PNG, twice `Image.MAX_IMAGE_PIXELS`."""
     limit = Image.MAX_IMAGE_PIXELS
     if limit is not None and pixels > 2 * limit:
         most = f'{2 * limit:,}'

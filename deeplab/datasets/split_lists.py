@@ -12,8 +12,7 @@ from deeplab.errors import DataError
 from deeplab.files import documents
 from deeplab.options import IMAGE_FORMATS
 
-_NUMBER_OR_PATH = re.compile(r'^-?\d+$|[./\\]')  # what lists have behind the name of an image
-_NUMBER_OR_FOLDER = re.compile(r'^-?\d+$|[/\\]')
+_NUMBER_OR_FOLDER = re.compile(r'^-?\d+$|[/\\]')  # what lists have behind the name of an image
 
 
 def read(path: pathlib.Path) -> list[str]:
@@ -42,9 +41,9 @@ def names_in(line: str, formats: Collection[str] = IMAGE_FORMATS) -> Iterator[st
       formats: extensions of images, in lower case.
     """
     yield from _names_of(line, formats)
-    first, *rest = line.split()
-    if rest and _is_image_and_more(first, rest, formats):
-        yield from _names_of(first, formats)
+    words = line.split()
+    if len(words) > 1 and _is_image_and_more(words[0], words[1:], formats):
+        yield from _names_of(words[0], formats)
 
 
 def _is_image_and_more(first: str, rest: Sequence[str], formats: Collection[str]) -> bool:
@@ -100,13 +99,6 @@ class Search:
     def is_list(self, path: pathlib.Path) -> bool:
         """Returns whether a text is a list of images, rather than of classes or of something else."""
         try:
-            return any(self._is_entry(line) for line in read(path))
+            return any(self.find(line) is not None for line in read(path))
         except DataError:  # if it is used nevertheless, `read` says what is wrong
             return False
-
-    def _is_entry(self, line: str) -> bool:
-        """Returns whether a line names an image, rather than a color or class with the same number as an image."""
-        rest = line.split()[1:]
-        has_mask_or_number = len(rest) < 2 and all(_NUMBER_OR_PATH.search(part) for part in rest)
-        names = names_in(line, self._formats) if has_mask_or_number else _names_of(line, self._formats)
-        return self._first(list(names)) is not None

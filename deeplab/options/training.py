@@ -115,7 +115,7 @@ class LoggerOptions(OptionsWithSettings, registries=(LOGGERS,)):
     names: tuple[str, ...] = declared(
         ('tensorboard',),
         lambda: (
-            'Comma-separated names of the experiment trackers that training logs to, including those of plugins. '
+            'Comma-separated names of the experiment trackers that training logs to, including trackers from plugins. '
             f'{LOGGERS.summaries()}'
         ),
         flag='logger',
@@ -290,7 +290,7 @@ class TrainOptions(Options):
         precision = self.precision
         rule = f'ranges of 8 bits are measured in one clone; omit {self.clones.explained_parts}'
         self.model._require(self.clones.parts == 1, 'quantize_delay_step', rule)
-        rule = f'8 bits are imitated in float32; omit {option("TrainOptions.precision", precision)}'
+        rule = f'fake quantization needs float32; omit {option("TrainOptions.precision", precision)}'
         self.model._require(precision in ('float32', AUTO_PRECISION), 'quantize_delay_step', rule)
 
     def _require_micro_batches(self) -> None:

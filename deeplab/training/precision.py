@@ -76,7 +76,7 @@ def _require_allowed(options: TrainOptions) -> None:
 
 def _chosen(options: TrainOptions, first_step: int) -> _Choice:
     if options.model.quantize_delay_step is not None:
-        return _Choice('float32', '8 bits are imitated in float32')
+        return _Choice('float32', 'fake quantization needs float32')
     if options.clones.master or options.clones.worker_hosts:
         return _Choice('float32', 'several machines could choose differently')
     of_machine = _of_machine(options)

@@ -109,7 +109,7 @@ def write(
       CheckpointError: a checkpoint does not match the network, or the result cannot be written.
       DataError: an image cannot be decoded.
     """
-    is_shared = options.clones.sync_batch_norm  # then statistics are those of the batches of all clones
+    is_shared = options.clones.sync_batch_norm  # of all clones together
     size = options.batch_size // options.accumulation_steps if is_shared else options.clone_batch_size
     options = dataclasses.replace(options, batch_size=size, clones=CloneOptions(), accumulation_steps=1)
     with tf.Graph().as_default() as graph, lean_variables.scope():

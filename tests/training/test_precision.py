@@ -133,10 +133,10 @@ def test_what_needs_float32_gets_it(data, machine, tmp_path):
     machine(WITH_BFLOAT16)
     of_8_bits = options_of(*words(data, tmp_path), '--precision=auto', '--quantize_delay_step=0')
     of_machines = options_of(*words(data, tmp_path), '--precision=auto', '--worker_hosts=a:1,b:1')
-    for options, part in ((of_8_bits, '8 bits'), (of_machines, 'several machines')):
+    for options, part in ((of_8_bits, 'fake quantization'), (of_machines, 'several machines')):
         resolved, reason = precision.resolved(options)
         assert resolved.precision == 'float32' and part in reason
-    with pytest.raises(OptionError, match='8 bits are imitated in float32'):
+    with pytest.raises(OptionError, match='fake quantization needs float32'):
         options_of(*words(data, tmp_path), '--precision=bfloat16', '--quantize_delay_step=0')
 
 
