@@ -40,7 +40,9 @@ def with_rooms(tmp_path, monkeypatch):
     (description,) = re.findall(r'```json\n(.*?)```', page, re.DOTALL)
     (tmp_path / 'rooms.json').write_text(description)
     page = (ROOT / 'docs' / 'published_checkpoints.md').read_text(encoding='utf-8')
-    (tmp_path / 'camvid.json').write_text(re.findall(r'```json\n(.*?)```', page, re.DOTALL)[0])
+    published = re.findall(r'```json\n(.*?)```', page, re.DOTALL)[0]
+    for name in ('camvid.json', 'mine.json'):
+        (tmp_path / name).write_text(published)
     monkeypatch.chdir(tmp_path)
 
 
@@ -48,6 +50,9 @@ def with_rooms(tmp_path, monkeypatch):
 def test_commands_are_understood(page, with_rooms):
     for program, words in _commands(page):
         assert cli.options_of(program, words) is not None, words
+        of_cityscapes = any(word.startswith('--dataset_dir=cityscapes/') for word in words)
+        if of_cityscapes and program in ('train', 'preview', 'eval', 'vis'):  # their defaults are train and val
+            assert any(re.search(r'_split=\w+_(fine|coarse)$', word) for word in words), words
 
 
 def test_pages_have_commands():
@@ -94,6 +99,11 @@ def test_links_to_headings_find_them(page):
 def test_a_page_begins_with_a_heading_and_a_sentence(page):
     heading, empty, sentence = page.read_text(encoding='utf-8').splitlines()[:3]
     assert heading.startswith('# ') and not empty and re.match(r'[A-Z`]', sentence)
+
+
+@pytest.mark.parametrize('page', PAGES, ids=_name)
+def test_items_of_lists_begin_a_line(page):
+    assert not re.search(r'^(?!\|).*\. - [`*A-Z]', page.read_text(encoding='utf-8'), re.MULTILINE)
 
 
 def test_the_readme_links_every_page():

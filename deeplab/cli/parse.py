@@ -19,6 +19,7 @@ from deeplab.datasets import description_file, descriptor
 from deeplab.errors import UserError
 from deeplab.files import cross_validation, run_manifests, storage
 from deeplab.names import shown
+from deeplab.options.network import rates_note
 from deeplab.wording import as_text
 from deeplab.zoo import catalog
 
@@ -103,6 +104,7 @@ def _apply_run(values: Values) -> None:
             values.notes.append(f'The flags in {file} cannot be used: {error}')
         return
     _warn_of_resizing(file, given, values)
+    _warn_of_rates(run, trained, values)
     trained = {name: value for name, value in trained.items() if not values.given(name)}
     taken = {name: value for name, value in trained.items() if values[name] != value}
     for name, value in trained.items():
@@ -166,6 +168,15 @@ def _warn_of_resizing(file: str, given: Mapping[str, Any], values: Values) -> No
             f'The training in {file} resized images: {" ".join(resized)}. Without these flags, images are predicted at '
             'another scale here.'
         )
+
+
+def _warn_of_rates(run: run_manifests.Run, trained: Mapping[str, Any], values: Values) -> None:
+    """Warns if the network gets another output stride than in the training, but the atrous rates of the training."""
+    stride = run_manifests.option_of(run, 'model', 'output_stride')
+    if 'atrous_rates' not in trained or values.given('atrous_rates') or not values.given('output_stride'):
+        return
+    if isinstance(stride, int) and (note := rates_note(trained['atrous_rates'], stride, values['output_stride'])):
+        values.warnings.append(note)
 
 
 def _apply_description(values: Values, is_given: bool) -> None:

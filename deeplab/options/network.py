@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from deeplab import common
 from deeplab.options.fields import Options, PathText, declared
@@ -298,3 +298,20 @@ class ModelOptions(OptionsWithSettings, registries=(BACKBONES, HEADS, TASKS)):
     def num_classes(self) -> int:
         """Number of classes of the semantic output."""
         return self.outputs_to_num_classes[common.OUTPUT_TYPE]
+
+
+def rates_at(rates: Sequence[int], trained_stride: int, output_stride: int) -> tuple[int, ...]:
+    """Returns the atrous rates that see the same pixels at another output stride (arXiv:1706.05587, section 3.3)."""
+    return tuple(max(1, rate * trained_stride // output_stride) for rate in rates)
+
+
+def rates_note(rates: Sequence[int], trained_stride: int, output_stride: int) -> str:
+    """Returns a warning if a network keeps the atrous rates of another output stride; empty if it does not."""
+    if not rates or output_stride == trained_stride:
+        return ''
+    expected = rates_at(rates, trained_stride, output_stride)
+    return (
+        f'The network was trained at output stride {trained_stride} with the atrous rates {", ".join(map(str, rates))}, '
+        f'which see other pixels at output stride {output_stride}. For the same field of view, use '
+        f'{option("AsppOptions.rates", expected)}.'
+    )

@@ -118,6 +118,19 @@ def test_resizing_that_eval_and_vis_lack_is_a_warning(logdir):
     assert not parsed('eval', logdir).warnings
 
 
+def test_atrous_rates_of_another_output_stride_are_a_warning(logdir):
+    model = {'outputs_to_num_classes': {'semantic': 8}, 'output_stride': 16}
+    write_run(logdir, TRAIN, options={'model': model})
+    for program in ('eval', 'export_model'):
+        (warning,) = parsed(program, logdir, '--output_stride=8').warnings
+        assert 'atrous rates 6, 12' in warning and '(12, 24)' in warning
+        assert not parsed(program, logdir, '--output_stride=8', '--atrous_rates=12,24,36').warnings
+        assert not parsed(program, logdir, '--output_stride=16').warnings
+        assert not parsed(program, logdir).warnings
+    write_run(logdir, TRAIN[:3], options={'model': model})
+    assert not parsed('eval', logdir, '--output_stride=8').warnings
+
+
 def test_a_preset_of_the_training_is_taken(logdir):
     write_run(logdir, ['--train_logdir=log', '--dataset_dir=records', '--preset=xception65_coco_voc_trainval'])
     values = parsed('eval', logdir)
