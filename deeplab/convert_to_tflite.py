@@ -76,18 +76,20 @@ def run(options: ConvertOptions) -> TfliteConversion:
     graph, metadata = _source(options)
     image = None if options.test_image_path is None else _read(options.test_image_path, graph.shape[3])
     folder = output_files.make_folder(os.path.dirname(path) or '.')
+    ends = metadata['normalization']
+    takes_pixels = _takes_pixels(graph, ends)
     with destinations.beside(path, record) as temporary:
-        content = _converted(graph, metadata['normalization'], options)
+        content = _converted(graph, ends, 'uint8' if takes_pixels else 'float32', options)
         with output_files.writing_to(folder, _PATH):
-            engine.write(content, metadata, temporary)
+            engine.write(content, metadata | ({'normalization': None} if takes_pixels else {}), temporary)
         agreement = None if image is None else _agreement(graph, metadata, temporary, image)
     is_quantized = portable.is_trained_in_8_bits(graph)
     kind = '8-bit' if is_quantized else 'float32'
     lines = [f'TensorFlow Lite model ({kind}): {path} ({names.byte_size(os.path.getsize(path))})']
-    ends = metadata['normalization']
     ranges = sorted(set(zip(ends['low'], ends['high'], strict=True)))
     shown = ', '.join(f'{low:g} to {high:g}' for low, high in ranges)
-    lines.append(f'Input:  {graph.image} float32 {list(graph.shape)}, normalized to {shown} as the graph takes it')
+    dtype, values = ('uint8', 'pixels from 0 to 255') if takes_pixels else ('float32', f'normalized to {shown}')
+    lines.append(f'Input:  {graph.image} {dtype} {list(graph.shape)}, {values}')
     if agreement is not None:
         lines.append(f'{agreement:.2%} of the labels of {options.test_image_path} equal the labels of the graph.')
     return TfliteConversion(path, agreement, is_quantized, '\n'.join(lines))
@@ -165,11 +167,23 @@ def _ends(graph: tf.Graph, image: str) -> tuple[np.ndarray, np.ndarray]:
     return (low, high) if np.all(low < high) else usual
 
 
-def _converted(graph: FrozenGraph, ends: Mapping[str, Sequence[float]], options: ConvertOptions) -> bytes:
-    """Returns the model of a graph that takes images normalized to `ends`."""
+def _takes_pixels(graph: FrozenGraph, ends: Mapping[str, Sequence[float]]) -> bool:
+    """Returns whether the model has the original's input: uint8 pixels, which are -1 to 1 in its 8-bit range.
+
+    Other normalizations differ by channel, but an input has one range. Weights with ranges by channel are signed, and
+    need a signed input.
+    """
+    is_usual = set(ends['low']) == {-1} and set(ends['high']) == {1}
+    return is_usual and portable.is_trained_in_8_bits(graph) and not portable.has_ranges_of_channels(graph)
+
+
+def _converted(
+    graph: FrozenGraph, ends: Mapping[str, Sequence[float]], input_type: str, options: ConvertOptions
+) -> bytes:
+    """Returns the model of a graph that takes images normalized to `ends`; `input_type` is of an 8-bit model."""
 
     def configure(converter: Any) -> None:
-        if portable.is_trained_in_8_bits(graph):  # the ranges of its training, for everything but the image
+        if portable.is_trained_in_8_bits(graph):  # the ranges of its training
             # Ranges by channel are symmetric to 0 and need signed weights; other ranges are the original's.
             is_signed = portable.has_ranges_of_channels(graph)
             low, high = min(ends['low']), max(ends['high'])
@@ -177,7 +191,7 @@ def _converted(graph: FrozenGraph, ends: Mapping[str, Sequence[float]], options:
             zero = round(-low * factor) - (128 if is_signed else 0)
             converter.inference_type = tf.int8 if is_signed else tf.uint8
             converter.quantized_input_stats = {graph.image.partition(':')[0]: (zero, factor)}
-            converter.inference_input_type = tf.float32
+            converter.inference_input_type = tf.as_dtype(input_type)
 
     path = option('ConvertOptions.quantized_graph_def_path', options.quantized_graph_def_path)
     failure = f'{path}: TensorFlow Lite cannot hold this graph'

@@ -232,7 +232,7 @@ def choose_colormap(colormap_type: str | None, descriptor: DatasetDescriptor) ->
     if colormap_type is None:
         palette: np.ndarray = descriptor.palette
         return palette
-    colormap: np.ndarray = get_dataset_colormap.create_label_colormap(colormap_type)
+    colormap: np.ndarray = get_dataset_colormap.create_label_colormap(colormap_type).astype(np.uint8)
     if len(colormap) < descriptor.num_classes:
         raise OptionError(
             f'{option("VisOptions.colormap_type", colormap_type)} has {len(colormap)} colors, the data set '

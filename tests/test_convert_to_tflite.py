@@ -57,7 +57,13 @@ def test_an_old_line(is_quantized, tmp_path, capsys):
     kinds = {details['dtype'] for details in interpreter.get_tensor_details()}
     assert bool({np.int8, np.uint8} & kinds) == is_quantized
     floats = [details for details in interpreter.get_tensor_details() if details['dtype'] == np.float32]
-    assert (len(floats) == 1) == is_quantized  # the image; all else is computed in integers
+    assert bool(floats) != is_quantized  # all is computed in integers
+    image, *_ = interpreter.get_input_details()
+    if is_quantized:  # as in the original, the pixels themselves
+        assert 'uint8 [1, 17, 33, 3], pixels from 0 to 255' in said
+        assert image['dtype'] == np.uint8 and image['quantization'] == (pytest.approx(2 / 255), 128)
+    else:
+        assert 'float32 [1, 17, 33, 3], normalized to -1 to 1' in said and image['dtype'] == np.float32
     with engine.load(path, Execution()) as predict:
         images = np.random.default_rng(1).uniform(0, 255, (1, 17, 33, 3)).astype(np.float32)
         expected = _labels(images[0] * np.float32(2 / 255) - 1)

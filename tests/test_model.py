@@ -158,16 +158,21 @@ def test_mirrored_images_give_mirrored_predictions():
 
 
 def test_labels_before_resizing():
+    """Labels are resized to the nearest ones, probabilities bilinearly; resized logits have other maps."""
     with given_weights.network() as network:
         options = _with(prediction_with_upsampled_logits=False)
         logits = model.multi_scale_logits(tf.constant(_image()), options)['semantic']['merged_logits']
         predictions = model.predict_labels(tf.constant(_image()), options)
         logits, predictions = network.run([logits, predictions])
-    labels = logits.argmax(3)
-    np.testing.assert_array_equal(predictions['semantic'][:, ::16, ::16], labels)
     exponentials = np.exp(logits - logits.max(3, keepdims=True))
-    probabilities = exponentials / exponentials.sum(3, keepdims=True)
-    np.testing.assert_allclose(predictions['semantic_prob'][:, ::16, ::16], probabilities, rtol=0, atol=1e-5)
+    probabilities = exponentials / exponentials.sum(3, keepdims=True)  # [1, 3, 4, 3]
+    rows, columns = (np.arange(side) / 16 for side in _SIZE)  # in steps of the logits
+    nearest = logits.argmax(3)[:, np.floor(rows + 0.5).astype(int)][:, :, np.floor(columns + 0.5).astype(int)]
+    np.testing.assert_array_equal(predictions['semantic'], nearest)
+    for axis, places in ((1, rows), (2, columns)):
+        steps = np.maximum(0, 1 - np.abs(places[:, np.newaxis] - np.arange(probabilities.shape[axis])))
+        probabilities = np.moveaxis(np.tensordot(steps, probabilities, (1, axis)), 0, axis)
+    np.testing.assert_allclose(predictions['semantic_prob'], probabilities, rtol=0, atol=1e-5)
 
 
 def test_images_of_another_size_than_the_crop():

@@ -40,11 +40,15 @@ class Matches:
     wrong: np.ndarray
 
 
-def matches(overlaps: Overlaps) -> Matches:
+def matches(overlaps: Overlaps, any_crowd: bool = False) -> Matches:
     """Returns the matches between the segments of an image.
 
     A predicted and a true segment of one category match if their IoU is above 0.5. Crowds are not matched. A predicted
     segment without a match is no error if more than half of it is void, or in crowds of its category.
+
+    Args:
+      overlaps: the overlaps of true and predicted segments.
+      any_crowd: whether crowds of other categories count as well, as in the original's eval_coco_format.
 
     Source: arXiv:1801.00868, sections 4.1 and 4.2.
     """
@@ -52,21 +56,27 @@ def matches(overlaps: Overlaps) -> Matches:
     iou = overlaps.iou(pixels[0], ~is_crowd)
     is_match = iou > _MATCH
     missed = ~is_match.any(axis=1) & ~is_crowd & (overlaps.truth_pixels > 0)
-    excused = pixels[0] + np.where(overlaps.is_same & is_crowd[:, None], pixels, 0).sum(axis=0)
+    excuses = is_crowd[:, None] & (overlaps.is_same | any_crowd)  # [t, p]
+    excused = pixels[0] + np.where(excuses, pixels, 0).sum(axis=0)
     wrong = ~is_match.any(axis=0) & (overlaps.predicted_pixels > 0) & (2 * excused <= overlaps.predicted_pixels)
     missed[0] = wrong[0] = False
     rows, columns = np.nonzero(is_match)
     return Matches(rows, columns, iou[rows, columns], np.flatnonzero(missed), np.flatnonzero(wrong))
 
 
-def quality_sums(overlaps: Overlaps, num_categories: int) -> np.ndarray:
+def quality_sums(overlaps: Overlaps, num_categories: int, any_crowd: bool = False) -> np.ndarray:
     """Returns what panoptic quality needs of one image.
+
+    Args:
+      overlaps: the overlaps of true and predicted segments.
+      num_categories: categories are less than this.
+      any_crowd: see `matches`.
 
     Returns:
       [num_categories, 4] float64: the sum of the IoU of the `matches`, and the numbers of matches (true positives), of
       true segments without a match (false negatives), and of predicted ones (false positives).
     """
-    pairs = matches(overlaps)
+    pairs = matches(overlaps, any_crowd)
     of_truth, of_prediction = overlaps.truth.categories, overlaps.prediction.categories
     columns = [
         np.bincount(of_truth[pairs.truth], pairs.iou, num_categories),

@@ -53,6 +53,8 @@ ImageReader = image_reader.ImageReader
 image_seg_to_tfexample = image_reader.image_seg_to_tfexample
 int64_list_feature = image_reader.int64_list_feature
 bytes_list_feature = image_reader.bytes_list_feature
+_int64_list_feature = int64_list_feature  # their names there
+_bytes_list_feature = bytes_list_feature
 
 _AHEAD = 4  # records per worker that may wait to be written; limits the memory
 _SHOWN = 10  # number of files that a message names

@@ -128,8 +128,10 @@ def pairs(truth: Annotations, prediction: Annotations) -> list[tuple[Annotation,
     return [(annotation, prediction.images[image]) for image, annotation in truth.images.items()]
 
 
-def read(annotation: Annotation, ignored_label: int) -> Segmentation:
-    """Reads the PNG file of an image; segments of category `ignored_label` become void.
+def read(annotation: Annotation, ignored_label: int, is_truth: bool) -> Segmentation:
+    """Reads the PNG file of an image.
+
+    Segments of category `ignored_label` are crowds in the truth, and void in predictions, so that they have no figures.
 
     Raises:
       DataError: It cannot be read, or has a segment that is not listed.
@@ -138,7 +140,8 @@ def read(annotation: Annotation, ignored_label: int) -> Segmentation:
     numbers = np.zeros(_IDS, np.int32)  # its pages need memory only where ids are
     is_listed = np.zeros(_IDS, bool)
     is_listed[[0, *annotation.ids]] = True
-    kept = [i for i, category in enumerate(annotation.categories) if category != ignored_label]
+    is_ignored = [category == ignored_label for category in annotation.categories]
+    kept = [i for i, ignored in enumerate(is_ignored) if is_truth or not ignored]
     numbers[[annotation.ids[i] for i in kept]] = np.arange(1, len(kept) + 1)
     if not is_listed[ids].all():
         wrong = int(ids[~is_listed[ids]][0])
@@ -151,7 +154,7 @@ def read(annotation: Annotation, ignored_label: int) -> Segmentation:
         index=numbers[ids],
         categories=np.array([-1, *(annotation.categories[i] for i in kept)]),
         ids=np.array([0, *(annotation.ids[i] for i in kept)]),
-        is_crowd=np.array([False, *(annotation.crowds[i] for i in kept)]),
+        is_crowd=np.array([False, *(annotation.crowds[i] or is_ignored[i] for i in kept)]),
     )
 
 

@@ -136,7 +136,8 @@ def sums_of(pairs: Pairs, options: CocoFormatOptions) -> np.ndarray:
     """
     total: np.ndarray | float = 0.0
     for pair in pairs:
-        truth, prediction = (coco_panoptic.read(annotation, options.ignored_label) for annotation in pair)
+        truth = coco_panoptic.read(pair[0], options.ignored_label, is_truth=True)
+        prediction = coco_panoptic.read(pair[1], options.ignored_label, is_truth=False)
         if truth.index.shape != prediction.index.shape:
             sizes = [f'{path.index.shape[1]}x{path.index.shape[0]}' for path in (truth, prediction)]
             raise DataError(
@@ -145,7 +146,7 @@ def sums_of(pairs: Pairs, options: CocoFormatOptions) -> np.ndarray:
             )
         overlaps = segment_overlaps.overlaps(truth, prediction)
         if options.metric == 'pq':
-            total = total + panoptic_quality.quality_sums(overlaps, options.num_categories)
+            total = total + panoptic_quality.quality_sums(overlaps, options.num_categories, any_crowd=True)
         else:
             by_share = options.normalize_by_image_size
             total = total + panoptic_quality.covering_sums(overlaps, options.num_categories, by_share)

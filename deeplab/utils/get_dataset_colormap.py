@@ -59,18 +59,18 @@ def create_pascal_label_colormap() -> np.ndarray:
     """Returns the PASCAL VOC colors.
 
     Returns:
-      [512, 3] uint8, red, green and blue of each id.
+      [512, 3] int64, as in the original, red, green and blue of each id.
 
     Source: `descriptor.bit_shift_palette`.
     """
-    return descriptor.bit_shift_palette(512)
+    return descriptor.bit_shift_palette(512).astype(np.int64)
 
 
 def create_cityscapes_label_colormap() -> np.ndarray:
     """Returns the Cityscapes colors by train id, black from 19 on.
 
     Returns:
-      [256, 3] uint8, red, green and blue of each id.
+      [256, 3] uint8, as in the original, red, green and blue of each id.
 
     Source: cityscapesscripts (arXiv:1604.01685).
     """
@@ -82,23 +82,23 @@ def create_ade20k_label_colormap() -> np.ndarray:
     """Returns the ADE20K colors, 0 (other) black.
 
     Returns:
-      [151, 3] uint8, red, green and blue of each id.
+      [151, 3] int64, as in the original, red, green and blue of each id.
 
     Source: the scene parsing challenge of 2016 (arXiv:1608.05442).
     """
     colors: np.ndarray = descriptor.load('ade20k').palette
-    return colors.copy()
+    return colors.astype(np.int64)
 
 
 def create_mapillary_vistas_label_colormap() -> np.ndarray:
     """Returns the Mapillary Vistas colors.
 
     Returns:
-      [66, 3] uint8, red, green and blue of each id.
+      [66, 3] int64, as in the original, red, green and blue of each id.
 
     Source: G. Neuhold et al., The Mapillary Vistas Dataset for Semantic Understanding of Street Scenes, ICCV 2017.
     """
-    return np.frombuffer(bytes.fromhex(_MAPILLARY_VISTAS_COLORS), np.uint8).reshape(-1, 3).copy()
+    return np.frombuffer(bytes.fromhex(_MAPILLARY_VISTAS_COLORS), np.uint8).reshape(-1, 3).astype(np.int64)
 
 
 _MAKERS = {
@@ -116,7 +116,7 @@ def create_label_colormap(dataset: str = PASCAL) -> np.ndarray:
       dataset: 'pascal', 'cityscapes', 'ade20k' or 'mapillary_vistas'.
 
     Returns:
-      [n, 3] uint8, red, green and blue of each id.
+      [n, 3] int64, of 'cityscapes' uint8: red, green and blue of each id.
 
     Raises:
       OptionError: There is no such color map.
@@ -136,7 +136,7 @@ def label_to_color_image(label: np.ndarray, dataset: np.ndarray | str = PASCAL) 
         colors.
 
     Returns:
-      [h, w, 3] uint8, red, green and blue.
+      [h, w, 3] of the type of the colors, red, green and blue.
 
     Raises:
       DataError: `label` is not an [h, w] array of integers, or has an id without a color.
@@ -153,4 +153,4 @@ def label_to_color_image(label: np.ndarray, dataset: np.ndarray | str = PASCAL) 
         if bad.size:
             raise DataError(f'The label image has the id {bad[0]}; the color map has colors for 0 to {ids - 1}.')
     painted: np.ndarray = np.take(colors, label, axis=0, mode='clip')  # [h, w, 3]
-    return painted.astype(np.uint8, copy=False)
+    return painted

@@ -44,7 +44,7 @@ def save_annotation(
       DataError: `label` has a value outside 0 to 255 or without a color, or the file cannot be written.
     """
     if add_colormap:
-        pixels = get_dataset_colormap.label_to_color_image(label, colormap_type)
+        pixels = get_dataset_colormap.label_to_color_image(label, colormap_type).astype(np.uint8, copy=False)
     else:
         pixels = _as_bytes(label, normalize_to_unit_values, scale_values)
     return save_image(pixels, save_dir, filename)

@@ -66,6 +66,8 @@ def test_a_prediction_more_than_half_in_a_void_is_excused(rows, wrong):
 def test_a_crowd_excuses_its_own_category(category, wrong):
     truth = segments([[1, 1, 1, 2]], (1, 3), crowds=(1,))
     assert quality(truth, segments([[1, 1, 1, 1]], (category,)))[category] == [0, 0, 0, wrong]
+    overlaps = segment_overlaps.overlaps(truth, segments([[1, 1, 1, 1]], (category,)))
+    assert panoptic_quality.quality_sums(overlaps, 4, any_crowd=True)[category].tolist() == [0, 0, 0, 0]
     assert quality(truth, segments([[0, 0, 0, 1]], (3,)))[1] == [0, 0, 0, 0]  # nobody has to find it
 
 

@@ -124,8 +124,8 @@ def test_records_hold_what_builders_write():
         record = build_data.image_seg_to_tfexample(image, name, 6, 8, mask)
         assert record == tf.train.Example.FromString(ours)
     features = record.features.feature
-    assert features['image/height'] == build_data.int64_list_feature(6) == build_data.int64_list_feature([6])
-    assert features['image/filename'] == build_data.bytes_list_feature('ä')
+    assert features['image/height'] == build_data.int64_list_feature(6) == build_data._int64_list_feature([6])
+    assert features['image/filename'] == build_data._bytes_list_feature('ä')
     jpeg = build_data.image_seg_to_tfexample(
         dataset_files.jpeg(dataset_files.pixels()), 'a', 6, 8, mask
     ).features.feature

@@ -153,10 +153,24 @@ def test_equal_segmentations(data, capsys):
     ]
 
 
-def test_an_ignored_category_is_void(data, capsys):
+@pytest.mark.parametrize('metric', ['pq', 'pc'])
+def test_an_ignored_category_has_no_figures(metric, data):
+    data.paint('pred', '1.png', [[70_000, 70_000], [70_000, 0]])
     data.paint('pred', '2.png', [[5, 5], [5, 5]])
-    assert data.run('--ignored_label=2') == 0
-    assert 'All       |   100.0   100.0   100.0     1' in capsys.readouterr().out
+    assert data.run('--ignored_label=2', f'--metric={metric}', f'--results_json_file={data.folder}/results.json') == 0
+    found = json.loads((data.folder / 'results.json').read_text())['means']['All']
+    # The union of the second image contains the ignored pixel for PQ, as in the original, but not the void one.
+    of_pq = {'pq': 4 / 9, 'sq': 2 / 3, 'rq': 2 / 3, 'n': 1}
+    assert found == pytest.approx(of_pq if metric == 'pq' else {'pc': 0.5, 'n': 1})
+
+
+@pytest.mark.parametrize('is_crowd', [True, False])
+def test_a_crowd_or_an_ignored_segment_excuses_every_category(is_crowd, data, capsys):
+    """As in the original; the category 3 of the prediction is not in the truth."""
+    data.segments('gt')[0].update({'iscrowd': 1} if is_crowd else {'category_id': 9})
+    data.segments('pred')[0]['category_id'] = 3
+    assert data.run('--ignored_label=9') == 0
+    assert 'All       |   100.0   100.0   100.0     2' in capsys.readouterr().out
 
 
 def test_images_and_categories_that_the_other_file_lacks(data, capsys):

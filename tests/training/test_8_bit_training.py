@@ -147,10 +147,10 @@ def test_fifty_steps_from_a_float_checkpoint(data, tmp_path, caplog, per_channel
     kinds = {node.op for node in frozen.graph_def.node}
     assert ('FakeQuantWithMinMaxVarsPerChannel' in kinds) is per_channel
     assert 'FakeQuantWithMinMaxVars' in kinds
-    _require_integers(model, done.checkpoint, tmp_path)
+    _require_integers(model, done.checkpoint, tmp_path, float_tensors=int(per_channel))  # the image
 
 
-def _require_integers(model, checkpoint, folder):
+def _require_integers(model, checkpoint, folder, float_tensors):
     """Asserts that an export is converted to a model that computes in integers, and to nearly the same labels."""
     frozen, lite, picture = (str(folder / name) for name in ('graph.pb', 'model.tflite', 'image.png'))
     pathlib.Path(picture).write_bytes(dataset_files.png(dataset_files.pixels(17, 33)))
@@ -160,7 +160,7 @@ def _require_integers(model, checkpoint, folder):
     assert done.agreement > 0.9
     interpreter = tflite.interpreter_class()(lite)
     floats = [details['name'] for details in interpreter.get_tensor_details() if details['dtype'] == np.float32]
-    assert len(floats) == 1  # the image
+    assert len(floats) == float_tensors
 
 
 def test_what_cannot_be_combined(data, tmp_path):

@@ -138,7 +138,7 @@ def load(path: str, execution: Execution) -> Iterator[Exported]:
     _require_whole(path, metadata)
     model = interpreter(path, execution.threads)
     image, *_ = model.get_input_details()
-    if not metadata and image['dtype'] == np.float32:  # such as of the original's convert_to_tflite
+    if not metadata and image['dtype'] == np.float32:  # such as of a float graph in the original's converter
         logging.info("'%s' has no metadata: its images are taken as normalized to -1 to 1.", path)
         _, height, width, channels = map(int, image['shape'])
         metadata = export_metadata.of_normalized((height, width), *export_metadata.usual_ends(channels))

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from deeplab.core import layers, moving_updates
+from deeplab.core import dropout, layers, moving_updates, tf_compat
 from deeplab.core.heads import dense_prediction_cell as cell
 from deeplab.errors import OptionError
 from deeplab.options import AsppOptions, ModelOptions
@@ -219,10 +219,19 @@ def test_rates_of_rows_and_columns_differ(graph, write):
     np.testing.assert_allclose(result / result.max(), expected / 9, rtol=1e-4)
 
 
-def test_dropout_stands_before_the_projection(graph, write):
+def test_dropout_stands_before_the_projection(graph, write, monkeypatch):
+    calls = []
+
+    @tf_compat.add_arg_scope
+    def recorded(values, keep_probability, *, scope, is_training=False, trained_scopes=()):
+        calls.append((values.op.name, keep_probability, scope, is_training))
+        return tf.identity(values, name='dropped')
+
+    monkeypatch.setattr(dropout, 'dropout', recorded)
     build(tf.zeros([1, 5, 7, 8]), options(write(POOLING_CELL)), is_training=True)
+    assert calls == [('meta_architecture/concat', 0.9, 'concat_projection_dropout', True)]
     projection = graph.get_operation_by_name('meta_architecture/concat_projection/Conv2D')
-    assert projection.inputs[0].op.name.startswith('meta_architecture/concat_projection_dropout/')
+    assert projection.inputs[0].op.name == 'meta_architecture/dropped'
     assert {update.decay for update in moving_updates.registered()} == {0.9997}
 
 
