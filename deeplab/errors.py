@@ -25,6 +25,13 @@ class DataError(UserError):
     """An image, a mask, a record or a folder of them is missing or wrong."""
 
 
+class UnreadableFileError(DataError):
+    """The system cannot read a file of a data set, which the message names.
+
+    It may be able to later: this says nothing about the content.
+    """
+
+
 class StorageError(UserError):
     """A storage that is not on a local disk does not answer, or cannot be read. It says nothing about the data."""
 

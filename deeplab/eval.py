@@ -38,7 +38,7 @@ from deeplab.evaluation import (
     split_parts,
     waiting,
 )
-from deeplab.files import folder_lock, output_files, part_folders, writing
+from deeplab.files import folder_lock, output_files, part_folders, run_manifests, writing
 from deeplab.inference import ensemble, model_source, network_source, opening, task_calibration
 from deeplab.inference.network import InferenceNetwork, memory_size
 from deeplab.inference.run_weights import WeightsChoice
@@ -232,7 +232,7 @@ def _of_several(options: EvalOptions, task: runner.Task, choice: WeightsChoice) 
     directories = [options.checkpoint_dir, *options.further_checkpoint_dirs]
     advice = 'Evaluate them one by one, use deeplab compare, or set these options for all of them'
     model_source.require_one_description(
-        directories, advice, lambda network: _predicting(model_source.changed(network, options.network))
+        directories, advice, lambda network: _predicting(model_source.changed(network, options.network)), options.model
     )
     rounds: list[evaluation_rounds.Round] = []
     failure = None
@@ -319,6 +319,8 @@ def flags_of_figures(options: EvalOptions) -> dict[str, object]:
         'use_moving_average': options.use_moving_average,
         **({'ensemble': [*options.further_checkpoint_dirs, options.checkpoint_dir]} if options.ensemble else {}),
         'eval_crop_size': options.model.crop_size,
+        'output_stride': options.model.output_stride,
+        'atrous_rates': list(options.model.aspp.rates),
         'min_resize_value': options.resize.min_value,
         'max_resize_value': options.resize.max_value,
         'resize_factor': options.resize.factor,
@@ -353,6 +355,8 @@ def _variant(options: EvalOptions) -> str:
         parts.append(re.sub(r'[^\w.]', '_', label))
     if options.dataset.split != _DEFAULT_SPLIT:
         parts.append(re.sub(r'[^\w.]', '_', options.dataset.split))
+    if options.model.output_stride != _usual_output_stride(options):
+        parts.append(f'output_stride_{options.model.output_stride}')
     if not options.prediction.is_single_scale:
         parts.append('_'.join(['scales', *(str(float(scale)) for scale in options.prediction.scales)]))
     if options.prediction.add_flipped_images:
@@ -367,6 +371,15 @@ def _variant(options: EvalOptions) -> str:
     if options.resize != ResizeOptions():
         parts.append('_'.join(['resized', *('-' if value is None else str(value) for value in resize)]))
     return '-'.join(parts)
+
+
+def _usual_output_stride(options: EvalOptions) -> int:
+    """Returns the output stride of the training, or the default one if there is no run.json."""
+    if options.model.is_per_image:  # it follows from the network
+        return options.model.output_stride
+    beside = run_manifests.beside(options.checkpoint_dir)
+    trained = None if beside is None else run_manifests.option_of(beside[1], 'model', 'output_stride')
+    return ModelOptions({}).output_stride if trained is None else trained
 
 
 def report(result: evaluation_rounds.Round, descriptor: DatasetDescriptor) -> str:

@@ -242,6 +242,7 @@ def test_names_of_files_of_figures(options):
         '-a_b': {'dataset': dataclasses.replace(options.dataset, split='a-b')},
         '-flipped': {'prediction': PredictionOptions((1.0,), True)},
         '-moving_average': {'use_moving_average': True},
+        '-output_stride_8': {'model': dataclasses.replace(options.model, output_stride=8)},
         '-resized_-_17_16': {'resize': ResizeOptions(max_value=17, factor=16)},
     }
     for end, changes in cases.items():
@@ -351,6 +352,7 @@ def test_every_checkpoint_of_a_folder_is_compared_by_step(options, tmp_path, cap
     assert [each['miou'] for each in content['checkpoints']] == [each.metrics.miou for each in result.rounds]
     assert all(os.path.exists(each['metrics']) for each in content['checkpoints'])
     assert content['flags']['eval_crop_size'] == [17, 17]
+    assert (content['flags']['output_stride'], content['flags']['atrous_rates']) == (16, [])
     assert re.search(r'^mean IoU +1\.0000$', result.report, re.M)  # the table of the best one
     assert re.search(r'^ +20 +1\.0000 +1\.0000  .*model.ckpt-20 \(best\)$', result.report, re.M)
     assert result.report.endswith('checkpoints.json')
@@ -390,6 +392,9 @@ def test_checkpoints_of_networks_that_predict_differently(options, tmp_path):
         eval_program.run(changed(options, **several))
     several['network'] = {'ModelOptions.output_stride': 16}  # set for both
     assert len(eval_program.run(changed(options, wait=WaitOptions(), **several)).rounds) == 2
+    (tmp_path / 'a' / 'run.json').unlink()  # now the options give the network: output stride 16
+    with pytest.raises(OptionError, match=r"/a' and .*/b' differ, and only the latter has a run.json: output_stride\."):
+        eval_program.run(changed(options, **several | {'network': {}}))
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from benchmarks import _text_pages
 from deeplab import cli, common, model
 from deeplab.core import cost
 from deeplab.errors import DataError
+from deeplab.evaluation import states
 from deeplab.files import user_modules
 from deeplab.options import ModelOptions
 from deeplab.registry import REGISTRIES, TASKS, TaskContext
@@ -193,7 +194,9 @@ def test_figures_count_each_text_once_and_leave_ignored_ones_out(east, context):
     metric.update(sample, {'boxes': twice_and_ignored, 'scores': np.ones(4)})
     assert metric.result() == {'precision': 1 / 3, 'recall': 1 / 2, 'f_score': 2 / 5}
     other.update(sample, {'boxes': TEXTS[:2], 'scores': np.ones(2)})
-    metric.merge(other)
+    restored = east.TextMetric(context)
+    states.restore(restored, states.state_of(other, 'text'))  # as from another worker
+    metric.merge(restored)
     assert metric.result() == {'precision': 3 / 5, 'recall': 3 / 4, 'f_score': 6 / 9}
     assert set(east.TextMetric(context).result().values()) == {None}
 

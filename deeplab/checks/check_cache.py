@@ -76,6 +76,7 @@ class CheckCache:
             for line in index.damaged:
                 if line.startswith((f'{shard}: ', f'{shard}, record ')):
                     facts[place].note('corrupt', line)
+                    facts[place].unread += line.startswith(f'{shard}: ')  # else damage begins at a record
         parts = {**cached, **facts}
         return {place: parts[place] for place in sorted(parts)}
 
@@ -91,7 +92,11 @@ class CheckCache:
         return {place: parts[key] for place, key in enumerate(self._part_keys) if key in parts}
 
     def save(self, parts: Mapping[int, Facts]) -> None:
-        """Keeps the facts about parts without errors; if that fails, the next run checks again."""
+        """Keeps the facts about parts without errors; if that fails, the next run checks again.
+
+        Parts with files that the system could not read are not kept: it may be able to read them the next time.
+        """
+        parts = {place: facts for place, facts in parts.items() if not facts.unread}
         if self._folder is None or not parts:
             return
         content = io.BytesIO()  # NumPy before 2.0 complains on stderr if the file cannot be written

@@ -381,7 +381,7 @@ _RULES = (
         'class_ids',
         'Class ids that are not classes',
         HARMFUL,
-        'have no class, or a class id that is not among the classes, for the whole image',
+        'have no class, too many classes, or a class id that is not among the classes, for the whole image',
         'id 5 in a data set with 5 classes; ids that start at 1',
         'Correct the classes of these images, or set num_classes in {description}',
     ),

@@ -176,13 +176,15 @@ def _class_lines(data: Data, table: list[dict[str, Any]]) -> Iterator[str]:
 
 def _lines_of_images(data: Data, table: list[dict[str, Any]]) -> Iterator[str]:
     """Yields the table of the classes of whole images."""
-    yield f'Images of each class (fraction and weight in {data.training_text}):'
+    where, columns = data.training_text, ['share', 'weight']
+    yield f'Images of each class (fraction and weight in {where}):' if where else 'Images of each class:'
     rows = [
         [f'{row["id"]:4}', row['name'], *map(str, row['images'].values()), f'{row["share"]:.2%}']
         + [f'{row["label_weight"]:.2f}']
         for row in _most_and_least(table)
     ]
-    yield from names.aligned([['  id', 'name', *data.splits, 'share', 'weight'], *rows], left=(1,))
+    lines = [['  id', 'name', *data.splits, *columns], *rows]
+    yield from names.aligned(lines if where else [line[: -len(columns)] for line in lines], left=(1,))
 
 
 def _most_and_least(table: list[dict[str, Any]]) -> list[dict[str, Any]]:

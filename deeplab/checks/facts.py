@@ -81,6 +81,7 @@ class Facts:
       pixels_beside: [256] labeled pixels of the masks in which the id occurs.
       images_with: [256] number of masks in which the id occurs.
       problems: number of samples with each problem, by rule.
+      unread: number of samples, and of shards, that the system could not read; it may be able to later.
       cases: first cases of each problem; all of 'corrupt', because programs name every record that they skip.
       colors: pixels of each color (red, green, blue) in masks of colors that have few; gray levels are not colors.
       thin: [256] pixels in parts narrower than the output stride.
@@ -104,6 +105,7 @@ class Facts:
     pixels_beside: np.ndarray = dataclasses.field(default_factory=_ids)
     images_with: np.ndarray = dataclasses.field(default_factory=_ids)
     problems: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)
+    unread: int = 0
     cases: dict[str, list[Case]] = dataclasses.field(default_factory=dict)
     colors: collections.Counter[tuple[int, int, int]] = dataclasses.field(default_factory=collections.Counter)
     thin: np.ndarray = dataclasses.field(default_factory=_ids)

@@ -92,8 +92,10 @@ class Data:
 
     @property
     def training_text(self) -> str:
-        """The splits to train on, as texts name them."""
-        return f'split {self.train}' if self.train in self.splits else 'all folds'
+        """The splits to train on, as texts name them; empty without them."""
+        if self.train in self.splits:
+            return f'split {self.train}'
+        return 'all folds' if self.training_splits else ''
 
     def mask_colors(self) -> list[tuple[int, int, int]]:
         """Returns the colors in masks of colors, the most frequent ones first."""

@@ -152,18 +152,20 @@ def _classes(diagnosis: Diagnosis) -> Iterator[str]:
     """Yields the table of classes with a bar for the share of each."""
     if not diagnosis.table:
         return
-    data = diagnosis.data
+    data, trained = diagnosis.data, diagnosis.data.training_text
     about = (
-        f'Pixels of {text(data.training_text)}. Weights as with {prose(LABEL_WEIGHTS)}; a part is thin if it is '
+        f'Pixels of {text(trained)}. Weights as with {prose(LABEL_WEIGHTS)}; a part is thin if it is '
         f'narrower than the output stride of {data.options.output_stride}.'
     )
     share, columns = 'Fraction of the pixels', ['Images', 'In thin parts']
     if data.is_classification:
-        about = f'Images of each class in each split; fraction and weight in {text(data.training_text)}.'
+        about = 'Images of each class in each split'
+        about += f'; fraction and weight in {text(trained)}.' if trained else '.'
         share, columns = 'Fraction of the images', [text(f'Images of {split}') for split in data.splits]
     yield f'<p class="faded">{about}</p>'
     yield '<div class="scroll" tabindex="0" role="region" aria-label="Table of classes"><table><thead><tr>'
-    for title in ('Class', share, '', *columns, 'Weight', 'Id'):
+    titles = ['Class', share, '', *columns, 'Weight', 'Id'] if trained else ['Class', *columns, 'Id']
+    for title in titles:
         yield f'<th scope="col">{title}</th>'
     yield '</tr></thead><tbody>\n'
     most = max(row['share'] for row in diagnosis.table) or 1
@@ -174,13 +176,18 @@ def _classes(diagnosis: Diagnosis) -> Iterator[str]:
         )
         numbers = ''.join(f'<td class="number">{each}</td>' for each in of_images)
         color = f'#{red:02x}{green:02x}{blue:02x}'
+        fraction, weight = '', ''
+        if trained:
+            fraction = (
+                f'<td class="number">{row["share"]:.2%}</td><td><svg class="bar" viewBox="0 0 100 4" '
+                f'preserveAspectRatio="none" aria-hidden="true"><rect width="{100 * row["share"] / most:.2f}" '
+                f'height="4" fill="{color}"/></svg></td>'
+            )
+            weight = f'<td class="number">{row["label_weight"]:.2f}</td>'
         yield (
             f'<tr><td><svg class="swatch" viewBox="0 0 9 9" '
             f'aria-hidden="true"><rect width="9" height="9" fill="{color}"/></svg>{text(row["name"])}</td>'
-            f'<td class="number">{row["share"]:.2%}</td><td><svg class="bar" viewBox="0 0 100 4" '
-            f'preserveAspectRatio="none" aria-hidden="true"><rect width="{100 * row["share"] / most:.2f}" height="4" '
-            f'fill="{color}"/></svg></td>{numbers}<td class="number">{row["label_weight"]:.2f}</td>'
-            f'<td class="number">{row["id"]}</td></tr>\n'
+            f'{fraction}{numbers}{weight}<td class="number">{row["id"]}</td></tr>\n'
         )
     yield '</tbody></table></div>'
 

@@ -24,7 +24,7 @@ from deeplab.datasets import images, orientation
 from deeplab.datasets import planes as planes_lib
 from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.datasets.mask_ids import MaskIds
-from deeplab.errors import DataError
+from deeplab.errors import DataError, UnreadableFileError
 from deeplab.names import listed
 from deeplab.options.parts import ALL, Part
 from deeplab.system import overlap, processors
@@ -92,6 +92,7 @@ def inspect(
                 sample = split.read(number)
             except DataError as error:
                 facts.note('corrupt', str(error).rstrip('.'), place)
+                facts.unread += isinstance(error, UnreadableFileError)
                 continue
             _SampleInspection(facts, place, sample, criteria).run()
         return facts

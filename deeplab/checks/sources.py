@@ -45,6 +45,7 @@ _OTHER_FORMATS = ('bmp', 'tif', 'tiff', 'webp', 'gif', 'ppm', 'pgm')
 _SEARCHED_IMAGES = (*IMAGE_FORMATS, *_OTHER_FORMATS)
 _SEARCHED_MASKS = (*file_pairs.MASK_FORMATS, *_OTHER_FORMATS)
 _SEPARATORS = '_-. '  # first character of an ending such as _mask
+_NOT_DESCRIBED = BuildFolderOptions()
 WHOLE = 'all'  # name of the only split of folders without lists
 UNUSED_MASK = 'unused_mask'  # kind of the remark on masks without an image
 
@@ -166,7 +167,12 @@ def _from_description(named: segmentation_dataset.FolderSource, options: DoctorO
         options = dataclasses.replace(options, data=root, list_folder=lists, mask_suffix=given.mask_suffix)
         table = color_tables.chosen(given.colors, described, described.ignore_label)
         source = _from_files(
-            options, pathlib.Path(given.image_folder), pathlib.Path(given.mask_folder), given.instance_folder, table
+            options,
+            pathlib.Path(given.image_folder),
+            pathlib.Path(given.mask_folder),
+            # A tile has a name of its own, but lists, and masks that are missing, are about files.
+            dataclasses.replace(given, ignore_label=described.ignore_label, tile_size=None, tile_overlap=0),
+            table,
         )
         return dataclasses.replace(source, is_described=True)
     splits = [FileSplit(name, items) for name, items in items_of.items()]
@@ -195,7 +201,7 @@ class _FolderPair:
         image_folder: pathlib.Path,
         mask_folder: pathlib.Path,
         mask_suffix: str = '',
-        instance_folder: str | None = None,
+        described: BuildFolderOptions = _NOT_DESCRIBED,
         table: color_tables.ColorTable | None = None,
     ) -> None:
         for folder in (image_folder, mask_folder):
@@ -217,8 +223,9 @@ class _FolderPair:
         # The builder takes TIFF files where there are no others.
         has_rasters = all(rasters.is_raster(paths[0]) for paths in self.images.values())
         self._takes_rasters = has_rasters and rasters.is_installed()
+        instance_folder = described.instance_folder
         self._instances = file_pairs.grouped(instance_folder, ('png',)) if instance_folder else {}
-        self._table = table
+        self._described, self._table = described, table
 
     def split(
         self, name: str, stems: Iterable[str] | None = None, missing: Sequence[tuple[str, str]] = ()
@@ -233,10 +240,10 @@ class _FolderPair:
 
     def _item(self, item: pairs.SourceFiles) -> pairs.SourceFiles:
         """Returns an item, with the reader of its TIFF files if the builder takes them, too."""
-        if not self._takes_rasters or item.source is not None:
+        if not self._takes_rasters:
             return item
         with contextlib.suppress(DataError):  # reading the file tells
-            (item,) = raster_tiles.cut(item, BuildFolderOptions(), {})
+            (item,) = raster_tiles.cut(item, self._described, {})
         return item
 
     def unusual(self, stem: str) -> tuple[str, tuple[str, ...]]:
@@ -280,11 +287,19 @@ def _from_files(
     options: DoctorOptions,
     image_folder: pathlib.Path,
     mask_folder: pathlib.Path,
-    instance_folder: str | None = None,
+    described: BuildFolderOptions = _NOT_DESCRIBED,
     table: color_tables.ColorTable | None = None,
 ) -> Source:
-    """Returns the splits of a folder of images and one of masks: by lists, by folders of equal names, or only one."""
-    pair = _FolderPair(image_folder, mask_folder, options.mask_suffix, instance_folder, table)
+    """Returns the splits of a folder of images and one of masks: by lists, by folders of equal names, or only one.
+
+    Args:
+      options: the data set.
+      image_folder: folder of the images.
+      mask_folder: folder of the masks.
+      described: what a description says of the files.
+      table: meaning of the colors of masks.
+    """
+    pair = _FolderPair(image_folder, mask_folder, options.mask_suffix, described, table)
     search = split_lists.Search(pair.images, _SEARCHED_IMAGES)
     remarks: list[folder_splits.Remark] = []
     list_folder, lists = _lists(options, search, remarks.append)

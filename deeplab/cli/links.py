@@ -51,6 +51,7 @@ def flag_of(kind: type, field: str, /, **changes: Any) -> Flag:
         'word': declaration.word,
         'fields': (f'{kind.__name__}.{field}',),
         'is_path': declaration.is_path,
+        'is_optional': declaration.default is None and 'default' not in changes,
         **changes,
     }
     if 'meaning' not in facts:  # a function that gives it may import the modules of a registry

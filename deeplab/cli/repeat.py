@@ -50,9 +50,11 @@ def with_repeated(words: Sequence[str], omitted: Collection[str] = ()) -> list[s
 
 def with_run_of_checkpoints(words: Sequence[str]) -> list[str]:
     """Returns the flags of the training that wrote the first checkpoint of a command line, followed by the words."""
-    read = normalized(words, find_program('average_checkpoints').flags)
-    paths = (value if name == 'checkpoints' else name for name, value in read if name == 'checkpoints' or not value)
-    path = next((os.path.expanduser(path) for path in paths if not path.startswith('-')), None)
+    flags = find_program('average_checkpoints').flags
+    read = normalized(words, flags)
+    others = flags.keys() - {'checkpoints'}
+    paths = (value if name == 'checkpoints' else name for name, value in read if name not in others)
+    path = next((os.path.expanduser(path) for path in paths if path and not path.startswith('-')), None)
     beside = None if path is None or any(name == 'from' for name, _ in read) else run_manifests.beside(path)
     return with_repeated([*words, *([f'--from={beside[0]}'] if beside else [])])
 

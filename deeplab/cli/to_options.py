@@ -18,6 +18,7 @@ from deeplab.cli.shared_flags import CLASSES, HEAD, NETWORK, RESIZE
 from deeplab.cli.values import Values
 from deeplab.cli.words import Group, UsageError
 from deeplab.datasets import descriptor
+from deeplab.registry import TASKS
 from deeplab.zoo import catalog
 
 PREVIEW_FILE = 'preview.png'
@@ -115,7 +116,7 @@ def eval_options(values: Values) -> options.EvalOptions:
         model=model,
         dataset=dataset,
         further_checkpoint_dirs=further,
-        network=given_network(values) if values['ensemble'] or further else {},
+        network=given_network(values, model) if values['ensemble'] or further else _given_of_tasks(values, model),
         fits_crop_size=not values.given('eval_crop_size'),
         engine=_engine_options(values),
     )
@@ -150,6 +151,7 @@ def vis_options(values: Values) -> options.VisOptions:
         dataset=dataset,
         engine=_engine_options(values),
         save=_saved(values),
+        network=_given_of_tasks(values, model),
     )
 
 
@@ -256,13 +258,19 @@ def networks_options(values: Values) -> options.NetworksOptions:
     )
 
 
-def given_network(values: Values) -> dict[str, Any]:
-    """Returns the options of the network that flags set, by 'Class.field'."""
-    model = _model_options(values, 21)  # only the fields given on the command line are used
+def given_network(values: Values, model: options.ModelOptions | None = None) -> dict[str, Any]:
+    """Returns the options of the network that flags set, by 'Class.field'; `model` is what the flags describe."""
+    model = model or _model_options(values, 21)  # only the fields given on the command line are used
     parts = {type(part).__name__: part for part in (model, model.aspp, model.decoder, model.nas)}
     flags = [flag for group in (NETWORK, HEAD) for flag in group.flags if values.given(flag.name)]
     fields = [field.partition('.') for flag in flags for field in flag.fields]
     return {f'{kind}.{name}': getattr(parts[kind], name) for kind, _, name in fields if kind in parts}
+
+
+def _given_of_tasks(values: Values, model: options.ModelOptions) -> dict[str, Any]:
+    """Returns the parameters of tasks that flags set, which take precedence over the settings of an export."""
+    given = given_network(values, model)
+    return {field: value for field, value in given.items() if field.partition('.')[2] in TASKS.parameters()}
 
 
 def predict_options(values: Values) -> options.PredictOptions:

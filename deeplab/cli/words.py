@@ -49,6 +49,7 @@ class Flag:
       word: a word that a repeated flag accepts instead of numbers; None for none.
       fields: the option fields that it sets, 'Class.field' of deeplab.options (see `links`).
       is_path: whether the value is a path, in which ~ is the home folder.
+      is_optional: whether its field may be "not set", as a default of None says, although the flag has another default.
     """
 
     name: str
@@ -59,6 +60,12 @@ class Flag:
     word: str | None = None
     fields: tuple[str, ...] = ()
     is_path: bool = False
+    is_optional: bool = False
+
+    @property
+    def can_be_unset(self) -> bool:
+        """Whether an empty text means "not set"."""
+        return self.default is None or self.is_optional
 
     @property
     def holds_numbers(self) -> bool:
@@ -68,12 +75,12 @@ class Flag:
     def parsed(self, text: str) -> Any:
         """Returns the value of one occurrence of the flag; a list for a flag that may be repeated.
 
-        An empty text is "not set" if that is the default.
+        An empty text is "not set" if `can_be_unset`.
 
         Raises:
           ValueError: the flag does not accept the text.
         """
-        if not text and self.default is None and self.kind not in ('list', 'string', 'repeated string'):
+        if not text and self.can_be_unset and self.kind not in ('list', 'string', 'repeated string'):
             return None
         if self.holds_numbers:
             if self.word is not None and text == self.word:
@@ -292,7 +299,7 @@ def check_value(flag: Flag, value: str, repeats: bool = False) -> None:
     shown = f'--{flag.name}={value}'
     nullable = flag.kind != 'string' or flag.name in ('tf_initial_checkpoint', 'dense_prediction_cell_json')
     if nullable and value not in flag.choices and value.strip().lower() in ('none', 'null'):
-        fix = f'With --from, write --{flag.name}=' if repeats and flag.default is None else 'Omit the flag'
+        fix = f'With --from, write --{flag.name}=' if repeats and flag.can_be_unset else 'Omit the flag'
         raise UsageError(f"{shown} is not allowed: there is no such value. {fix} for 'not set'.")
     if flag.holds_numbers and value.strip()[:1] in ('{', '[', '('):
         inner = [number.strip() for number in value.strip('{}[]() ').split(',')]
@@ -327,9 +334,9 @@ def _check_checkpoint(flag: Flag, value: str) -> None:
 
 
 def _is_parsable(flag: Flag, value: str) -> bool:
-    """Returns whether the flag accepts a text; an empty one is "not set", if that is the default."""
+    """Returns whether the flag accepts a text; an empty one is "not set", if that is possible."""
     if flag.holds_numbers and not value:
-        return flag.default is None
+        return flag.can_be_unset
     try:
         flag.parsed(value)
     except (ValueError, OverflowError):

@@ -133,11 +133,12 @@ def _of_folders(root: str, paths: Mapping[str, str]) -> dict[str, Row]:
     """
     outer = {stem.partition('/')[0] for stem in paths}
     depth = int(all(map(folder_splits.usual_split, outer)))
-    folder_splits.require_splits_alone({stem: stem.partition('/')[0] for stem in paths})
+    name_classes = f'name their classes in a file for {option("BuildClassificationOptions.labels_file")}'
+    folder_splits.require_splits_alone({stem: stem.partition('/')[0] for stem in paths}, name_classes)
     if loose := [stem for stem in paths if stem.count('/') <= depth]:
         raise DataError(
             f"{len(loose)} of {len(paths)} images in '{root}' are in no folder of a class: {file_pairs.named(loose)}. "
-            f'Move them, or name their classes in a file for {option("BuildClassificationOptions.labels_file")}.'
+            f'Move them, or {name_classes}.'
         )
     rows = {}
     for stem in paths:

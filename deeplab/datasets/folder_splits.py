@@ -129,7 +129,7 @@ def split(
         in_folders = {stem: stem.partition('/')[0] if '/' in stem else None for stem in stems}
         if splits := _by_names(stems, named or {}) or _by_names(stems, in_folders):
             return splits
-        require_splits_alone(in_folders)
+        require_splits_alone(in_folders, 'choose the images of each split by lists or by a fraction for val')
     return {'train': list(stems)} if options.folds is not None else by_ratio(stems, options)
 
 
@@ -144,11 +144,12 @@ def _by_names(stems: Sequence[str], names: Mapping[str, str | None]) -> dict[str
     return {name: splits[name] for name in ('train', 'val', 'test') if name in splits} if 'train' in splits else None
 
 
-def require_splits_alone(folders: Mapping[str, str | None]) -> None:
+def require_splits_alone(folders: Mapping[str, str | None], other_fix: str) -> None:
     """Raises `DataError` if there are folders of several splits, but some images are in none of them.
 
     Args:
       folders: the outermost folder of each image; None for none.
+      other_fix: what to do instead of moving these images.
     """
     splits = sorted({folder for folder in folders.values() if folder and usual_split(folder)})
     found = set(map(usual_split, splits))
@@ -157,7 +158,7 @@ def require_splits_alone(folders: Mapping[str, str | None]) -> None:
         raise DataError(
             f'There are folders of splits ({", ".join(splits)}), but {counted(len(others), "image")} '
             f'{agreeing(len(others), "are")} in none of them: {file_pairs.named(others)}. Move them into these folders '
-            'or elsewhere, or choose the images of each split by lists or by a fraction for val.'
+            f'or elsewhere, or {other_fix}.'
         )
 
 

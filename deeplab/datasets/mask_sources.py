@@ -14,14 +14,10 @@ import numpy as np
 from PIL import Image
 
 from deeplab.datasets import images, orientation
-from deeplab.errors import DataError
+from deeplab.errors import DataError, UnreadableFileError
 from deeplab.names import escaped, listed
 
 _SHOWN = 5  # number of ids that a message names
-
-
-class UnreadableError(DataError):
-    """A file cannot be read. The message names the file; messages about its content do not."""
 
 
 class Masks(NamedTuple):
@@ -158,12 +154,12 @@ def contents(path: str) -> bytes:
     """Returns the content of a file.
 
     Raises:
-      UnreadableError: It cannot be read.
+      UnreadableFileError: It cannot be read.
     """
     try:
         return pathlib.Path(path).read_bytes()
     except OSError as error:
-        raise UnreadableError(f"Cannot read '{escaped(path)}': {error.strerror}.") from None
+        raise UnreadableFileError(f"Cannot read '{escaped(path)}': {error.strerror}.") from None
 
 
 def digest(content: bytes) -> str:

@@ -76,8 +76,11 @@ class PairRecords:
         image = item.image_contents()
         with pairs.naming(item.image):
             header = images.read_whole(image, decodes=False)
-        if header.orientation != orientation.UPRIGHT or header.format == 'npy' or item.label is None:
-            return pairs.read(item, None).record
+        size = header.height, header.width
+        if header.orientation != orientation.UPRIGHT or header.format == 'npy' or (item.label is None and item.planes):
+            return pairs.read(item, None, image).record
+        if item.label is None:
+            return example.encode(image, header.format, item.name, *size, 3, None)
         masks = self._masks.get(record)
         if masks is None:
             # A table of colors does not change a gray mask, unless it has gray levels alone; other sources do.
@@ -87,7 +90,7 @@ class PairRecords:
             if is_plain and _is_plain(label, header.size):
                 masks = mask_sources.Masks(label)
             else:
-                serialized = pairs.read(item, None).record
+                serialized = pairs.read(item, None, image).record
                 made = example.parse(serialized)
                 if made.image_bytes != image or made.label_bytes is None:
                     return serialized
@@ -95,7 +98,6 @@ class PairRecords:
                 masks = mask_sources.Masks(made.label_bytes, instances)
                 self._keep(record, masks)
         further = {} if masks.instances is None else {planes.INSTANCE.feature: masks.instances}
-        size = header.height, header.width
         return example.encode(image, header.format, item.name, *size, 3, masks.classes, further)
 
     def name_of(self, record: int) -> str:

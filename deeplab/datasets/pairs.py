@@ -11,7 +11,7 @@ import numpy as np
 from deeplab.datasets import example, images, mask_sources, orientation, plane_files, planes, wire
 from deeplab.datasets.mask_ids import MaskIds
 from deeplab.datasets.plane_files import PlaneFiles, PlaneNumbers
-from deeplab.errors import DataError
+from deeplab.errors import DataError, UnreadableFileError
 from deeplab.names import escaped, listed
 from deeplab.wording import option
 
@@ -65,18 +65,19 @@ class BuiltRecord:
     things: tuple[int, ...] | None = None
 
 
-def read(item: SourceFiles, allowed: MaskIds | None) -> BuiltRecord:
+def read(item: SourceFiles, allowed: MaskIds | None, image: bytes | None = None) -> BuiltRecord:
     """Reads and checks the files of an item.
 
     Args:
       item: paths of the files.
       allowed: ids that the mask may hold; None to allow every id.
+      image: content of the image, if it has been read.
 
     Raises:
       DataError: a file is missing, invalid or of a wrong kind, or mask and image do not match; the message names the
         file.
     """
-    image = item.image_contents()
+    image = item.image_contents() if image is None else image
     with naming(item.image):
         header = images.read_whole(image)
     gray = counts = things = turns = None
@@ -175,7 +176,7 @@ def naming(path: str) -> Iterator[None]:
     """Adds the file's name to errors."""
     try:
         yield
-    except mask_sources.UnreadableError:
+    except UnreadableFileError:
         raise
     except DataError as error:
         raise DataError(f"Cannot use '{escaped(path)}': {error}.") from None

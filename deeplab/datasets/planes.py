@@ -14,6 +14,7 @@ import numpy as np
 from deeplab import common
 from deeplab.datasets import wire
 from deeplab.errors import DataError
+from deeplab.wording import option
 
 if TYPE_CHECKING:
     from deeplab.datasets.descriptor import DatasetDescriptor
@@ -57,6 +58,7 @@ class Plane(NamedTuple):
       channels: number of classes (of `integers`, the allowed ones), or of numbers in a row of floats.
       scale: unit of depth in a PNG; None if it is not known, so that there must not be such a PNG.
       first: integer in a record that is class 0.
+      several: setting of the network without which a record has one class id only; empty for any number of them.
     """
 
     key: str
@@ -65,6 +67,7 @@ class Plane(NamedTuple):
     channels: int = 1
     scale: float | None = None
     first: int = 0
+    several: str = ''
 
     @property
     def is_list(self) -> bool:
@@ -143,6 +146,9 @@ def read(plane: Plane, features: Mapping[str, wire.Value], size: tuple[int, int]
         allowed = range(plane.first, plane.first + plane.channels)
         if wrong := [number for number in class_ids.tolist() if number not in allowed]:
             raise DataError(f"'{plane.feature}' is {wrong[0]}; class ids are {allowed[0]} to {allowed[-1]}")
+        if plane.several and (number := len(np.unique(class_ids))) > 1:
+            needed = option(f'ModelOptions.{plane.several}', True)
+            raise DataError(f"'{plane.feature}' has {number} class ids, which needs {needed}")
         return class_ids.astype(np.int64) - plane.first
     if plane.kind == BYTES:
         texts = [] if value is None else [value] if isinstance(value, bytes) else value
@@ -210,7 +216,7 @@ def read_depth_array(content: bytes) -> np.ndarray:
 def without_padding(plane: Plane, values: np.ndarray) -> np.ndarray:
     """Returns the items of a list in a batch, [n, ...], without `Plane.padding` at the end."""
     is_padding = np.isnan(values) if plane.kind == FLOATS else values == plane.padding
-    items: np.ndarray = values[~is_padding.reshape(len(values), -1).all(axis=1)]
+    items: np.ndarray = values[~is_padding.all(axis=tuple(range(1, values.ndim)))]
     return items
 
 

@@ -149,7 +149,7 @@ def cut(
     size = header.height, header.width
     places = rasters.places(size, options.tile_size or size, options.tile_overlap)
     with pairs.naming(item.image):
-        places = rasters.with_data(item.image, places) if options.tile_size is not None else places
+        places = rasters.with_data(item.image, places, options.raster) if options.tile_size is not None else places
     return [_part(item, place, options) for place in places]
 
 

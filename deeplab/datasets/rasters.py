@@ -195,12 +195,14 @@ def read_stored(path: str, place: Place) -> np.ndarray:
         return values
 
 
-def with_data(path: str, tiles: Sequence[Place]) -> list[Place]:
-    """Returns the tiles that have data in some pixel; raises `DataError` if the file cannot be read."""
+def with_data(path: str, tiles: Sequence[Place], options: RasterOptions | None = None) -> list[Place]:
+    """Returns the tiles that have data in some pixel, as `read` says; raises `DataError` if the file cannot be read."""
     with opened(path) as dataset:
         from rasterio.enums import MaskFlags
         from rasterio.windows import Window
 
+        if any(np.dtype(kind).kind == 'f' for kind in dataset.dtypes):  # NaN, which no mask has, is no data either
+            return [tile for tile in tiles if read(path, tile, options)[1].any()]
         if all(MaskFlags.all_valid in flags for flags in dataset.mask_flag_enums):
             return list(tiles)
         windows = [Window(tile.left, tile.top, tile.width, tile.height) for tile in tiles]

@@ -14,11 +14,11 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from deeplab.datasets import tfrecord
-from deeplab.errors import DataError
+from deeplab.errors import DataError, UnreadableFileError
 from deeplab.files import storage
 from deeplab.wording import option
 
-# Number of files that stay open; further shards are opened for each read.
+# Number of files that stay open; further shards are opened for each read. Remote files have buffers, too.
 MAX_OPEN_FILES = 128
 # Bytes of records that are read ahead from a storage, if they are large.
 _MAX_AHEAD = 128 << 20
@@ -119,6 +119,7 @@ class RecordIndex:
         self.shards = tuple(shards)
         self._label_divisor = label_divisor
         self._files: dict[int, storage.File] = {}
+        self._sizes: dict[int, int | None] = {}  # of shards that did not stay open: in remote storage, a request each
         self._lock = threading.Lock()
         columns: list[Columns] = []
         damaged = []
@@ -169,14 +170,15 @@ class RecordIndex:
           Its bytes.
 
         Raises:
-          DataError: The checksum does not match, the file has been truncated, or a raw label does not fit.
+          DataError: The checksum does not match, the file has been truncated, or a raw label does not fit;
+            `UnreadableFileError` if the system cannot read it.
           StorageError: The storage does not answer.
         """
         wanted = int(self.length[record]) + tfrecord.FOOTER_BYTES
         try:
             content = self._read_at(int(self.shard[record]), wanted, int(self.offset[record]))
         except OSError as error:
-            raise DataError(f'Cannot read {self.name_of(record)}: {error.strerror}.') from None
+            raise UnreadableFileError(f'Cannot read {self.name_of(record)}: {error.strerror}.') from None
         if len(content) < wanted:
             raise DataError(f'Cannot read {self.name_of(record)}: the file has been truncated since it was opened.')
         data = content[: -tfrecord.FOOTER_BYTES]
@@ -232,7 +234,7 @@ class RecordIndex:
         file = self._files.get(shard)
         if file is not None:
             return file.read_at(size, offset)
-        file = storage.opened(self.shards[shard])
+        file = storage.opened(self.shards[shard], self._sizes.get(shard))
         try:
             return file.read_at(size, offset)
         finally:
@@ -240,6 +242,8 @@ class RecordIndex:
                 keep = shard not in self._files and len(self._files) < MAX_OPEN_FILES
                 if keep:
                     self._files[shard] = file
+                else:
+                    self._sizes[shard] = file.size
             if not keep:
                 file.close()
 

@@ -30,27 +30,38 @@ def read(path: pathlib.Path) -> list[str]:
     return lines
 
 
-def names_in(line: str, formats: Collection[str] = IMAGE_FORMATS) -> Iterator[str]:
+def names_in(line: str, formats: Collection[str] = IMAGE_FORMATS, most: int | None = None) -> Iterator[str]:
     """Yields the names that a line may stand for, the likeliest first.
 
     The line itself comes first, then what remains without an extension and without folders; some lists also have the
-    mask, or a number, behind the image. Otherwise a space is part of a name: `photo (2)` is not `photo`.
+    mask, or numbers, behind the image. Otherwise a space is part of a name: `photo (2)` is not `photo`.
 
     Args:
       line: the line.
       formats: extensions of images, in lower case.
+      most: the most words behind an image without extension; None for any number.
     """
     yield from _names_of(line, formats)
     words = line.split()
-    if len(words) > 1 and _is_image_and_more(words[0], words[1:], formats):
+    if len(words) > 1 and _is_image_and_more(words[0], words[1:], formats, most):
         yield from _names_of(words[0], formats)
 
 
-def _is_image_and_more(first: str, rest: Sequence[str], formats: Collection[str]) -> bool:
-    """Returns whether the words of a line are an image and its mask or a number, rather than a name with a space."""
-    if os.path.splitext(first)[1][1:].lower() in formats:
+def _is_image_and_more(first: str, rest: Sequence[str], formats: Collection[str], most: int | None) -> bool:
+    """Returns whether the words of a line are an image and its mask or numbers, rather than a name with spaces."""
+    if _is_image(first, formats):
         return True
-    return len(rest) == 1 and (bool(_NUMBER_OR_FOLDER.search(rest[0])) or rest[0].startswith(first))
+    if most is not None and len(rest) > most:
+        return False
+    if all(map(_NUMBER_OR_FOLDER.search, rest)):
+        return True
+    mask = rest[0]  # named after the image; `photo 2.jpg` is not a mask of `photo`
+    return len(rest) == 1 and (mask.startswith(first) or (first in mask and _is_image(mask, formats)))
+
+
+def _is_image(name: str, formats: Collection[str]) -> bool:
+    """Returns whether a name has the extension of an image."""
+    return os.path.splitext(name)[1][1:].lower() in formats
 
 
 def _names_of(text: str, formats: Collection[str]) -> Iterator[str]:
@@ -99,6 +110,8 @@ class Search:
     def is_list(self, path: pathlib.Path) -> bool:
         """Returns whether a text is a list of images, rather than of classes or of something else."""
         try:
-            return any(self.find(line) is not None for line in read(path))
+            # Lines of color tables have several numbers, and their first word may be the name of an image.
+            names = (list(names_in(line, self._formats, most=1)) for line in read(path))
+            return any(self._first(each) is not None for each in names)
         except DataError:  # if it is used nevertheless, `read` says what is wrong
             return False

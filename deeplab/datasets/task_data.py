@@ -58,7 +58,11 @@ def planes_of(descriptor: DatasetDescriptor, options: ModelOptions) -> tuple[Pla
 
 def needed_planes(options: ModelOptions) -> tuple[Plane, ...]:
     """Returns the same planes, without what a data set says about them."""
-    return tuple(dict.fromkeys(plane for task in TASKS.chosen(options) for plane in task.planes))
+    planes_of_tasks = dict.fromkeys(plane for task in TASKS.chosen(options) for plane in task.planes)
+    return tuple(
+        plane._replace(several='') if plane.several and getattr(options, plane.several) else plane
+        for plane in planes_of_tasks
+    )
 
 
 def needs_labels(options: ModelOptions) -> bool:

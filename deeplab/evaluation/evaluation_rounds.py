@@ -163,7 +163,7 @@ def as_json(result: Round, descriptor: DatasetDescriptor) -> dict[str, object]:
         'class_accuracy': by_name(metrics.class_accuracy),
         'class_precision': by_name(metrics.class_precision),
         'class_dice': by_name(metrics.class_dice),
-        'confusion_matrix': metrics.confusion_matrix,
+        **({'confusion_matrix': metrics.confusion_matrix} if result.has_classes else {}),
         'images': result.images,
         'seconds': round(result.seconds, 3),
         'checkpoint': result.checkpoint,

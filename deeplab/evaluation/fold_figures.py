@@ -26,16 +26,18 @@ def of_folds(contents: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
     Returns:
       `classes` and `figures`: by name a mapping with `mean`, `deviation`, `folds` (a list) and `pooled`, None where
-      nothing determines a figure; `images` of each fold; and `confusion_matrix`, pixels [label][prediction].
+      nothing determines a figure; `images` of each fold; and, if there are classes, `confusion_matrix`, pixels
+      [label][prediction].
     """
     first = contents[0]
     has_classes = any(each.get('miou') is not None for each in contents)
-    matrix = np.sum([np.asarray(each['confusion_matrix'], np.int64) for each in contents], axis=0)
-    counted = ConfusionMatrix(len(matrix))
-    counted.counts = matrix
-    pooled = counted.result()
-    classes, figures = {}, {}
+    classes, figures, pooled_matrix = {}, {}, {}
     if has_classes:
+        matrix = np.sum([np.asarray(each['confusion_matrix'], np.int64) for each in contents], axis=0)
+        counted = ConfusionMatrix(len(matrix))
+        counted.counts = matrix
+        pooled = counted.result()
+        pooled_matrix = {'confusion_matrix': matrix.tolist()}
         for number, name in enumerate(first['class_iou']):
             values = [each['class_iou'][name] for each in contents]
             classes[name] = _over_folds(values, pooled.class_iou[number])
@@ -50,7 +52,7 @@ def of_folds(contents: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         'classes': classes,
         'figures': figures,
         'images': [each['images'] for each in contents],
-        'confusion_matrix': matrix.tolist(),
+        **pooled_matrix,
     }
 
 

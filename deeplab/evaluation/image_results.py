@@ -101,10 +101,12 @@ class ImageResults(contextlib.AbstractContextManager['ImageResults']):
     def __len__(self) -> int:
         return len(self.names)
 
-    def add(self, name: str, labels: np.ndarray, predictions: np.ndarray) -> None:
-        """Adds an image: labels and predictions are ids [h, w], predictions 0 to 255."""
-        matrix = confusion_matrix.of_images(labels[None], predictions[None], self.num_classes, self._ignore_label)
-        pixels = matrix.reshape(-1)
+    def add(self, name: str, labels: np.ndarray | None, predictions: np.ndarray) -> None:
+        """Adds an image: labels and predictions are ids [h, w], predictions 0 to 255; labels None if none count."""
+        pixels = np.zeros(0, np.int64)
+        if labels is not None:
+            matrix = confusion_matrix.of_images(labels[None], predictions[None], self.num_classes, self._ignore_label)
+            pixels = matrix.reshape(-1)
         pairs = np.flatnonzero(pixels)
         self.names.append(name)
         self.pairs.append(pairs.astype(np.int32))

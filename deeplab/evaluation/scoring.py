@@ -97,11 +97,11 @@ class MetricSetup(NamedTuple):
     def accumulators(self) -> dict[str, Any]:
         """Returns new accumulators, by names of metrics and tasks."""
         of_tasks = {} if self.of_tasks is None else task_results.accumulators_of(self.tasks, self.of_tasks)
-        return _accumulators_of_labels(self.parameters, self.classes) | of_tasks
+        return (_accumulators_of_labels(self.parameters, self.classes) if self.has_classes else {}) | of_tasks
 
 
 class Scores:
-    """The accumulators of all metrics: the confusion matrix, the further ones, and the metrics of tasks.
+    """The accumulators of all metrics: the confusion matrix (with `has_classes`), further ones, and those of tasks.
 
     Attributes:
       has_classes: see `Results`.
@@ -143,7 +143,7 @@ class Scores:
                 f'{option("EvalOptions.metrics")}.'
             )
         self._metrics = {name: METRICS.get(name) for name in (CONFUSION_MATRIX, *parameters)}
-        self._of_labels = _accumulators_of_labels(parameters, context)
+        self._of_labels = _accumulators_of_labels(parameters, context) if self.has_classes else {}
         tasks = None if self._of_tasks is None else self._of_tasks.context
         names = () if self._of_tasks is None else tuple(self._of_tasks.accumulators)
         self.setup = MetricSetup(context, parameters, names, tasks, self.has_classes)
@@ -202,11 +202,11 @@ class Scores:
 
     def results(self) -> Results:
         """Returns the results of all batches."""
-        return results_of(self.accumulators, self.has_classes)
+        return results_of(self.accumulators, self.setup)
 
 
-def results_of(accumulators: Mapping[str, Any], has_classes: bool) -> Results:
-    """Returns the results of accumulators, which are given by names of metrics and tasks."""
+def results_of(accumulators: Mapping[str, Any], setup: MetricSetup) -> Results:
+    """Returns the results of accumulators, by names of metrics and tasks, that `setup` has created."""
     further = {name: made for name, made in accumulators.items() if name != CONFUSION_MATRIX}
     of_classes = {
         name: {key: tuple(map(_finite, values)) for key, values in made.class_figures().items()}
@@ -216,13 +216,17 @@ def results_of(accumulators: Mapping[str, Any], has_classes: bool) -> Results:
     documents: dict[str, str] = {}
     for made in further.values():
         documents |= made.documents() if hasattr(made, 'documents') else {}
+    if setup.has_classes:
+        metrics = accumulators[CONFUSION_MATRIX].matrix.result()
+    else:
+        metrics = confusion_matrix.without_pixels(setup.classes.num_classes)
     return Results(
-        metrics=accumulators[CONFUSION_MATRIX].matrix.result(),
+        metrics=metrics,
         further={name: {key: _finite(value) for key, value in made.result().items()} for name, made in further.items()},
         of_classes=of_classes,
         documents=documents,
         calibration={name: made.calibration() for name, made in further.items() if hasattr(made, 'calibration')},
-        has_classes=has_classes,
+        has_classes=setup.has_classes,
     )
 
 

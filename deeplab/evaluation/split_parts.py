@@ -51,9 +51,18 @@ def evaluate(
             'pass': done,
             'crop_size': crop_size,
             'setup': scores.setup,
-            'states': {name: states.state_of(each, name) for name, each in scores.accumulators.items()},
+            'states': _states_of(scores),
         }
     )
+
+
+def require_states(task: runner.Task) -> None:
+    """Raises `OptionError` if a metric, as of a plugin, has no state, so that `evaluate` would fail at its end."""
+    _states_of(scoring.Scores(task.split.descriptor, task.metrics, task.network.options))
+
+
+def _states_of(scores: scoring.Scores) -> dict[str, dict[str, Any]]:
+    return {name: states.state_of(each, name) for name, each in scores.accumulators.items()}
 
 
 def merged(parts: Sequence[bytes]) -> Round:
@@ -79,7 +88,7 @@ def merged(parts: Sequence[bytes]) -> Round:
             states.restore(other, each['states'][name])
             accumulators[name].merge(other)
     totals = {name: sum(getattr(each['pass'], name) for each in loaded) for name in ('images', 'seconds')}
-    results = scoring.results_of(accumulators, setup.has_classes)
+    results = scoring.results_of(accumulators, setup)
     return Round(**vars(results), **{**vars(done), **totals}, crop_size=loaded[0]['crop_size'])
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import functools
+import http.client
 import os
 import posixpath
 import random
@@ -31,6 +32,7 @@ WEB_SCHEMES = ('http', 'https')
 _PACKAGES = {'http': 'aiohttp', 'https': 'aiohttp', 's3': 's3fs'}  # that fsspec needs, by scheme
 _IN_MEMORY = 'ram'  # the scheme of TensorFlow's files in memory, which is not suggested
 _PASSING_STATUSES = (408, 425, 429)  # of HTTP; from 400 to 499, all others are final
+_HAS_TRIED = errno.ETIMEDOUT  # of a storage that has itself repeated a request in vain
 _STATUS_ERRORS = {401: errno.EACCES, 403: errno.EACCES, 404: errno.ENOENT, 410: errno.ENOENT}
 
 _COPY = 'Use another server, such as nginx, or copy the folder to a local disk.'
@@ -69,13 +71,14 @@ def tried(path: str, request: Callable[[_Storage], _Answer]) -> _Answer:
         except storage.errors as error:
             code = storage.final_error(error)
             reason = _reason(error)
-        if code is not None:
+        if code not in (None, _HAS_TRIED):
             raise OSError(code, reason if code == errno.EIO else os.strerror(code), path)
         seconds = time.monotonic() - started
         wait = min(FIRST_WAIT_SECS * 2 ** (number - 1), LONGEST_WAIT_SECS) * random.SystemRandom().uniform(0.5, 1)
-        if number == TRIES or seconds + wait > LONGEST_SECS:
+        if code == _HAS_TRIED or number == TRIES or seconds + wait > LONGEST_SECS:
+            tries = 'try' if number == 1 else 'tries'
             raise StorageError(
-                f"Cannot read '{path}': {reason} ({number} tries in {seconds:.0f} s). Check the network and the "
+                f"Cannot read '{path}': {reason} ({number} {tries} in {seconds:.0f} s). Check the network and the "
                 'storage, then run the same command again.'
             )
         logging.warning("Reading '%s' failed (%s). Try %d of %d in %.1f s.", path, reason, number + 1, TRIES, wait)
@@ -142,6 +145,8 @@ class _TensorFlow:
         """Returns the number (`errno`) of an error that another try would meet, too; None if it may pass."""
         if isinstance(error, self._all.NotFoundError):
             return errno.ENOENT
+        if isinstance(error, self._all.AbortedError):
+            return _HAS_TRIED
         passing = ('Unavailable', 'DeadlineExceeded', 'Internal', 'Unknown', 'ResourceExhausted')
         return None if isinstance(error, tuple(getattr(self._all, f'{name}Error') for name in passing)) else errno.EIO
 
@@ -261,18 +266,17 @@ def _opened_file_system(scheme: str) -> tuple[Any, tuple[type[Exception], ...], 
 
     It takes the settings of fsspec's own files and environment variables, such as FSSPEC_S3_ENDPOINT_URL.
     """
+    import aiohttp  # s3fs uses it, too, whose library passes some of its errors on
     import fsspec
 
     own = fsspec.config.conf.get(scheme, {})
     if scheme in WEB_SCHEMES:
-        import aiohttp
-
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=TIMEOUT_SECS, sock_read=TIMEOUT_SECS)
         headers = {'Accept-Encoding': 'identity', **own.get('client_kwargs', {}).get('headers', {})}
         client = {'timeout': timeout, 'trust_env': True, **own.get('client_kwargs', {}), 'headers': headers}  # proxies
         errors = (OSError, aiohttp.ClientError)
         return fsspec.filesystem(scheme, client_kwargs=client), errors, errors
-    from botocore import exceptions
+    from botocore import exceptions, parsers
 
     settings = {
         'connect_timeout': TIMEOUT_SECS,
@@ -283,5 +287,7 @@ def _opened_file_system(scheme: str) -> tuple[Any, tuple[type[Exception], ...], 
     }
     files = fsspec.filesystem(scheme, config_kwargs=settings, use_listings_cache=False)
     files.retries = 1
-    passing = (OSError, exceptions.HTTPClientError, exceptions.ConnectionError)
-    return files, (OSError, exceptions.BotoCoreError, exceptions.ClientError), passing
+    # The last three: of a response that is cut off, or is not what S3 sends.
+    cut = (aiohttp.ClientError, http.client.HTTPException, parsers.ResponseParserError)
+    passing = (OSError, exceptions.HTTPClientError, exceptions.ConnectionError, *cut)
+    return files, (OSError, exceptions.BotoCoreError, exceptions.ClientError, *cut), passing

@@ -30,7 +30,13 @@ class Stat(NamedTuple):
 
 
 class File:
-    """An open file on a local disk; it may be read by several threads at once."""
+    """An open file on a local disk; it may be read by several threads at once.
+
+    Attributes:
+      size: its size in bytes, if opening it has determined it, as for a file in another storage.
+    """
+
+    size: int | None = None
 
     def __init__(self, path: str) -> None:
         self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -139,24 +145,31 @@ def write(path: str, content: bytes) -> None:
     remote.tried(path, lambda storage: storage.write(path, content))
 
 
-def opened(path: str) -> File:
+def opened(path: str, size: int | None = None) -> File:
     """Opens a file for reading in any order.
+
+    Args:
+      path: path of the file.
+      size: its size in bytes if it is known, which saves a request to another storage.
 
     Raises:
       OSError: It cannot be opened.
     """
-    return _RemoteFile(path) if is_remote(path) else File(path)
+    return _RemoteFile(path, size) if is_remote(path) else File(path)
 
 
 class _RemoteFile(File):
     """A file in another storage; it may be read by several threads at once."""
 
-    def __init__(self, path: str) -> None:
-        self._path, self._size = path, stat(path).size
+    size: int
+
+    def __init__(self, path: str, size: int | None) -> None:
+        self._path = path
+        self.size = stat(path).size if size is None else size
         self._idle: list[Any] = []
 
     def read_at(self, size: int, offset: int) -> bytes:
-        wanted = min(size, self._size - offset)
+        wanted = min(size, self.size - offset)
         if wanted <= 0:  # a request beyond the end is an error in some storages
             return b''
         return remote.tried(self._path, lambda storage: storage.read_part(self._path, wanted, offset, self._idle))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import glob
 import os
+import types
 import typing
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
@@ -19,8 +20,10 @@ from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.errors import CheckpointError, OptionError
 from deeplab.files import cross_validation, run_manifests
 from deeplab.inference import exports
+from deeplab.names import listed
 from deeplab.options import AsppOptions, DecoderOptions, ModelOptions, ResizeOptions
 from deeplab.options.fields import Declaration, declarations
+from deeplab.options.network import rates_at, rates_note
 from deeplab.options.parameters import parameters_of
 from deeplab.registry import BACKBONES
 from deeplab.wording import is_set_by_flag, option
@@ -70,6 +73,10 @@ def find(
     checkpoint = checkpoint_at(path)
     description = description or _identified(checkpoint, changes)
     options = dataclasses.replace(changed(description.options, changes), crop_size=None)
+    trained = description.options
+    note = rates_note(trained.aspp.rates, trained.output_stride, options.output_stride)
+    if note and _RATES not in changes:
+        logging.warning('%s', note)
     described = dataset or description.dataset
     classes = descriptor.classes_of(described, options.num_classes, bool(dataset), description.classes)
     return description._replace(options=options, dataset=described, classes=classes, checkpoint=checkpoint)
@@ -89,23 +96,32 @@ def changed(options: ModelOptions, changes: Changes) -> ModelOptions:
     return options.changed(**parts, **by_kind.get('ModelOptions', {}))
 
 
-def of_preset(name: str) -> NetworkDescription:
+def of_preset(name: str, changes: Changes = types.MappingProxyType({})) -> NetworkDescription:
     """Returns the network of a published checkpoint.
 
+    Args:
+      name: the preset.
+      changes: options of the network that take precedence. Atrous rates and resizing follow their output stride.
+
     Raises:
-      OptionError: There is no such preset, or it is a backbone without logits.
+      OptionError: There is no such preset, it is a backbone without logits, or it has no rates for the output stride.
     """
     preset = catalog.get(name)
-    flags = catalog.settings(preset, 'predict', {})
-    changes = {
-        f'{kind.__name__}.{declaration.name}': _value(declaration, flags[declaration.flag])
+    fields = {
+        f'{kind.__name__}.{declaration.name}': declaration
         for kind in _PRESET_KINDS
         for declaration in declarations(kind).values()
+    }
+    given = {str(fields[field].flag): value for field, value in changes.items() if field in fields}
+    flags = catalog.settings(preset, 'predict', given)
+    of_flags = {
+        field: _value(declaration, flags[declaration.flag])
+        for field, declaration in fields.items()
         if declaration.flag in flags
     }
-    resize = {field.partition('.')[2]: changes.pop(field) for field in list(changes) if field.startswith('Resize')}
+    resize = {field.partition('.')[2]: of_flags.pop(field) for field in list(of_flags) if field.startswith('Resize')}
     assert preset.num_classes is not None
-    options = changed(ModelOptions({common.OUTPUT_TYPE: preset.num_classes}), changes)
+    options = changed(changed(ModelOptions({common.OUTPUT_TYPE: preset.num_classes}), of_flags), changes)
     return NetworkDescription(options, preset.dataset, ResizeOptions(**resize))
 
 
@@ -161,7 +177,10 @@ def of_run(path: str) -> NetworkDescription | None:
 
 
 def require_one_description(
-    paths: Sequence[str], advice: str, compared: Callable[[ModelOptions], ModelOptions] = lambda options: options
+    paths: Sequence[str],
+    advice: str,
+    compared: Callable[[ModelOptions], ModelOptions] = lambda options: options,
+    used: ModelOptions | None = None,
 ) -> None:
     """Raises `OptionError` if the run.json files beside checkpoints describe different networks or classes.
 
@@ -169,8 +188,20 @@ def require_one_description(
       paths: the checkpoints, or their folders.
       advice: what to do then.
       compared: makes the network that is compared of the one in run.json.
+      used: the network that stands for all of them if there is no run.json beside the first one; None for no such
+        network. With it, a warning names the others without a run.json if there is one beside the first one.
     """
-    described = [(path, description) for path in paths if (description := of_run(path)) is not None]
+    found = {path: of_run(path) for path in paths}
+    described = [(path, description) for path, description in found.items() if description is not None]
+    if used is not None and found[paths[0]] is None:
+        described.insert(0, (paths[0], NetworkDescription(used, None)))
+    elif used is not None and (unknown := [path for path in paths if found[path] is None]):
+        logging.warning(
+            "There is no run.json beside %s: the network of '%s' is used. The variables of a checkpoint do not show "
+            'whether its training had the same output stride and atrous rates.',
+            listed([f"'{path}'" for path in unknown]),
+            paths[0],
+        )
     for path, other in described[1:]:
         first_path, first = described[0]
         one, another = compared(first.options), compared(other.options)
@@ -179,9 +210,9 @@ def require_one_description(
         if first.classes is not None and other.classes is not None and first.classes.names != other.classes.names:
             differing.append('names of the classes')
         if differing:
+            where = ' in their run.json' if found[first_path] is not None else ', and only the latter has a run.json'
             raise OptionError(
-                f"The networks of '{first_path}' and '{path}' differ in their run.json: {', '.join(differing)}. "
-                f'{advice}'
+                f"The networks of '{first_path}' and '{path}' differ{where}: {', '.join(differing)}. {advice}"
             )
 
 
@@ -205,7 +236,10 @@ def _identified(checkpoint: str, changes: Changes) -> NetworkDescription:
     held, _ = checkpoint_network.shapes_of(checkpoint)
     deduced = checkpoint_network.deduce(held)
     if deduced is not None and deduced.fit.is_complete and not deduced.is_backbone:
-        options = changed(deduced.options, {field: changes[field] for field in (_STRIDE, _RATES) if field in changes})
+        options = deduced.options
+        stride = changes.get(_STRIDE, options.output_stride)
+        assumed = {_STRIDE: stride, _RATES: rates_at(options.aspp.rates, options.output_stride, stride)}
+        options = changed(options, assumed | {_RATES: changes[_RATES]} if _RATES in changes else assumed)
         logging.info(
             "There is no run.json of a training beside '%s'. Its variables belong to a network with %d classes and "
             '%s.%s',

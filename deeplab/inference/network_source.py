@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import types
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -29,7 +30,7 @@ from deeplab.options import (
     VisOptions,
     WindowOptions,
 )
-from deeplab.registry.tasks import SEMANTIC
+from deeplab.registry.tasks import SEMANTIC, TASKS
 from deeplab.wording import option
 
 EvaluationOptions = TypeVar('EvaluationOptions', EvalOptions, VisOptions)
@@ -227,7 +228,8 @@ class _Export(NetworkSource):
                     f"The export '{names.shown(self.path)}' has {exported.num_classes} classes, the data set "
                     f'{model.num_classes}. Give the data set on which it was trained'
                 )
-            model = dataclasses.replace(with_tasks(model, exported.metadata, self.path), crop_size=None)
+            model = with_tasks(model, exported.metadata, self.path, options.network)
+            model = dataclasses.replace(model, crop_size=None)
         return dataclasses.replace(options, model=model, use_moving_average=False, **changes)
 
     def identified(self, model: ModelOptions, changes: model_source.Changes) -> ModelOptions:
@@ -257,13 +259,19 @@ def at(path: str) -> NetworkSource:
     return NetworkSource(path) if exports.format_of(path) is None else _Export(path)
 
 
-def with_tasks(model: ModelOptions, metadata: Mapping[str, Any], path: str) -> ModelOptions:
+def with_tasks(
+    model: ModelOptions,
+    metadata: Mapping[str, Any],
+    path: str,
+    given: model_source.Changes = types.MappingProxyType({}),
+) -> ModelOptions:
     """Returns a network with the tasks of an export, and with their settings as far as `model` does not set them.
 
     Args:
       model: the number of classes; its task, if it is another one than `semantic`, must be the task of the export.
       metadata: metadata of the export.
       path: path of the export, for messages.
+      given: options that are set explicitly, as `model` does not have values that are defaults.
 
     Raises:
       CheckpointError: the export has other tasks, or the tasks have other outputs here.
@@ -279,7 +287,10 @@ def with_tasks(model: ModelOptions, metadata: Mapping[str, Any], path: str) -> M
     if task == SEMANTIC:
         return model
     settings = {name: tuple(value) if isinstance(value, list) else value for name, value in stored['settings'].items()}
-    model = dataclasses.replace(model, task=task, settings=settings | dict(model.settings))
+    explicit = {
+        name: value for field, value in given.items() if (name := field.partition('.')[2]) in TASKS.parameters()
+    }
+    model = dataclasses.replace(model, task=task, settings=settings | dict(model.settings) | explicit)
     if task_decoding.channels_of(model) != export_metadata.maps_of(metadata):
         raise CheckpointError(
             f"The export '{names.shown(path)}' has the outputs {', '.join(export_metadata.maps_of(metadata))}, but "

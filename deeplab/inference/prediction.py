@@ -37,7 +37,8 @@ class Prediction:
       image: the image, upright, [h, w, channels], 0 to 255.
       labels: class of each pixel, [h, w] uint8, the largest channel of the output of classes; `NO_CLASS` for a class
         that is not kept. Of a network without such an output they say nothing.
-      results: results of the tasks of the network by name; empty for a network of classes alone. They have all classes.
+      results: results of the tasks of the network by name; empty for a network of classes alone. They have all
+        classes, unlike the files of `save`.
       class_names: one name for each class; numbers as text if the names are unknown.
       colors: color of each class, [classes, 3] uint8.
     """
@@ -208,8 +209,9 @@ class Prediction:
             elif kind in SAVED:
                 stream.write(_encoded(self._picture(kind, alpha, legend), 'JPEG' if suffix in _LOSSY else 'PNG'))
             else:
-                assert self._tasks is not None  # which has this kind
-                stream.write(self._tasks.file(kind, self.image))
+                tasks = self._kept_tasks()
+                assert tasks is not None  # which has this kind
+                stream.write(tasks.file(kind, self.image))
 
     def _require_kind(self, kind: str, path: str | os.PathLike[str], suffix: str) -> None:
         """Raises `OptionError` unless the prediction has a kind of file, and files with `suffix` can hold it."""
@@ -233,7 +235,12 @@ class Prediction:
           kind: kind of file, such as 'panoptic'.
           path: path of the image's file in the folder of the kind.
         """
-        return None if self._tasks is None or kind in SAVED else self._tasks.entry(kind, path)
+        tasks = self._kept_tasks()
+        return None if tasks is None or kind in SAVED else tasks.entry(kind, path)
+
+    def _kept_tasks(self) -> TaskPrediction | None:
+        """Returns the results of the tasks for files, without classes that are not kept."""
+        return self._tasks if self._tasks is None or self._is_kept.all() else self._tasks.kept(self._is_kept)
 
     def _picture(self, kind: str, alpha: float, legend: str | None) -> Image.Image:
         height, width = self.labels.shape

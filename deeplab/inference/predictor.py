@@ -281,7 +281,7 @@ class Predictor:
         fetch: FetchOptions | None = None,
     ) -> Predictor:
         """As `from_preset`, with options objects."""
-        description = model_source.of_preset(name)
+        description = model_source.of_preset(name, changes)
         return cls.of_options(fetching.fetch(name, fetch), options, changes, description)
 
     @classmethod
@@ -370,6 +370,10 @@ class Predictor:
     def window(self) -> tuple[int, int] | None:
         """Height and width of the windows of large images; None for a network of whole images."""
         return None if self._any_size is None else self._any_size.window
+
+    def is_whole(self, size: resizing.Size) -> bool:
+        """Returns whether images of a height and width are predicted without windows."""
+        return self._any_size is None or self._any_size.window_for(*size) is None
 
     @property
     def channels(self) -> int:

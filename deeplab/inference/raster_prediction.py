@@ -32,7 +32,7 @@ from deeplab.options import GEOJSON, GEOTIFF, OF_RASTERS, EngineOptions, Predict
 from deeplab.system import overlap
 from deeplab.wording import option
 
-BLOCK = 2048  # rows and columns that are predicted, and kept, at a time
+BLOCK = 2048  # rows and columns of a raster above the size limit for windows that are predicted, and kept, at a time
 _ALIGNMENT = 32  # of blocks and margins: a multiple of all output strides
 _TILE = 512  # of the files; a block is several
 _SETTINGS, _TAG = 'settings.txt', 'DEEPLAB_SETTINGS'
@@ -91,7 +91,7 @@ def run(predictor: Predictor, items: Sequence[InputFile], options: PredictOption
       UserError: The network cannot predict rasters, or a file cannot be written.
     """
     started = time.monotonic()
-    _require_fitting(predictor)
+    _require_fitting(predictor, options.export_path)
     options = dataclasses.replace(options, raster=options.raster.otherwise(predictor.raster))
     written = written_files.WrittenFiles(options.output_dir, 'predict')
     entries, failures = [], []
@@ -105,7 +105,7 @@ def run(predictor: Predictor, items: Sequence[InputFile], options: PredictOption
             failures.append(Failure(item.path, str(error)))
             continue
         if GEOJSON in targets:
-            _write_areas(targets[GEOTIFF], targets[GEOJSON], done.header, predictor.class_names, options)
+            _write_areas(targets[GEOTIFF], targets[GEOJSON], done.header, predictor, options)
             written.add(targets[GEOJSON])
         files = {kind: os.path.relpath(path, options.output_dir) for kind, path in targets.items()}
         entries.append(_entry(item, files, done, predictor.class_names))
@@ -133,16 +133,20 @@ def _targets(options: PredictOptions, item: InputFile) -> dict[str, str]:
     return {kind: os.path.join(options.output_dir, kind, *item.name.split('/')) + suffixes[kind] for kind in kinds}
 
 
-def _require_fitting(predictor: Predictor) -> None:
-    """Raises `OptionError` if a network cannot predict parts of an image by themselves."""
+def _require_fitting(predictor: Predictor, export_path: str | None) -> None:
+    """Raises `OptionError` if a network, of an export if its path is given, cannot predict parts by themselves."""
     save = option('PredictOptions.save', GEOTIFF)
     has_classes = predictor.decoder is None or task_decoding.has_classes(predictor.decoder.options)
     if predictor.window is None or not has_classes:
         raise OptionError(f'{save} needs a network that predicts a class for each pixel.')
     if predictor.resizes:
+        fix = 'Train it without resizing.'
+        if export_path is not None:
+            bounds = f'{option("ResizeOptions.min_value")} and {option("ResizeOptions.max_value")}'
+            fix = f'Export it without {bounds}, or give its checkpoint.'
         raise OptionError(
             f'{save} predicts blocks of {BLOCK} x {BLOCK} pixels in the resolution of the raster, but the network '
-            'resizes its images. Train it without resizing.'
+            f'resizes its images. {fix}'
         )
 
 
@@ -165,9 +169,9 @@ def predict(predictor: Predictor, source: str, target: str, options: PredictOpti
             f'{option("RasterOptions.bands")}'
         )
     _tell_of(source, header)
-    blocks = _blocks(header)
+    blocks = _blocks(header, predictor)
     folder = f'{target}.blocks'
-    settings = _settings(predictor, source, options)
+    settings = _settings(predictor, source, options, max(BLOCK, blocks[0].height, blocks[0].width))
     wanted: list[Place] = []
     if _is_complete(target, settings):
         logging.info("'%s' is complete, with the same network and settings.", target)
@@ -192,14 +196,14 @@ def _tell_of(source: str, header: rasters.Header) -> None:
         logging.warning("'%s' has no projection, and neither has its result.", source)
 
 
-def _settings(predictor: Predictor, source: str, options: PredictOptions) -> str:
-    """Returns a digest of what the class ids depend on."""
+def _settings(predictor: Predictor, source: str, options: PredictOptions, side: int) -> str:
+    """Returns a digest of what the class ids depend on; `side` is the size of the blocks."""
     execution = options.predictor.execution
     if execution.calibration_dir is None:  # engines differ by rounding alone, but 8 bits by more
         execution = EngineOptions()
     usual = dataclasses.replace(options.predictor, execution=execution, batch_size=1)
     weights = predictor.digest()
-    values = (BLOCK, mask_sources.file_state(source), weights, options.raster, usual, sorted(options.network.items()))
+    values = (side, mask_sources.file_state(source), weights, options.raster, usual, sorted(options.network.items()))
     return mask_sources.digest(repr(values).encode('utf-8', 'surrogateescape'))
 
 
@@ -250,8 +254,13 @@ def _predict_blocks(
             bar.update()
 
 
-def _blocks(header: rasters.Header) -> list[Place]:
-    """Returns the blocks of a raster, row by row; those at its end are smaller."""
+def _blocks(header: rasters.Header, predictor: Predictor) -> list[Place]:
+    """Returns the blocks of a raster, row by row; those at its end are smaller.
+
+    A raster that is predicted without windows is one block: with parts of it, a network would see another context.
+    """
+    if predictor.is_whole((header.height, header.width)):
+        return [Place(0, 0, header.height, header.width)]
     return [
         Place(top, left, min(BLOCK, header.height - top), min(BLOCK, header.width - left))
         for top in range(0, header.height, BLOCK)
@@ -285,12 +294,12 @@ def _join(
 
 
 def _write_areas(
-    source: str, target: str, header: rasters.Header, class_names: Sequence[str], options: PredictOptions
+    source: str, target: str, header: rasters.Header, predictor: Predictor, options: PredictOptions
 ) -> None:
     """Writes the areas of a predicted GeoTIFF as polygons, block by block; areas are cut where blocks meet."""
-    class_of, annotation = dict(enumerate(class_names)), options.annotation
+    class_of, annotation = dict(enumerate(predictor.class_names)), options.annotation
     collection = json.dumps({'type': 'FeatureCollection', **geojson.named_coordinates(header.projection)})
-    places = tqdm.tqdm(_blocks(header), desc='areas', unit='block', disable=None)
+    places = tqdm.tqdm(_blocks(header, predictor), desc='areas', unit='block', disable=None)
     with writing.explained(target), writing.atomic_path(target) as path, open(path, 'w', encoding='utf-8') as file:
         separator = '\n'
         file.write(f'{collection.removesuffix("}")}, "features": [')

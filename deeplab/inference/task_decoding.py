@@ -89,6 +89,14 @@ class TaskPrediction(NamedTuple):
     results: Mapping[str, Mapping[str, Any]]
     decoder: TaskDecoder
 
+    def kept(self, is_kept: np.ndarray) -> TaskPrediction:
+        """Returns the results without the classes that are not kept; takes whether each of 256 ids is, [256] bool."""
+        results = {
+            name: result if (keep := TASKS.get(name).keep) is None else keep(result, is_kept, self.decoder.context)
+            for name, result in self.results.items()
+        }
+        return self._replace(results=results)
+
     def overlay(self, image: np.ndarray, alpha: float) -> np.ndarray | None:
         """Returns the image with the result of the first task, [h, w, 3] uint8; None if that is the classes alone."""
         for task in TASKS.chosen(self.decoder.options):

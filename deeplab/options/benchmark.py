@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from deeplab.options.fields import Options, PathText, declared
+from deeplab.options.fields import LocalPath, Options, PathText, declared
 from deeplab.options.inference import EngineOptions
 from deeplab.options.rules import require
 from deeplab.options.training import TrainOptions
@@ -21,12 +21,12 @@ class BenchmarkOptions(Options):
     """
 
     train: TrainOptions
-    output: PathText = declared('deeplab_benchmark.json', 'JSON file for the results, or its folder.')
+    output: LocalPath = declared('deeplab_benchmark.json', 'JSON file for the results, or its folder.')
     image_size: tuple[int, int] | None = declared(
         None,
         'Height and width, in pixels, of the images for inference. Not set: {ModelOptions.crop_size}.',
     )
-    checkpoint_dir: PathText | None = declared(
+    checkpoint_dir: LocalPath | None = declared(
         None, 'Checkpoint, or folder of checkpoints, whose weights to use. Not set: random weights.'
     )
     batch_sizes: tuple[int, ...] = declared(

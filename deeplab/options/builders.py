@@ -8,7 +8,7 @@ import re
 
 from deeplab.errors import OptionError
 from deeplab.options.data import IMAGE_FORMATS, LABEL_FORMATS
-from deeplab.options.fields import Options, PathText, declared
+from deeplab.options.fields import LocalPath, Options, PathText, declared
 from deeplab.options.parts import PartOptions
 from deeplab.options.rasters import RasterOptions
 from deeplab.options.rules import require_classes
@@ -29,7 +29,7 @@ class BuilderOptions(Options):
         choices=IMAGE_FORMATS,
     )
     label_format: str = declared('png', 'Extension of the mask files.', choices=LABEL_FORMATS)
-    output_dir: PathText = declared(
+    output_dir: LocalPath = declared(
         './tfrecord', 'Folder for the TFRecord shards and the description of the data set, dataset.yaml.'
     )
     num_shards: int | None = declared(
@@ -111,7 +111,7 @@ class BuildAde20kOptions(BuilderOptions):
     val_image_label_folder: PathText = declared(
         './ADE20K/ADEChallengeData2016/annotations/validation', 'Folder of the validation masks.'
     )
-    output_dir: PathText = declared('./ADE20K/tfrecord', 'Folder for the TFRecord shards.')
+    output_dir: LocalPath = declared('./ADE20K/tfrecord', 'Folder for the TFRecord shards.')
     full_release_root: PathText | None = declared(
         None,
         'Folder of the full ADE20K release (with *_seg.png), from which masks of the 150 classes are made. Not set: '
@@ -427,7 +427,7 @@ class RemoveColormapOptions(Options):
         './VOCdevkit/VOC2012/SegmentationClass', 'Folder of the masks that have a palette.'
     )
     segmentation_format: str = declared('png', 'Extension of the masks.')
-    output_dir: PathText = declared(
+    output_dir: LocalPath = declared(
         './VOCdevkit/VOC2012/SegmentationClassRaw', 'Folder for the converted masks, which keep their names.'
     )
     num_workers: int | None = declared(

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from deeplab.files import storage
-from deeplab.options.fields import Options, PathText, declared
+from deeplab.options.fields import LocalPath, Options, PathText, declared
 from deeplab.options.parts import PartOptions
 from deeplab.options.rules import require_classes
 from deeplab.wording import option
@@ -33,13 +32,13 @@ class DoctorOptions(Options):
     )
     train_split: str = declared('train', 'The split to train on.')
     eval_split: str = declared('val', 'The split to evaluate on.')
-    image_folder: PathText | None = declared(None, 'Folder of the images, if it has a different name.')
-    mask_folder: PathText | None = declared(None, 'Folder of the masks, if it has a different name.')
+    image_folder: LocalPath | None = declared(None, 'Folder of the images, if it has a different name.')
+    mask_folder: LocalPath | None = declared(None, 'Folder of the masks, if it has a different name.')
     mask_suffix: str = declared(
         '',
         'Suffix of the names of masks, such as _mask for 01.jpg and 01_mask.png, as for build_folder_data.',
     )
-    list_folder: PathText | None = declared(
+    list_folder: LocalPath | None = declared(
         None,
         'Folder with a file SPLIT.txt for each split. Not set: ImageSets/Segmentation, ImageSets, lists, splits or '
         'the folder itself.',
@@ -55,29 +54,29 @@ class DoctorOptions(Options):
         'estimated to fit into it. Not set: 100 passes over the images.',
         range='(0, inf)',
     )
-    checkpoint_dir: PathText | None = declared(
+    checkpoint_dir: LocalPath | None = declared(
         None,
         'Checkpoint of an image classifier, or its folder, for records of image classification: lists the images '
         'whose class it contradicts, most confident first. Needs TensorFlow.',
     )
-    folds: PathText | None = declared(
+    folds: LocalPath | None = declared(
         None,
         'Folder of a cross-validation on the same records (deeplab cross_validate): lists the masks that are '
         'contradicted by the networks trained without them, likeliest errors first. Needs TensorFlow.',
     )
-    output: PathText = declared('deeplab_doctor.json', 'JSON file for the findings, or its folder.')
-    html: PathText | None = declared(
+    output: LocalPath = declared('deeplab_doctor.json', 'JSON file for the findings, or its folder.')
+    html: LocalPath | None = declared(
         None,
         'HTML file for the findings, or its folder, with the classes and pictures of the worst cases. Not set: no '
         'HTML file.',
     )
-    fix: PathText | None = declared(
+    fix: LocalPath | None = declared(
         None,
         'New folder for a repaired copy of the data set, as images, masks and lists of its splits. Only faults with a '
         'single right answer are repaired; other faulty images are left out and listed. The data set itself is never '
         'changed.',
     )
-    colors: PathText | None = declared(
+    colors: LocalPath | None = declared(
         None,
         'Color table for color-coded masks, as for build_folder_data: the findings list the colors that it lacks, and '
         '{fix} converts the masks. Not set: the palette of {dataset}, if given.',
@@ -94,9 +93,6 @@ class DoctorOptions(Options):
         for name in ('fix', 'checkpoint_dir', 'folds'):
             rule = f'it needs all images in one run; omit it, or {option("PartOptions.part")}'
             self._require(self.part.part is None or getattr(self, name) is None, name, rule)
-        for name in ('image_folder', 'mask_folder', 'list_folder', 'output', 'html', 'fix', 'colors'):
-            rule = f'it must be on a local disk; only records ({option("DoctorOptions.data")}) may be elsewhere'
-            self._require(not storage.is_remote(getattr(self, name) or ''), name, rule)
         if self.num_classes is not None:
             require_classes(option('DoctorOptions.num_classes', self.num_classes), self.num_classes)
         if self.ignore_other_ids:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from deeplab.errors import OptionError
 from deeplab.options.data import ResizeOptions
-from deeplab.options.fields import Options, PathText, declared
+from deeplab.options.fields import LocalPath, Options, PathText, declared
 from deeplab.options.inference import NAMED_CLASSES, USE_MOVING_AVERAGE, PredictionOptions
 from deeplab.options.network import ModelOptions
 from deeplab.options.parameters import OptionsWithSettings, Settings, require_applicable
@@ -142,7 +142,7 @@ class ExportOptions(OptionsWithSettings, registries=(EXPORT_FORMATS,)):
         meaning='The checkpoint, such as logs/train/model.ckpt-30000 (without .index), or a folder, whose newest '
         'checkpoint is used.'
     )
-    export_path: PathText = declared(
+    export_path: LocalPath = declared(
         meaning='File to write, or folder for a format that is a folder, such as saved_model. The extensions .pb, '
         '.tflite, .onnx and .xml (openvino) select the format.'
     )
@@ -302,7 +302,7 @@ class ConvertOptions(Options):
     quantized_graph_def_path: PathText = declared(
         meaning='Frozen graph written by export_model; one from 8-bit training yields an 8-bit model.'
     )
-    output_tflite_path: PathText = declared(meaning='File to write.')
+    output_tflite_path: LocalPath = declared(meaning='File to write.')
     input_tensor_name: str | None = declared(
         None,
         'Tensor of the normalized image. Not set: SCOPE/SCOPE/input:0, as in exports.',

@@ -5,7 +5,7 @@
 The check when an object is created, the flag with its help, the reference in docs/ and the run manifest follow from
 the declaration. Parameters of registered functions (`registry.Parameter`) are declared in the same way. A meaning
 names other options in braces: `{stride}` of the same class, `{OptimizerOptions.name=adam}` with a value. A field whose
-value is a path has the type `PathText`.
+value is a path has the type `PathText`, or `LocalPath` if it cannot be in remote storage.
 """
 
 from __future__ import annotations
@@ -17,12 +17,14 @@ import typing
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 
+from deeplab.files import storage
 from deeplab.options.rules import require
 from deeplab.registry import interval
 from deeplab.registry.records import check_allowed
 from deeplab.wording import option
 
 PathText = Annotated[str, 'a path']  # in which ~ is the home folder
+LocalPath = Annotated[str, 'a path on a local disk']  # of what is written, locked or watched for changes
 _KINDS = {
     bool: 'boolean',
     int: 'integer',
@@ -33,8 +35,15 @@ _KINDS = {
     tuple[float, ...]: 'repeated float',
     tuple[str, ...]: 'string',
     PathText: 'string',
+    LocalPath: 'string',
     tuple[PathText, ...]: 'string',
+    tuple[LocalPath, ...]: 'string',
 }
+_LOCAL = (
+    'it must be on a local disk or in a bucket mounted as a folder (such as with gcsfuse); only records, their '
+    'descriptions and single checkpoints to start from are read from remote storage. Give a local folder, and copy it '
+    'before or after the run'
+)
 _UNCHANGED: Any = object()
 _REFERENCE = re.compile(r'\{(?:(\w+)\.)?(\w+)(=[^}]*)?\}')
 
@@ -77,7 +86,12 @@ class Declaration:
     @property
     def is_path(self) -> bool:
         """Whether the value is a path, or several."""
-        return self.type in (PathText, tuple[PathText, ...])
+        return self.is_local_path or self.type in (PathText, tuple[PathText, ...])
+
+    @property
+    def is_local_path(self) -> bool:
+        """Whether the value is a path, or several, which must be on a local disk."""
+        return self.type in (LocalPath, tuple[LocalPath, ...])
 
     @property
     def allowed(self) -> tuple[str, ...]:
@@ -97,7 +111,7 @@ class Declaration:
           is_given: whether the flag is given.
         """
         is_default = self.default is None and not is_given and value == self.flag_default
-        return is_default or bool(self.unset and interval.parse(self.unset).has(value))
+        return is_default or bool(self.unset and value is not None and interval.parse(self.unset).has(value))
 
     def check(self, value: Any, field: str) -> None:
         """Raises `OptionError` unless `value` is allowed.
@@ -106,6 +120,9 @@ class Declaration:
           value: value of the field.
           field: 'Class.field', for the message.
         """
+        if self.is_local_path:
+            paths = value if isinstance(value, (tuple, list)) else [value]
+            require(not any(storage.is_remote(str(path)) for path in paths), field, value, _LOCAL)
         rest = f"; omit {option(field)} for 'not set'" if self.default in (None, ()) else ''
         if self.type == tuple[int, int]:
             is_size = isinstance(value, Sequence) and len(value) == 2

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from deeplab.options.data import DatasetOptions, ResizeOptions
-from deeplab.options.fields import Options, PathText, declared
+from deeplab.options.fields import LocalPath, Options, PathText, declared
 from deeplab.options.network import ModelOptions
 from deeplab.options.parameters import OptionsWithSettings, Settings, require_applicable
 from deeplab.options.parts import PartOptions
@@ -204,7 +204,8 @@ class EvalOptions(OptionsWithSettings, registries=(METRICS,)):
     Attributes:
       further_checkpoint_dirs: more of them; the newest checkpoint of each is then evaluated once, without waiting.
       network: options of the networks of several checkpoints that take precedence over their run.json, by
-        'Class.field'.
+        'Class.field'; of one network, the parameters of tasks that take precedence over the settings of an export, also
+        if they are defaults, which `model` does not keep.
       fits_crop_size: whether the crop size is replaced by the smallest one into which every image fits, if an image is
         larger; it is so too if the crop size is not set.
       windows: sizes of the windows in which large images are predicted; None for no windows. Images are then padded to
@@ -214,8 +215,8 @@ class EvalOptions(OptionsWithSettings, registries=(METRICS,)):
 
     model: ModelOptions
     dataset: DatasetOptions
-    checkpoint_dir: PathText = declared(meaning=_CHECKPOINT_DIR)
-    eval_logdir: PathText = declared(meaning='Folder for the metrics: metrics-STEP.json and TensorBoard summaries.')
+    checkpoint_dir: LocalPath = declared(meaning=_CHECKPOINT_DIR)
+    eval_logdir: LocalPath = declared(meaning='Folder for the metrics: metrics-STEP.json and TensorBoard summaries.')
     resize: ResizeOptions = ResizeOptions()
     prediction: PredictionOptions = PredictionOptions()
     wait: WaitOptions = WaitOptions()
@@ -277,12 +278,13 @@ class VisOptions(Options):
       windows: sizes of the windows in which large images are predicted; None for no windows. Images are then padded to
         the crop size only if it is set.
       uses_eval_ids: whether raw predictions have the `eval_ids` of the data set, if it has any, instead of class ids.
+      network: see `EvalOptions`.
     """
 
     model: ModelOptions
     dataset: DatasetOptions
-    checkpoint_dir: PathText = declared(meaning=_CHECKPOINT_DIR)
-    vis_logdir: PathText = declared(meaning='Folder for the images.')
+    checkpoint_dir: LocalPath = declared(meaning=_CHECKPOINT_DIR)
+    vis_logdir: LocalPath = declared(meaning='Folder for the images.')
     resize: ResizeOptions = ResizeOptions()
     prediction: PredictionOptions = PredictionOptions()
     wait: WaitOptions = WaitOptions()
@@ -316,6 +318,7 @@ class VisOptions(Options):
     )
     windows: WindowOptions | None = None
     part: PartOptions = PartOptions()
+    network: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     uses_eval_ids: bool = True
 
     def __post_init__(self) -> None:

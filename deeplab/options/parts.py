@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from deeplab.errors import DataError
-from deeplab.options.fields import Options, PathText, declarations, declared
+from deeplab.options.fields import LocalPath, Options, declarations, declared
 
 _FORM = re.compile(r'(\d+)/(\d+)')
 _FREE = ('part', 'threads', 'num_workers', 'loaded', 'wait')  # fields that may differ between the parts
@@ -97,7 +97,7 @@ class PartOptions(Options):
 class MergeOptions(Options):
     """Options of `deeplab merge`."""
 
-    folder: PathText = declared(
+    folder: LocalPath = declared(
         meaning='Output folder of the commands with {PartOptions.part}: eval_logdir, vis_logdir, output_dir, or the '
         'folder of the findings from doctor; {folder}= may be omitted.',
     )

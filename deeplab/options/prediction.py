@@ -9,7 +9,7 @@ from typing import Any
 from deeplab.errors import OptionError
 from deeplab.options.annotations import ANNOTATION_FORMATS, AnnotationOptions
 from deeplab.options.data import ResizeOptions
-from deeplab.options.fields import Options, PathText, declared
+from deeplab.options.fields import LocalPath, Options, PathText, declared
 from deeplab.options.inference import (
     ENSEMBLE,
     NAMED_CLASSES,
@@ -91,10 +91,10 @@ class PredictOptions(Options):
         'video, a camera (camera:0) or the address of a stream (rtsp://...); {inputs}= may be omitted.',
         kind='repeated string',
     )
-    output_dir: PathText = declared(
+    output_dir: LocalPath = declared(
         'predictions', 'Folder for the results: KIND/NAME.png for each image, and predictions.json.'
     )
-    checkpoint_dir: PathText | None = declared(
+    checkpoint_dir: LocalPath | None = declared(
         None,
         'A checkpoint, or a folder, whose newest checkpoint is used: the {TrainOptions.train_logdir} of a training, '
         'or best in it. The network flags are read from run.json, or else inferred from the variables. Not set: no '

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from deeplab.options.fields import Options, PathText, declared
+from deeplab.options.fields import LocalPath, Options, PathText, declared
 from deeplab.options.parts import PartOptions
 from deeplab.options.prediction import PredictorOptions
 
@@ -26,14 +26,14 @@ class RankOptions(Options):
         'one path per line); {inputs}= may be omitted.',
         kind='repeated string',
     )
-    checkpoint_dir: tuple[PathText, ...] = declared(
+    checkpoint_dir: tuple[LocalPath, ...] = declared(
         (),
         'A checkpoint, or a folder, whose newest checkpoint is used, such as the {TrainOptions.train_logdir} of a '
         'training. If it is repeated, or the folder of a cross-validation, the disagreement of the networks is also '
         'taken into account.',
         kind='repeated string',
     )
-    output_dir: PathText = declared(
+    output_dir: LocalPath = declared(
         'ranking',
         'Folder for ranking.txt, ranking.csv, ranking.json and ranking.html. An interrupted run resumes there.',
     )

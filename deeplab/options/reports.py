@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from deeplab.options.fields import Options, PathText, declared
+from deeplab.options.fields import LocalPath, Options, PathText, declared
 from deeplab.options.inference import EvalOptions
 
 MOST_IMAGES = 500
@@ -40,7 +40,7 @@ class ReportOptions(Options):
     """
 
     runs: tuple[ReportedRun, ...]
-    path: PathText = declared(meaning='HTML file to write.', flag='output')
+    path: LocalPath = declared(meaning='HTML file to write.', flag='output')
     images: int = declared(30, 'Largest number of images on the page, at most 500.', range=f'[1, {MOST_IMAGES}]')
     metrics_dirs: tuple[PathText, ...] = declared(
         (),

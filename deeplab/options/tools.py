@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from deeplab import common
 from deeplab.errors import OptionError
 from deeplab.options.data import DatasetOptions, ResizeOptions
-from deeplab.options.fields import Options, PathText, declared
+from deeplab.options.fields import LocalPath, Options, PathText, declared
 from deeplab.options.inference import PredictionOptions
 from deeplab.options.network import ModelOptions
 from deeplab.options.rules import require_seed
@@ -51,7 +51,7 @@ class FetchOptions(Options):
         'URL of a folder with the archives to download (http or https). Not set: DEEPLAB_MIRROR, or else the server '
         'that they were published on.',
     )
-    cache_dir: PathText | None = declared(
+    cache_dir: LocalPath | None = declared(
         None, 'Folder for downloads. Not set: DEEPLAB_CACHE, or else deeplab in XDG_CACHE_HOME or ~/.cache.'
     )
 
@@ -67,7 +67,7 @@ class DownloadOptions(Options):
     )
     fetch: FetchOptions = FetchOptions()
     dry_run: bool = declared(False, 'Only show what would be downloaded, and where to.')
-    output_dir: PathText | None = declared(
+    output_dir: LocalPath | None = declared(
         None,
         'Folder for the records of a data set; checkpoints go to {FetchOptions.cache_dir}. Not set: tfrecord beside '
         'its files in the cache.',
@@ -81,7 +81,7 @@ class ConvertDataOptions(Options):
     dataset_name: str = declared(
         meaning='Data set for image classification.', choices=('flowers', 'cifar10', 'mnist', 'visualwakewords')
     )
-    dataset_dir: PathText = declared(
+    dataset_dir: LocalPath = declared(
         meaning='Folder for the records, labels.txt and dataset.yaml; archives that are already there are not '
         'downloaded.'
     )
@@ -184,13 +184,13 @@ class VerifyOptions(Options):
     cases: tuple[VerifyCase, ...]
     dataset: DatasetOptions
     preset: str | None = None
-    checkpoint_dir: PathText | None = declared(
+    checkpoint_dir: LocalPath | None = declared(
         None,
         'Folder of the checkpoint, or the checkpoint. Not set: the checkpoint of {PredictOptions.preset} is '
         'downloaded.',
     )
     fetch: FetchOptions = FetchOptions()
-    verify_logdir: PathText = declared('./deeplab_verify', 'Folder for the results, as JSON.')
+    verify_logdir: LocalPath = declared('./deeplab_verify', 'Folder for the results, as JSON.')
     tolerance: float = declared(
         0.1,
         'Largest difference in mean IoU, in percentage points, at which a figure counts as reproduced.',
@@ -218,7 +218,7 @@ class VerifyOptions(Options):
 class DemoOptions(Options):
     """Options of `deeplab demo`."""
 
-    workdir: PathText = declared('./deeplab_demo', 'Folder for all files of the demo.')
+    workdir: LocalPath = declared('./deeplab_demo', 'Folder for all files of the demo.')
     steps: int | None = declared(
         None,
         'Number of training steps. Not set: the usual number of the demo.',
@@ -274,6 +274,6 @@ class CocoFormatOptions(Options):
         'Decimal places of the fractions that are printed in percent: 3 prints 0.674 as 67.4.',
         range='[0, inf)',
     )
-    results_json_file: PathText | None = declared(
+    results_json_file: LocalPath | None = declared(
         None, 'JSON file to write: all metrics, also per category. Not set: none.'
     )

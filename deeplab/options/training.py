@@ -9,7 +9,7 @@ from typing import Any
 
 from deeplab.errors import OptionError
 from deeplab.options.data import AugmentOptions, DatasetOptions, ResizeOptions, split_of_fold, split_without_fold
-from deeplab.options.fields import Options, PathText, declared
+from deeplab.options.fields import LocalPath, Options, PathText, declared
 from deeplab.options.inference import USE_MOVING_AVERAGE, VIS_SAVED
 from deeplab.options.loss import LossOptions
 from deeplab.options.machines import CloneOptions
@@ -140,7 +140,7 @@ class TrainOptions(Options):
 
     model: ModelOptions
     dataset: DatasetOptions
-    train_logdir: PathText = declared(
+    train_logdir: LocalPath = declared(
         meaning='Folder for checkpoints and logs. Training resumes from the newest checkpoint in it.'
     )
     resize: ResizeOptions = ResizeOptions()
@@ -197,7 +197,7 @@ class TrainOptions(Options):
     save_summaries_miou: bool = declared(
         False, 'Include the mIoU of the training batches in the summaries; it is higher than on other images.'
     )
-    profile_logdir: PathText | None = declared(None, 'Folder for a profile of some steps. Not set: no profile.')
+    profile_logdir: LocalPath | None = declared(None, 'Folder for a profile of some steps. Not set: no profile.')
     seed: int = declared(0, 'Seed of all random choices. Two runs with the same seed give the same result.')
     precision: str = declared(
         'float32',
@@ -383,7 +383,7 @@ class CrossValidateOptions(Options):
     """
 
     train: TrainOptions
-    output_dir: PathText = declared(
+    output_dir: LocalPath = declared(
         meaning='Folder for the results: fold1 to foldN with the trainings, predictions, report.html and '
         'cross_validation.json.'
     )
@@ -404,6 +404,8 @@ class CrossValidateOptions(Options):
         one_by_one = 'the folds are trained one after the other, by one process. Omit it'
         clones._require(not clones.worker_hosts, 'worker_hosts', one_by_one)
         clones._require(not clones.master, 'master', one_by_one)
+        alone = 'find the learning rate in a training without one of the folds first, and omit it here'
+        self.train.rate_test._require(not self.train.rate_test.is_on, 'is_on', alone)
 
     def of_fold(self, fold: int) -> TrainOptions:
         """Returns the training without a fold, which is numbered from 1, as `deeplab train --fold=NUMBER` runs it."""
@@ -436,7 +438,7 @@ class AverageOptions(Options):
         'The flags of the training are read from the run.json of the first.',
         kind='repeated string',
     )
-    output_dir: PathText = declared(meaning='Folder for the averaged checkpoint, model.ckpt-STEP, and its run.json.')
+    output_dir: LocalPath = declared(meaning='Folder for the averaged checkpoint, model.ckpt-STEP, and its run.json.')
     batch_norm_images: int | None = declared(
         None,
         'Number of augmented training images on which batch norm statistics are recomputed for the averaged weights. '
@@ -455,7 +457,7 @@ class PreviewOptions(Options):
     """
 
     train: TrainOptions
-    path: PathText = declared(
+    path: LocalPath = declared(
         meaning='PNG file to write, or its folder. Not set: preview.png in {TrainOptions.train_logdir}, or in the '
         'current folder.',
         flag='preview_path',

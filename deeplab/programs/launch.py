@@ -49,10 +49,10 @@ class LaunchResult(NamedTuple):
 
 def run(options: LaunchOptions) -> LaunchResult:
     """Runs all workers until they have ended."""
-    workers = _start(options)
     starts_left = options.restarts
     first_end = math.inf
-    with deferred() as interrupts:
+    with deferred() as interrupts:  # before the workers start: a signal to end is for them, too
+        workers = _start(options)
         passed_on: int | None = None
         while any(worker.status is None for worker in workers):
             time.sleep(_POLL_SECS)

@@ -168,6 +168,8 @@ class Task(Record):
         for validation, and is then part of the context. None: the metrics of labels.
       headline: name of the figure that tells which checkpoint is best; larger is better, unless it begins with '-'.
       files: kinds of files of a result by name, values of --save.
+      keep: returns a result without the classes that a user leaves out of the files of predict; takes the result, which
+        of 256 class ids are kept, [256] bool, and the context. None for results without class ids.
       overlay: draws the result; takes the result, the image and the context, returns [h, w, 3] uint8.
       comparison: draws the result compared with its truth, for report; takes the sample as `metric` does, the result,
         the image and the context.
@@ -190,6 +192,7 @@ class Task(Record):
     metric: Callable[[TaskContext], Any] | None = None
     headline: str = ''
     files: Mapping[str, ResultFile] = dataclasses.field(default_factory=dict)
+    keep: Callable[[Mapping[str, Any], Any, TaskContext], Mapping[str, Any]] | None = None
     overlay: Callable[[Mapping[str, Any], Any, TaskContext], Any] | None = None
     comparison: Callable[[Mapping[str, Any], Mapping[str, Any], Any, TaskContext], Comparison] | None = None
     drawn_parts: tuple[str, ...] | None = None

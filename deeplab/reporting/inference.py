@@ -144,7 +144,7 @@ def run(task: Task, stack: contextlib.ExitStack) -> Pass:
     def handle(batch: runner.Batch) -> None:
         if has_classes:
             _require_classes(path, batch[runner.PREDICTION], descriptor)
-        _add(images, batch, None if has_classes else descriptor.ignore_label)
+        _add(images, batch, has_classes)
 
     evaluated = evaluation_rounds.evaluate(path, evaluation, handle, _OF_IMAGES, tasks.add)
     reading = runner.reading_of(evaluation.split, evaluation.network, evaluation.resize, (), evaluation.windows)
@@ -160,15 +160,13 @@ def _require_classes(path: str, labels: np.ndarray, descriptor: DatasetDescripto
         )
 
 
-def _add(images: ImageResults, batch: runner.Batch, missing: int | None) -> None:
-    """Adds a batch to the results of the images, without its padding; `missing` is the label of all without classes."""
+def _add(images: ImageResults, batch: runner.Batch, has_classes: bool) -> None:
+    """Adds a batch to the results of the images, without its padding."""
     for i, name in enumerate(batch[common.IMAGE_NAME]):
         height, width = int(batch[common.HEIGHT][i]), int(batch[common.WIDTH][i])
         predictions = batch[runner.PREDICTION][i, :height, :width]
         predictions = np.broadcast_to(predictions, (height, width))  # of a classifier, one for the image
-        labels = (
-            np.full_like(predictions, missing) if missing is not None else batch[common.LABEL][i, :height, :width, 0]
-        )
+        labels = batch[common.LABEL][i, :height, :width, 0] if has_classes else None
         images.add(names.shown(name), labels, predictions)
 
 

@@ -24,6 +24,7 @@ from deeplab.wording import option
 # Programs that may need much memory.
 PROGRAMS = (
     'train',
+    'cross_validate',
     'eval',
     'verify',
     'vis',
@@ -67,7 +68,7 @@ _NO_LIMIT = 1 << 60  # version 1 writes a larger number if there is no limit
 def advice(program: str) -> str:
     """Returns what to do if the memory is not enough for a program, one of `PROGRAMS`, or for `VALIDATION`."""
     crop_size, scales = option(_CROP_SIZE), option('PredictionOptions.scales')
-    if program in ('train', 'train_image_classifier'):
+    if program in ('train', 'cross_validate', 'train_image_classifier'):
         return (
             f'Reduce {option(_BATCH_SIZES["train"])} ({option("TrainOptions.accumulation_steps")} keeps the batch size '
             f'of a step) or {crop_size}. If a checkpoint has been saved, the same command resumes from it'

@@ -132,7 +132,7 @@ class ClassificationMetric:
         if self._several is not None:
             return figures | self._several.result()
         return figures | {
-            'mean_class_accuracy': self._matrix.result().mean_accuracy,
+            'mean_class_accuracy': self._matrix.mean_accuracy,
             'calibration_error': self._calibration.result()['ece'],
         }
 
@@ -140,8 +140,7 @@ class ClassificationMetric:
         """Returns the figures of each class by name."""
         if self._several is not None:
             return self._several.class_figures()
-        figures = self._matrix.result()
-        return {'accuracy': figures.class_accuracy, 'precision': figures.class_precision}
+        return {'accuracy': self._matrix.class_accuracy, 'precision': self._matrix.class_precision}
 
     def documents(self) -> dict[str, str]:
         """Returns the confusion matrix as CSV: a row for each true class, a column for each predicted one."""
@@ -195,7 +194,7 @@ register(
         summary='The class of the whole image.',
         outputs=outputs,
         needs_labels=False,
-        planes=(planes.CLASS_LABEL,),
+        planes=(planes.CLASS_LABEL._replace(several=_SEVERAL),),
         targets=targets,
         losses=losses,
         per_image=True,

@@ -58,9 +58,12 @@ def thresholds(context: TaskContext) -> tuple[float, ...]:
     given: Any = document.get('thresholds') if isinstance(document, Mapping) else None
     chosen = [each for each in given if type(each) in (int, float)] if isinstance(given, list) else []
     if chosen != given or len(chosen) != context.num_classes or not all(0 < each <= 1 for each in chosen):
+        from deeplab.core.checkpoints import CALIBRATION  # here, because it imports TensorFlow
+
         raise DataError(
             f"'thresholds' is {given!r}; it must be a list of {context.num_classes} numbers in (0, 1], one for "
-            'each class. Choose the thresholds again, with an evaluation of the split val.'
+            f'each class. Remove the file beside the checkpoint that ends in {CALIBRATION}, and evaluate the split val '
+            'again; for an export, then export the checkpoint again.'
         )
     return tuple(float(each) for each in chosen)
 

@@ -148,6 +148,17 @@ def decode(maps: Mapping[str, np.ndarray], context: TaskContext) -> dict[str, An
     return merged._asdict()
 
 
+def keep(result: Mapping[str, Any], is_kept: np.ndarray, context: TaskContext) -> dict[str, Any]:
+    """Returns a result in which the pixels of classes that are not kept are void, without their instances."""
+    class_ids = result['class_ids']
+    is_shown = is_kept[class_ids]
+    return {
+        'class_ids': np.where(is_shown, class_ids, context.ignore_label).astype(class_ids.dtype),
+        'instance_ids': result['instance_ids'] * is_shown,
+        'instances': [each for each in result['instances'] if is_kept[each.class_id]],
+    }
+
+
 def overlay(result: Mapping[str, Any], image: np.ndarray, context: TaskContext) -> np.ndarray:
     """Returns the image with the classes and instances of a result in colors, [h, w, 3] uint8."""
     from deeplab.pictures import instance_overlay  # here, so that help does without Pillow
@@ -298,6 +309,7 @@ register(
         comparison=comparison,
         headline='pq',
         files=FILES,
+        keep=keep,
         overlay=overlay,
         parameters=_PARAMETERS,
         source='arXiv:1911.10194',

@@ -218,7 +218,8 @@ class ValidationHook(Hook):
         Other synchronous workers than worker 0 have no metrics file.
 
         Raises:
-          UserError: the split is missing or damaged, or has an image larger than the validation crop size.
+          UserError: the split is missing or damaged, or has an image larger than the validation crop size; or a metric
+            has no state, which synchronous workers send.
         """
         self._options = options
         self._bar = bar
@@ -247,6 +248,8 @@ class ValidationHook(Hook):
             options.resize,
             use_moving_average=self._settings['moving_average'],
         )
+        if group is not None:
+            split_parts.require_states(self._task)
         self._value_by_step: dict[int, float | None] = {}
         self._last_step = self._previous_step = 0
         self._unmeasured_step: int | None = None  # before which no step has measured the ranges of 8 bits

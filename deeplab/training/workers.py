@@ -19,7 +19,7 @@ from deeplab.core import collectives
 from deeplab.core.moving_updates import MovingUpdate
 from deeplab.deployment import model_deploy, worker_group
 from deeplab.deployment.model_deploy import Gradient
-from deeplab.errors import CheckpointError, LostWorkerError, reason_of
+from deeplab.errors import CheckpointError, LostWorkerError, MachineError, reason_of
 from deeplab.options import CloneOptions
 from deeplab.system.interrupts import Interrupts
 
@@ -183,20 +183,20 @@ class Workers:
 
     @contextlib.contextmanager
     def saved(self, writer: Any, session: contextlib.AbstractContextManager[tf.compat.v1.Session]) -> Iterator[None]:
-        """Saves a checkpoint if a worker is lost, with a new `session`: the variables outlive the one that was closed.
+        """Saves a checkpoint if the group has ended, with a new `session`: the variables outlive the closed one.
 
         Raises:
-          MachineError: a worker is lost; the message says where the last checkpoint is.
+          MachineError: a worker is lost or ended with an error; the message says where the last checkpoint is.
         """
         try:
             yield
-        except LostWorkerError as error:
+        except MachineError as error:
             with contextlib.suppress(CheckpointError, tf.errors.OpError), session as running:
                 step = self._sums.whole_step(running)
-                if step is not None:
+                if step is not None and writer.last_path:  # before the first one, weights may not be restored yet
                     writer.save(running, step)
             last = f'. The last checkpoint is {writer.last_path}' if writer.last_path else ''
-            raise LostWorkerError(f'{error}{last}') from error
+            raise type(error)(f'{error}{last}') from error
 
 
 def _is_of_others(error: BaseException) -> bool:

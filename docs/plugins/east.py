@@ -290,6 +290,8 @@ def suppressed(corners, scores, most):
 class TextMetric:
     """Precision, recall and F-score of boxes at an IoU of 0.5; boxes on ignored texts do not count."""
 
+    accumulated = ('matched', 'boxes', 'texts')
+
     def __init__(self, context):
         self.matched = self.boxes = self.texts = 0
 

@@ -47,6 +47,17 @@ def test_records_without_a_fault(tmp_path, names):
     assert 'mask' not in result.report.replace('has_masks', '')
 
 
+def test_without_a_split_to_train_on_there_is_no_fraction(tmp_path):
+    path = tmp_path / 'page.html'
+    for split, count in (('train', 1), ('trian', 0)):
+        report = run(tmp_path, LabeledImages(), train_split=split, html=str(path)).report
+        page = path.read_text()
+        about = ('fraction and weight in split train', 'share  weight', 'Fraction of the images', 'Weight</th>')
+        assert [(report + page).count(each) for each in about] == [2 * count, count, count, count]
+        assert page.count('class="bar"') == 3 * count and page.count('<td') == (4 + 3 * count) * 3
+        assert 'all folds' not in report + page and 'id  name' in report
+
+
 def test_suggested_command_lines(tmp_path):
     train, evaluation = run(tmp_path, LabeledImages()).suggestion.lines[1:]
     options = cli.options_of('train', shlex.split(train)[2:])

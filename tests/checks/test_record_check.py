@@ -1,6 +1,7 @@
 """Tests for checks/record_check.py."""
 
 import dataclasses
+import errno
 import json
 import os
 
@@ -317,6 +318,41 @@ def test_check_result_is_kept_until_something_changes(tmp_path, monkeypatch):
     kept.write_bytes(of_later_zip(kept.read_bytes()))
     record_check.check(dataset, 3, cache_dir=str(cache))
     assert len(reads) == 8
+
+
+def test_what_the_system_could_not_read_is_checked_again(tmp_path, monkeypatch):
+    """Other parts are kept, and so is damage."""
+    shards = [dataset_files.record(0), b'no example'], [dataset_files.record(1), dataset_files.record(2)]
+    dataset = skipping(dataset_of(tmp_path / 'records', *shards))
+    reads, read = [], record_index.RecordIndex._read_at
+    failing = [2]
+
+    def observed(self, shard, size, offset):
+        (number,) = np.flatnonzero((self.shard == shard) & (self.offset == offset))
+        reads.append(number)
+        if number in failing:
+            raise OSError(errno.EIO, 'Input/output error')
+        return read(self, shard, size, offset)
+
+    monkeypatch.setattr(record_index.RecordIndex, '_read_at', observed)
+    cache = str(tmp_path / 'log')
+    assert record_check.check(dataset, 3, cache_dir=cache).records.tolist() == [0, 3]
+    reads.clear()
+    failing.clear()
+    assert record_check.check(dataset, 3, cache_dir=cache).records.tolist() == [0, 2, 3]
+    assert sorted(reads) == [2, 3]
+    reads.clear()
+    assert record_check.check(dataset, 3, cache_dir=cache).records.tolist() == [0, 2, 3]
+    assert reads == []
+
+    os.utime(dataset.shards[1], ns=(1, 1))
+    walked = record_index._walked
+    none = record_index.Columns(*(np.zeros(0, kind) for kind in ('<i8', '<i8', '<u4')))
+    failure = OSError(errno.EIO, 'Input/output error')
+    monkeypatch.setattr(record_index, '_walked', lambda path: (none, failure) if '00001-of' in path else walked(path))
+    assert record_check.check(dataset, 3, cache_dir=cache).records.tolist() == [0]
+    monkeypatch.setattr(record_index, '_walked', walked)
+    assert record_check.check(dataset, 3, cache_dir=cache).records.tolist() == [0, 2, 3]
 
 
 def test_bad_records_leave_no_check_result(tmp_path):

@@ -76,6 +76,7 @@ def test_layouts_are_those_of_the_builder(tmp_path, monkeypatch, layout):
         ('7 -1', True),
         ('photo 7 (copy)', True),
         ('7 64 0 road', False),
+        ('7 64 0 128', False),
         ('7 road', False),
         ('0 0 7', False),
     ],

@@ -99,13 +99,18 @@ def test_a_run_without_standard_streams(stand_in, monkeypatch, capsys, result, s
     assert capsys.readouterr() == ('', '')
 
 
-def test_a_path_of_an_unknown_scheme_is_an_error_before_the_program_runs(stand_in, capsys):
-    assert cli.main(['demo', '--workdir=foo://bucket/demo']) == cli.ERROR_STATUS
-    assert stand_in.calls == []
-    said = capsys.readouterr().err
-    assert said.startswith(
-        "deeplab demo: error: 'foo://bucket/demo' cannot be used: this TensorFlow knows file://, gs://"
+def test_a_path_of_an_unknown_scheme_is_an_error_before_the_program_runs(capsys):
+    assert cli.main(['checkpoint', 'foo://bucket/model.ckpt', '--v=-1']) == cli.ERROR_STATUS
+    assert capsys.readouterr().err.startswith(
+        "deeplab checkpoint: error: 'foo://bucket/model.ckpt' cannot be used: this TensorFlow knows file://, gs://"
     )
+
+
+def test_an_output_folder_in_remote_storage_is_refused(stand_in, capsys):
+    """It would become a local folder of the name gs:."""
+    assert cli.main(['demo', '--workdir=gs://bucket/demo']) == cli.USAGE_STATUS
+    assert stand_in.calls == []
+    assert '--workdir=gs://bucket/demo is not allowed: it must be on a local disk' in capsys.readouterr().err
 
 
 def test_a_defect_of_ours_keeps_its_stack_trace(stand_in):

@@ -10,6 +10,7 @@ import os
 import pytest
 
 from deeplab import cli
+from deeplab.cli import repeat
 from deeplab.cli.values import Values
 from deeplab.cli.words import Flag, read_words
 from deeplab.errors import OptionError
@@ -93,12 +94,13 @@ def test_an_emptied_size_is_not_set(name):
 
 
 def test_an_empty_value_is_as_if_the_flag_were_not_given():
-    """For every flag whose default is "not set", of any kind."""
+    """For every flag that can be "not set", of any kind."""
     plain = cli.options_of('train', TRAIN)
     flags = cli.find_program('train').flags
-    unset = [name for name, flag in flags.items() if flag.default is None and not name.endswith('_dir')]
+    unset = [name for name, flag in flags.items() if flag.can_be_unset and not name.endswith('_dir')]
     unset = [name for name in unset if name not in ('train_logdir', 'from')]
     made = cli.options_of('train', [*TRAIN, *(f'--{name}=' for name in unset)])
+    assert {'batch_norm_decay', 'quantize_delay_step', 'ignore_missing_vars'} <= set(unset)  # with another default
     assert dataclasses.replace(made, command=()) == dataclasses.replace(plain, command=())
 
 
@@ -107,19 +109,28 @@ def test_an_empty_value_switches_off_what_a_recipe_sets(tmp_path):
         '--recipe=small_data',
         '--moving_average_decay=',
         '--decoder_output_stride=',
+        '--batch_norm_decay=',
         '--slow_start_burnin_type=none',
     ]
     made = cli.options_of('train', [*TRAIN, *words])
     chosen = (
         made.moving_average_decay,
         made.model.decoder.output_strides,
+        made.model.batch_norm_decay,
         made.optimizer.learning_rate.slow_start_burnin_type,
     )
-    assert chosen == (None, (), 'none')
+    assert chosen == (None, (), None, 'none')
     run = {'command': [*TRAIN, '--recipe=small_data', '--atrous_rates=6'], 'options': {}, 'folder': str(tmp_path)}
     (tmp_path / 'run.json').write_text(json.dumps({'format': 1, 'runs': [run]}))
     repeated = cli.options_of('train', [f'--from={tmp_path}/run.json', *words[1:], '--atrous_rates='])
     assert (repeated.model, repeated.moving_average_decay) == (made.model, None)
+
+
+def test_an_emptied_flag_is_not_the_path_of_a_checkpoint(tmp_path):
+    run = {'command': [*TRAIN, '--atrous_rates=6'], 'options': {}, 'folder': str(tmp_path)}
+    (tmp_path / 'run.json').write_text(json.dumps({'format': 1, 'runs': [run]}))
+    for path in (f'{tmp_path}/model.ckpt-3', f'--checkpoints={tmp_path}/model.ckpt-3'):
+        assert '--atrous_rates=6' in repeat.with_run_of_checkpoints(['--clip_gradient_norm=', '--seed=3', path])
 
 
 @pytest.mark.parametrize('word', ['--eval_interval_secs=-1', '--timeout_secs=-0.5'])

@@ -90,6 +90,18 @@ def test_ids_outside_the_classes_are_refused(labels, predictions, message):
     assert message in str(error.value)
 
 
+def test_a_few_pixels_take_no_pass_over_all_pairs_of_classes(monkeypatch):
+    labels, predictions = [7, 255, 7, 99], [3, 1000, 3, 0]
+    expected = np.zeros((100, 100), np.int64)
+    expected[7, 3], expected[99, 0] = 2, 1
+    matrix = ConfusionMatrix(100, 255)
+    monkeypatch.setattr(matrix, '_counts_of', None)
+    matrix.update(np.uint8(labels), predictions)
+    with pytest.raises(DataError, match='the id 100'):
+        matrix.update([7, 7], [3, 100])
+    np.testing.assert_array_equal(matrix.counts, expected)
+
+
 def test_what_does_not_pair_is_refused():
     with pytest.raises(ValueError, match='There are 3 labels and 2 predictions'):
         matrix_of([0, 1, 2], [0, 1])

@@ -207,6 +207,16 @@ def test_bad_folders(tmp_path, damage, expected):
     assert all(part in message for part in expected), message
 
 
+def test_images_beside_the_folders_of_splits(tmp_path):
+    names = ['train/a/1', 'val/a/2', 'extra/a/3']
+    arguments = write(tmp_path, names)
+    message = failure(arguments)
+    assert '1 image is in none of them: extra/a/3' in message and 'or name their classes in a file for' in message
+    assert 'fraction' not in message  # with which the folders are the same
+    rows = ''.join(f'{name},a\n' for name in names)
+    run(arguments, labels_file=table(tmp_path, f'file,label\n{rows}'), val_fraction=0)
+
+
 @pytest.mark.parametrize(
     ('text', 'more', 'expected'),
     [

@@ -226,6 +226,11 @@ def test_splits_of_an_earlier_build_are_named(tmp_path, caplog):
         ('photo photo_mask.png', 'photo'),
         ('photo masks/photo.png', 'photo'),
         ('in/photo.tif in/mask.png 7', 'photo'),
+        ('photo 1 1 1', 'photo'),
+        ('photo 683 512', 'photo'),
+        ('photo mask_photo.png', 'photo'),
+        ('photo masks/1.png 7', 'photo'),
+        ('photo 1 1 (2)', None),
     ],
 )
 def test_spaces_in_lines_of_lists(line, expected):

@@ -13,7 +13,9 @@ from deeplab.datasets import (
     build_folder_data,
     description_file,
     descriptor,
+    images,
     pair_records,
+    pairs,
     planes,
     record_index,
     segmentation_dataset,
@@ -82,6 +84,24 @@ def test_a_pair_of_files_is_the_record_that_the_builder_writes(tmp_path, monkeyp
     monkeypatch.setattr(pair_records, 'LARGEST_CACHE', 0)
     direct.close()
     assert direct.read(0) == built.read(0) and not direct._masks
+
+
+@pytest.mark.parametrize('extension', _IMAGES)
+def test_an_image_without_mask_is_read_once_and_decoded_only_if_it_changes(tmp_path, monkeypatch, extension):
+    path = tmp_path / f'a.{extension}'
+    path.write_bytes(_IMAGES[extension](dataset_files.pixels()))
+    item = pairs.SourceFiles(str(path), None, 'a')
+    expected = pairs.read(item, None).record
+    reads, decodings, read_whole = [], [], images.read_whole
+
+    def observed(content, decodes=True):
+        decodings.append(decodes)
+        return read_whole(content, decodes)
+
+    monkeypatch.setattr(images, 'read_whole', observed)
+    monkeypatch.setattr(pairs.SourceFiles, 'image_contents', lambda self: reads.append(self) or path.read_bytes())
+    assert pair_records.PairRecords([item]).read(0) == expected
+    assert len(reads) == 1 and any(decodings) == (extension in ('jpeg', 'npy'))
 
 
 def test_only_changed_files_are_checked_again_and_their_sums_are_kept(tmp_path, monkeypatch):

@@ -7,8 +7,9 @@ import pytest
 import tensorflow as tf
 
 from deeplab import common
-from deeplab.datasets import descriptor, example, pairs, plane_files, planes, segmentation_dataset, wire
+from deeplab.datasets import descriptor, example, pairs, plane_files, planes, segmentation_dataset, task_data, wire
 from deeplab.errors import DataError
+from deeplab.options import ModelOptions
 from tests.helpers import dataset_files
 from tests.helpers.dataset_files import few_bit_png, npy, palette_png, png
 
@@ -210,10 +211,18 @@ def test_numbers_of_a_builder_become_a_plane(tmp_path):
     assert numbers.key != plane_files.PlaneNumbers(POINTS, np.zeros(8)).key
 
 
-@pytest.mark.parametrize(('plane', 'items'), [(POINTS, np.ones((2, 8), np.float32)), (TEXTS, [b'', b'a'])])
-def test_padding_of_lists_is_removed(plane, items):
-    items = np.array(items, object) if plane is TEXTS else items
-    padded = np.concatenate([items, np.full((3, *items.shape[1:]), plane.padding, items.dtype)])
+@pytest.mark.parametrize('padding', [3, 0])
+@pytest.mark.parametrize(
+    ('plane', 'items'),
+    [
+        (POINTS, np.ones((2, 8), np.float32)),
+        (POINTS, np.ones((0, 4, 2), np.float32)),
+        (TEXTS, np.array([b'', b'a'], object)),
+        (TEXTS, np.array([], object)),
+    ],
+)
+def test_padding_of_lists_is_removed(plane, items, padding):
+    padded = np.concatenate([items, np.full((padding, *items.shape[1:]), plane.padding, items.dtype)])
     np.testing.assert_array_equal(planes.without_padding(plane, padded), items)
 
 
@@ -224,3 +233,16 @@ def test_class_ids_without_the_first_classes():
     assert both(plane, serialized).tolist() == [2]
     with pytest.raises(DataError, match=r"'image/class/label' is 4; class ids are 1 to 3"):
         planes.read(plane._replace(first=1), example.parse(serialized).features, SIZE)
+
+
+def test_several_class_ids_need_their_setting():
+    described = descriptor.DatasetDescriptor('own', 3)
+    one, any_number = (
+        task_data.planes_of(described, ModelOptions({'semantic': 3}, task='classification', settings=settings))[0]
+        for settings in ({}, {'several_labels': True})
+    )
+    features = {one.feature: np.array([2, 0])}
+    assert planes.read(any_number, features, SIZE).tolist() == [2, 0]
+    assert planes.read(one, {one.feature: np.array([2, 2])}, SIZE).tolist() == [2, 2]
+    with pytest.raises(DataError, match=r"'image/class/label' has 2 class ids, which needs several_labels=True"):
+        planes.read(one, features, SIZE)

@@ -134,6 +134,17 @@ def test_floats_are_scaled_to_their_range(tmp_path):
         rasters.read_header(path)
 
 
+def test_tiles_of_nothing_but_nan_are_left_out(tmp_path):
+    values = np.full((2, 128, 64), np.nan, np.float32)
+    values[0, 70, 3] = 0.5
+    values[1, 3, 3] = 0.5
+    path = str(drawn_rasters.write(tmp_path / 'a.tif', values))
+    upper, lower = tiles = rasters.places((128, 64), (64, 64))
+    assert rasters.with_data(path, tiles, RasterOptions(value_range=(0.0, 1.0))) == tiles
+    assert rasters.with_data(path, tiles, RasterOptions((1,), (0.0, 1.0))) == [lower]
+    assert rasters.with_data(path, tiles, RasterOptions((2,), (0.0, 1.0))) == [upper]
+
+
 @pytest.mark.parametrize(
     ('changes', 'parts'),
     [
@@ -206,3 +217,13 @@ def test_doctor_reads_folders_of_tiffs(tmp_path):
     result = doctor.run(DoctorOptions(str(tmp_path), num_classes=3, output=str(tmp_path / 'findings.json')))
     (split,) = json.loads((tmp_path / 'findings.json').read_text())['splits'].values()
     assert split['images'] == 2 and 'unsupported format' not in result.report
+
+
+def test_doctor_reads_described_tiffs_although_a_mask_is_missing(tmp_path):
+    masks = [drawn_rasters.pair(tmp_path, name, 40, 50, seed)[1] for seed, name in enumerate('abc')]
+    masks[1].unlink()
+    content = {'num_classes': 3, 'image_bits': 16, 'images': 'images', 'masks': 'masks'}
+    (tmp_path / 'dataset.json').write_text(json.dumps(content | {'bands': [4, 1, 2], 'tile_size': [20, 20]}))
+    doctor.run(DoctorOptions(str(tmp_path), output=str(tmp_path / 'findings.json')))
+    findings = json.loads((tmp_path / 'findings.json').read_text())['findings']
+    assert [finding['rule'] for finding in findings if finding['severity'] == 'error'] == ['no_mask']

@@ -101,5 +101,5 @@ def test_command_lines(data, server, tmp_path, capsys):
     assert cli.main(['datasets', server.address]) == 0
     assert 'train  7 images in 2 shards' in capsys.readouterr().out
     folders = [f'--dataset_dir={server.address}', f'--eval_logdir={tmp_path}']
-    assert cli.main(['eval', *folders, '--checkpoint_dir=https://host/log']) == 1
-    assert 'only records and their descriptions are read from https://' in capsys.readouterr().err
+    assert cli.main(['eval', *folders, '--checkpoint_dir=https://host/log']) == 2
+    assert '--checkpoint_dir=https://host/log is not allowed: it must be on a local disk' in capsys.readouterr().err

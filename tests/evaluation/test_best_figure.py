@@ -115,3 +115,11 @@ def test_metrics_of_labels_need_classes():
     with pytest.raises(OptionError, match=r"metrics needs a class for each pixel, which task='depth' does not"):
         scoring.Scores(DATA, {'boundary_iou': {}}, network('depth'))
     assert scoring.Scores(DATA, {'calibration': {'calibration_bins': 5}}, network('panoptic')).has_classes
+
+
+def test_without_classes_there_is_no_confusion_matrix():
+    scores = scoring.Scores(DATA, {}, network('depth'))
+    assert scores.accumulators.keys() == scores.setup.accumulators().keys() == {'depth'}
+    metrics = scores.results().metrics
+    content = evaluation_rounds.as_json(dataclasses.replace(rounds(0.5)[0], metrics=metrics), DATA)
+    assert 'confusion_matrix' not in content and set(content['class_iou'].values()) == {None}

@@ -10,13 +10,14 @@ import json
 import pathlib
 import re
 import shutil
+import types
 
 import numpy as np
 import pytest
 import tensorflow as tf
 from PIL import Image
 
-from deeplab import common, export_model
+from deeplab import cli, common, export_model
 from deeplab import eval as evaluation
 from deeplab.checks.checkpoint_network import network_shapes
 from deeplab.core import cost, panoptic_merge
@@ -229,6 +230,21 @@ def test_a_plain_export_has_metadata_and_evaluates_as_the_checkpoint(checkpoint,
     with pytest.raises(CheckpointError, match=r"g\.pb' is not a network of .*semantic\+panoptic.*, but of panoptic"):
         other = ModelOptions({common.OUTPUT_TYPE: 8}, task='semantic+panoptic')
         network_source.with_tasks(other, {'task': {'name': 'panoptic'}}, 'g.pb')
+
+
+@pytest.mark.parametrize('program', ['eval', 'vis'])
+def test_a_given_default_takes_precedence_over_the_export(program, monkeypatch):
+    settings = {'stuff_area': 16, 'center_threshold': 0.3}
+    metadata = {'task': {'name': 'panoptic', 'settings': settings}}
+    opened = types.SimpleNamespace(metadata=metadata, num_classes=None)
+    monkeypatch.setattr(exports, 'opened', lambda path: contextlib.nullcontext(opened))
+    monkeypatch.setattr(export_metadata, 'maps_of', lambda metadata: {'semantic': 21, 'center': 1, 'offset': 2})
+    line = ['--dataset=pascal_voc_seg', '--dataset_dir=data', '--checkpoint_dir=g.pb', f'--{program}_logdir=out']
+    options = cli.options_of(program, [*line, '--center_threshold=0.1'])
+    model = network_source._Export('g.pb').applied(options).model
+    assert (model.stuff_area, model.center_threshold) == (16, 0.1)
+    if program == 'eval':
+        assert network_source._Export('g.pb').reported(options)[0].model.center_threshold == 0.1
 
 
 @pytest.mark.slow

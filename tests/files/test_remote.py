@@ -1,6 +1,7 @@
 """Storages that are not on a local disk: what fails is repeated or named, and a web server gives what a disk gives."""
 
 import errno
+import http.client
 import io
 import itertools
 import os
@@ -152,7 +153,7 @@ def test_a_remote_file_is_never_read_beyond_its_end(size, offset, tensorflow_fil
     [('Unavailable', 3), ('DeadlineExceeded', 3), ('PermissionDenied', 1), ('NotFound', 1), ('Aborted', 1)],
 )
 def test_errors_of_tensorflow_that_may_pass(name, tries, tensorflow_files, monkeypatch, waits):
-    """An AbortedError says that TensorFlow itself has tried ten times."""
+    """An AbortedError says that TensorFlow itself has tried ten times: an outage, which is no damage of a file."""
     tf = pytest.importorskip('tensorflow')
     monkeypatch.setattr(remote, 'TRIES', 3)
     asked = []
@@ -162,7 +163,7 @@ def test_errors_of_tensorflow_that_may_pass(name, tries, tensorflow_files, monke
         raise getattr(tf.errors, f'{name}Error')(None, None, 'why')
 
     tensorflow_files.stat = stat
-    with pytest.raises(StorageError if tries > 1 else OSError):
+    with pytest.raises(StorageError if tries > 1 or name == 'Aborted' else OSError, match='why|No such file'):
         storage.stat('gs://bucket/file')
     assert len(asked) == tries
 
@@ -199,6 +200,32 @@ def test_a_web_server_gives_the_records_of_a_disk(server, tmp_path):
     for path in ('none', 'none/dataset.json'):
         assert not storage.is_file(f'{server.address}/{path}')
     assert storage.is_file(f'{server.address}/dataset.json')
+
+
+def test_the_size_of_a_shard_that_does_not_stay_open_is_asked_for_once(server, monkeypatch):
+    monkeypatch.setattr(record_index, 'MAX_OPEN_FILES', 0)
+    index = opened(server.address)
+    assert index.read(0) == RECORDS[0]
+    server.requests.clear()
+    assert [index.read(number) for number in (1, 0)] == [RECORDS[1], RECORDS[0]]
+    assert [request[0] for request in server.requests] == ['GET', 'GET']
+
+
+def test_responses_of_s3_that_are_cut_off_or_garbled_are_asked_for_again():
+    for name in ('s3fs', 'aiohttp'):
+        pytest.importorskip(name, reason=f'the package {name} is not installed')
+    import aiohttp
+    from botocore import exceptions, parsers
+
+    s3 = remote._Fsspec('s3')
+    cut = (
+        aiohttp.ClientPayloadError('not all data'),
+        http.client.IncompleteRead(b''),
+        parsers.ResponseParserError('xml'),
+    )
+    for error in (*cut, exceptions.EndpointConnectionError(endpoint_url='a')):
+        assert isinstance(error, s3.errors) and s3.final_error(error) is None
+    assert s3.final_error(exceptions.NoCredentialsError()) == errno.EIO
 
 
 @pytest.mark.parametrize('fault', [500, 503, 429, 'cut'])

@@ -57,6 +57,20 @@ def test_given_options_and_a_given_data_set_take_precedence(training, tmp_path):
         found(training, {}, 'pascal_voc_seg')
 
 
+def test_one_network_stands_for_checkpoints_without_a_run_json(training, tmp_path, caplog):
+    paths, used = [str(training), str(tmp_path)], predictor_setup.MODEL
+    model_source.require_one_description(paths, '')
+    assert 'no run.json' not in caplog.text
+    model_source.require_one_description(paths, '', used=used)
+    assert f"There is no run.json beside '{tmp_path}': the network of '{training}' is used" in caplog.text
+    caplog.clear()
+    model_source.require_one_description(paths[::-1], '', used=used)
+    with pytest.raises(OptionError, match='only the latter has a run.json: output_stride. Give others'):
+        other = dataclasses.replace(used, output_stride=8)
+        model_source.require_one_description(paths[::-1], 'Give others', used=other)
+    assert 'no run.json' not in caplog.text
+
+
 def test_a_run_json_runs_no_code(training, tmp_path):
     """It may have been downloaded with its checkpoint: modules that it names are not imported."""
     (tmp_path / 'evil.py').write_text('raise SystemExit')
@@ -98,7 +112,7 @@ def test_only_what_is_assumed_is_named(tmp_path, monkeypatch, caplog):
     stride, rates = {'ModelOptions.output_stride': 8}, {'AsppOptions.rates': (3, 5)}
     for changes, assumed in (
         ({}, 'assumed: output stride 16 and atrous rates 6, 12.'),
-        (stride, 'assumed: atrous rates 6, 12.'),
+        (stride, 'assumed: atrous rates 12, 24.'),
         (rates, 'assumed: output stride 16.'),
         ({**stride, **rates}, None),
     ):
@@ -132,6 +146,10 @@ def test_presets_give_the_networks_that_their_flags_give():
         assert known.options == dataclasses.replace(expected, crop_size=None), name
         assert known.dataset == catalog.get(name).dataset
     assert model_source.of_preset('mobilenetv2_coco_voc_trainaug').resize.min_value is None
+    at_8 = model_source.of_preset('xception65_coco_voc_trainaug', {'ModelOptions.output_stride': 8})
+    assert (at_8.options.output_stride, at_8.options.aspp.rates) == (8, (12, 24, 36))
+    own_rates = {'ModelOptions.output_stride': 8, 'AsppOptions.rates': (1, 2)}
+    assert model_source.of_preset('xception65_coco_voc_trainaug', own_rates).options.aspp.rates == (1, 2)
     with pytest.raises(OptionError, match='backbone'):
         model_source.of_preset(next(n for n, p in catalog.all_presets().items() if p.is_backbone))
 

@@ -1,16 +1,21 @@
 """The prediction for one image: shares, pictures, files."""
 
+import dataclasses
 import io
 
 import numpy as np
 import pytest
 from PIL import Image
 
+from deeplab import common
+from deeplab.core import panoptic_merge
+from deeplab.datasets import task_data
 from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.errors import DataError, OptionError
 from deeplab.inference import prediction as module
 from deeplab.inference.prediction import NO_CLASS, Prediction
-from deeplab.inference.task_decoding import TaskPrediction
+from deeplab.inference.task_decoding import TaskDecoder, TaskPrediction
+from deeplab.options import ModelOptions
 from deeplab.pictures import drawing
 
 IMAGE = np.full((2, 4, 3), 100, np.uint8)
@@ -36,6 +41,23 @@ def test_classes_that_are_not_kept():
     assert some.labels.tolist() == [[NO_CLASS, NO_CLASS, 1, NO_CLASS]] * 2
     assert some.colored()[0].tolist() == [[0, 0, 0], [0, 0, 0], [200, 0, 0], [0, 0, 0]]
     assert some.overlay()[0].tolist() == [[100] * 3, [100] * 3, [150, 50, 50], [100] * 3]
+
+
+def test_files_of_panoptic_segments_have_kept_classes_alone(tmp_path):
+    model = ModelOptions({common.OUTPUT_TYPE: 3}, task='panoptic')
+    things = dataclasses.replace(CLASSES, things=(1, 2))
+    instance_ids = np.array([[0, 0, 1, 1], [0, 0, 1, 1]], np.uint16)
+    instances = [panoptic_merge.Instance(number, 1, (0, 0), 2, 0.5) for number in (1, 2)]
+    result = {'class_ids': LABELS, 'instance_ids': instance_ids, 'instances': instances}
+    tasks = TaskPrediction({'panoptic': result}, TaskDecoder(model, task_data.context_of(things, model)))
+    is_kept = np.isin(np.arange(256), [2])
+    some = Prediction(IMAGE, LABELS, things, is_kept, (None, None), lambda: SCORES, tasks)
+    for kind, values in (('class_ids', [255, 255, 255, 2]), ('instances', [0, 0, 0, 1])):
+        some.save(tmp_path / f'{kind}.png', kind)
+        np.testing.assert_array_equal(np.asarray(Image.open(tmp_path / f'{kind}.png')), [values] * 2)
+    segments = some.entry('panoptic', 'a.png')['segments_info']
+    assert [each['category_id'] for each in segments] == [2]
+    assert some.class_ids.tolist() == LABELS.tolist()  # results have all classes
 
 
 def test_overlay(monkeypatch):

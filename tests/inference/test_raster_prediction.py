@@ -86,11 +86,27 @@ def test_blocks_are_as_the_whole_with_the_projection_of_the_raster(training, are
     assert [path.name for path in (tmp_path / 'out' / 'geotiff').iterdir()] == ['area.tif']
 
 
+def test_a_raster_below_the_size_limit_for_windows_is_one_block(training, area, tmp_path, monkeypatch):
+    sizes, original = [], Predictor.predict
+
+    def noted(self, images, **named):
+        sizes.extend(image.shape[:2] for image in images)
+        return original(self, images, **named)
+
+    monkeypatch.setattr(Predictor, 'predict', noted)
+    whole = options(training, area, tmp_path / 'out', predictor=PredictorOptions(), save=('geojson', 'geotiff'))
+    predict.run(whole)
+    assert sizes == [SIZE] and read(tmp_path / 'out')[0].shape == SIZE
+
+
 def test_blocks_in_8_bits_are_not_mixed_with_others(training, area, tmp_path):
     with Predictor.from_checkpoint(training) as predictor:
         settings = {
             execution: raster_prediction._settings(
-                predictor, str(area), options(training, area, tmp_path, predictor=PredictorOptions(execution=execution))
+                predictor,
+                str(area),
+                options(training, area, tmp_path, predictor=PredictorOptions(execution=execution)),
+                64,
             )
             for execution in (
                 EngineOptions(),
@@ -216,8 +232,11 @@ def test_no_projection_and_several_pages_are_named(training, tmp_path, caplog):
 def test_what_rasters_are_refused_with(training, area, tmp_path):
     usual = options(training, area, tmp_path / 'out')
     resized = dataclasses.replace(usual.predictor, resize=ResizeOptions(min_value=33, max_value=65))
-    with pytest.raises(OptionError, match='resizes its images'):
+    with pytest.raises(OptionError, match='resizes its images. Train it without resizing'):
         predict.run(dataclasses.replace(usual, predictor=resized))
+    export = types.SimpleNamespace(window=(9, 9), decoder=None, resizes=True)
+    with pytest.raises(OptionError, match='Export it without min_value and max_value, or give its checkpoint'):
+        raster_prediction.run(export, [], dataclasses.replace(usual, checkpoint_dir=None, export_path='a.pb'))
     decoder = types.SimpleNamespace(options=ModelOptions({}, task='depth'))
     of_depth = types.SimpleNamespace(window=(9, 9), decoder=decoder)
     with pytest.raises(OptionError, match='a network that predicts a class for each pixel'):

@@ -182,3 +182,25 @@ def test_an_option_that_needs_others_names_them():
     for kind in filter(dataclasses.is_dataclass, vars(options).values()):
         for declaration in declarations(kind).values():
             assert set(declaration.needs) <= declarations(kind).keys()
+
+
+@pytest.mark.parametrize(
+    ('make', 'name'),
+    [
+        (lambda path: dataclasses.replace(train_options(), train_logdir=path), 'train_logdir'),
+        (
+            lambda path: options.EvalOptions(train_options().model, DatasetOptions('val', 'gs://a/b'), path, 'logs'),
+            'checkpoint_dir',
+        ),
+        (
+            lambda path: options.EvalOptions(train_options().model, DatasetOptions('val', 'gs://a/b'), 'logs', path),
+            'eval_logdir',
+        ),
+        (lambda path: options.MergeOptions(path), 'folder'),
+    ],
+)
+def test_folders_that_are_written_or_watched_are_local(make, name):
+    for local in ('logs', '/mnt/bucket/logs', 'C:/logs'):
+        make(local)
+    with pytest.raises(OptionError, match=rf'{name}=.*gs://a/b.* is not allowed: it must be on a local disk.*mounted'):
+        make('gs://a/b')

@@ -210,6 +210,12 @@ def test_workers_are_refused(records, tmp_path, capsys):
     assert 'one after the other' in capsys.readouterr().err
 
 
+def test_a_range_test_is_refused(records, tmp_path, capsys):
+    assert cli.main(line(records, tmp_path / 'cv', '--find_learning_rate')) == 2
+    assert '--find_learning_rate=true is not allowed: find the learning rate in a training' in capsys.readouterr().err
+    assert not (tmp_path / 'cv').exists()
+
+
 def test_records_without_folds_are_refused(tmp_path, capsys):
     require_package_of_pages()
     (tmp_path / 'dataset.json').write_text(json.dumps({'num_classes': 3}))
@@ -277,8 +283,10 @@ def test_a_class_that_a_fold_lacks_is_left_out_of_its_mean():
 
 def test_figures_of_further_tasks_have_no_pooled_figure():
     contents = [of_fold([[0, 0], [0, 0]], metrics={'depth': {'rmse': rmse}}) for rmse in (1.0, 3.0)]
+    for content in contents:
+        del content['confusion_matrix']
     results = fold_figures.of_folds(contents)
-    assert results['classes'] == {}
+    assert results['classes'] == {} and 'confusion_matrix' not in results
     assert results['figures'] == {
         'depth rmse': {'mean': 2.0, 'deviation': pytest.approx(2**0.5), 'folds': [1.0, 3.0], 'pooled': None}
     }

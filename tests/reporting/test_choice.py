@@ -57,6 +57,14 @@ def test_pixel_counts_agree_with_the_confusion_matrix(results, pairs):
     assert results.confusion().tolist() == whole.counts.tolist()
 
 
+def test_an_image_without_labels_has_no_score(monkeypatch):
+    monkeypatch.setattr(image_results, 'confusion_matrix', None)  # whose tables are large for thousands of classes
+    with ImageResults(CLASSES, 255) as images:
+        images.add('a', None, np.ones((2, 3), np.uint8))
+        assert np.isnan(images.scores()).all() and images.sizes == [(2, 3)] and not images.confusion().any()
+        assert images.prediction(0).all()
+
+
 def test_a_full_disk_for_temporary_files_is_named(monkeypatch):
     class Full(io.BytesIO):
         def write(self, content):

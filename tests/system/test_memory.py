@@ -142,6 +142,11 @@ def test_every_program_has_advice(program):
     assert len(memory.advice(program)) > 20
 
 
+def test_a_cross_validation_is_watched_and_advised_as_a_training():
+    assert 'cross_validate' in memory.PROGRAMS
+    assert memory.advice('cross_validate') == memory.advice('train')
+
+
 def test_every_program_that_explains_a_shortage_has_advice():
     code = [path.read_text() for path in pathlib.Path(deeplab.__file__).parent.rglob('*.py')]
     explained = {name for text in code for name in re.findall(r"memory\.explained\('(\w+)'", text)}

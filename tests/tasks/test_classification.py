@@ -12,6 +12,7 @@ import tensorflow as tf
 from PIL import Image
 
 from deeplab import common
+from deeplab.core.metrics import ConfusionMatrix
 from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.errors import OptionError
 from deeplab.inference.prediction import Prediction
@@ -125,6 +126,22 @@ def test_figures_of_several_labels():
     assert figures['accuracy'] == 1.0 and figures['recall_5'] == pytest.approx(6 / 7)
     assert 0 < figures['average_precision'] <= 1 and metric.documents() == {}
     assert len(metric.class_figures()['average_precision']) == len(NAMES)
+
+
+def test_thousands_of_classes_take_no_time_for_each_image(monkeypatch):
+    """Neither the counts nor the figures of an image need a table of all pairs of classes in Python."""
+    for name in ('_counts_of', 'result'):
+        monkeypatch.setattr(ConfusionMatrix, name, None)
+    context = TaskContext(1001, class_names=tuple(map(str, range(1001))), settings=SETTINGS)
+    metric = classification.ClassificationMetric(context)
+    row = np.full(1001, 1e-4, np.float32)
+    row[998] = 0.9
+    for label in (998, 5):
+        metric.update(
+            {common.CLASS_LABEL: np.array([label])}, classification.decode({'classification': row[None, None]}, context)
+        )
+    assert metric.result()['mean_class_accuracy'] == 0.5
+    assert metric.class_figures()['precision'][998] == 0.5
 
 
 def test_no_image_has_no_figures():

@@ -51,7 +51,7 @@ def test_masks_follow_from_the_thresholds_of_the_checkpoint():
 @pytest.mark.parametrize('given', [None, 0.5, [0.5], [0.5, 0.5, 'x'], [0.5, 0.5, True], [0.5, 0.0, 0.5], [1, 1, 1.5]])
 def test_thresholds_that_do_not_fit_are_refused(given):
     context = CONTEXT._replace(num_classes=3, calibration={'multilabel': {'thresholds': given}})
-    with pytest.raises(DataError, match='a list of 3 numbers'):
+    with pytest.raises(DataError, match=r'a list of 3 numbers.* Remove the file .*\.calibration\.json, and evaluate'):
         multilabel.decode({'multilabel': PROBABILITIES}, context)
 
 

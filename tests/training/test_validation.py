@@ -15,7 +15,7 @@ from deeplab import cli, train, wording
 from deeplab import eval as eval_program
 from deeplab.cli.program import names_in_messages
 from deeplab.core import checkpoints, quantization
-from deeplab.core.metrics import ConfusionMatrix
+from deeplab.core.metrics import ConfusionMatrix, confusion_matrix
 from deeplab.datasets.segmentation_dataset import DataSource
 from deeplab.errors import DataError, OptionError, OutOfMemoryError
 from deeplab.evaluation import evaluation_rounds
@@ -521,6 +521,16 @@ def test_all_workers_know_that_an_earlier_run_has_stopped(data, tmp_path, monkey
     other._group = types.SimpleNamespace(task=1, get=shared.__getitem__)
     other.begin(None, 3)
     assert other.stop_reason() == hook._reason_of_chief and not other.needs_checkpoint(3)
+
+
+def test_workers_refuse_a_metric_without_state_before_the_first_step(data, tmp_path, monkeypatch):
+    monkeypatch.delattr(confusion_matrix.Figures, 'accumulated')
+    chosen = options(data, tmp_path / 'log')
+    split = validation.find_split(chosen, DataSource(chosen.dataset))
+    bar = ProgressHook(chosen.number_of_steps, chosen.batch_size)
+    validation.ValidationHook(chosen, split, bar, None)
+    with pytest.raises(OptionError, match="'confusion_matrix' cannot be evaluated in parts"):
+        validation.ValidationHook(chosen, split, bar, None, types.SimpleNamespace(task=0))
 
 
 class TestBadInput:

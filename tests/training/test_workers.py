@@ -2,6 +2,7 @@
 
 import concurrent.futures
 import contextlib
+import types
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import tensorflow as tf
 from deeplab.core import collectives, sessions
 from deeplab.core.moving_updates import MovingUpdate
 from deeplab.deployment.model_deploy import DeploymentConfig
+from deeplab.errors import LostWorkerError, MachineError
 from deeplab.training import workers
 from tests.helpers import servers
 
@@ -108,6 +110,21 @@ def test_equal_values_are_equal_to_the_bit(both):
     of_both(both, lambda worker: worker.session.run(worker.equal_values))
     for after in (worker.session.run(worker.weights) for worker in both):
         assert [value.tobytes() for value in after] == [value.tobytes() for value in before[0]]  # -0.0 and NaN, too
+
+
+@pytest.mark.parametrize('kind', [LostWorkerError, MachineError])
+@pytest.mark.parametrize(
+    ('step', 'last_path', 'saves'), [(7, 'log/model.ckpt-5', True), (None, 'log/model.ckpt-5', False), (0, None, False)]
+)
+def test_a_checkpoint_is_saved_whatever_has_ended_the_group(kind, step, last_path, saves):
+    saved = []
+    writer = types.SimpleNamespace(save=lambda session, step: saved.append(step), last_path=last_path)
+    sums = types.SimpleNamespace(whole_step=lambda session: step)
+    own = workers.Workers(None, sums)
+    with pytest.raises(MachineError) as told, own.saved(writer, contextlib.nullcontext()):
+        raise kind('Worker 1 has ended')
+    assert type(told.value) is kind and saved == [step] * saves
+    assert str(told.value).endswith('The last checkpoint is log/model.ckpt-5' if last_path else 'Worker 1 has ended')
 
 
 def test_an_update_that_stopped_halfway(both):

@@ -31,7 +31,7 @@ class Metrics:
       pixel_accuracy: fraction of the counted pixels whose class is right.
       mean_accuracy: mean, over the classes that occur in labels, of the fraction of their pixels that is right.
       frequency_weighted_iou: `class_iou` weighted with the fraction of the labeled pixels that each class has.
-      confusion_matrix: number of pixels [label][prediction].
+      confusion_matrix: number of pixels [label][prediction]; empty if there are no classes of pixels.
       class_accuracy: for each class TP / (TP + FN), its recall; None for a class that does not occur in labels.
       class_precision: for each class TP / (TP + FP); None for a class that does not occur in predictions.
       class_dice: for each class 2 TP / (2 TP + FP + FN), its F1-score; None for the same classes as `class_iou`.
@@ -93,20 +93,30 @@ class ConfusionMatrix:
             raise ValueError(
                 f'There are {label_ids.size} labels and {predicted_ids.size} predictions; the numbers must be equal.'
             )
+        if label_ids.size < self.num_classes:  # such as the class of an image: no pass over all pairs of classes
+            np.add.at(self.counts, self._counted(label_ids, predicted_ids), 1)
+            return
         counts = np.zeros_like(self.counts)
         for block in _image_counts.blocks(label_ids.size):
             counts += self._counts_of(label_ids[block], predicted_ids[block])
         self.counts += counts
 
     def _counts_of(self, label_ids: npt.NDArray[np.integer], predicted_ids: npt.NDArray[np.integer]) -> Counts:
+        label_ids, predicted_ids = self._counted(label_ids, predicted_ids)
+        # One number a pair of ids turns the two-dimensional count into one pass.
+        pairs = label_ids.astype(np.int64) * self.num_classes + predicted_ids
+        return np.bincount(pairs, minlength=self.num_classes**2).reshape(self.counts.shape)
+
+    def _counted(
+        self, label_ids: npt.NDArray[np.integer], predicted_ids: npt.NDArray[np.integer]
+    ) -> tuple[npt.NDArray[np.integer], npt.NDArray[np.integer]]:
+        """Returns the ids of the pixels that count; raises `DataError` if one is no class id."""
         if self.ignore_label is not None:
             counted = label_ids != self.ignore_label
             label_ids, predicted_ids = label_ids[counted], predicted_ids[counted]
         self._check_range('label', label_ids)
         self._check_range('prediction', predicted_ids)
-        # One number a pair of ids turns the two-dimensional count into one pass.
-        pairs = label_ids.astype(np.int64) * self.num_classes + predicted_ids
-        return np.bincount(pairs, minlength=self.num_classes**2).reshape(self.counts.shape)
+        return label_ids, predicted_ids
 
     def merge(self, other: ConfusionMatrix) -> None:
         """Adds the pixels that `other` counted.
@@ -121,6 +131,21 @@ class ConfusionMatrix:
             )
         self.counts += other.counts
 
+    @property
+    def class_accuracy(self) -> tuple[float | None, ...]:
+        """See `Metrics`; unlike `result`, it takes little time for thousands of classes."""
+        return _fractions(np.diagonal(self.counts), self.counts.sum(axis=1))
+
+    @property
+    def mean_accuracy(self) -> float | None:
+        """See `Metrics` and `class_accuracy`."""
+        return _mean_of_numbers(self.class_accuracy)
+
+    @property
+    def class_precision(self) -> tuple[float | None, ...]:
+        """See `Metrics` and `class_accuracy`."""
+        return _fractions(np.diagonal(self.counts), self.counts.sum(axis=0))
+
     def result(self) -> Metrics:
         """Returns the metrics of all pixels counted so far.
 
@@ -130,7 +155,6 @@ class ConfusionMatrix:
         of_label, of_prediction = self.counts.sum(axis=1), self.counts.sum(axis=0)
         union = of_label + of_prediction - right
         class_iou = _fractions(right, union)
-        accuracies = _fractions(right, of_label)
         total = int(self.counts.sum())
         weighted = None
         if total:
@@ -139,11 +163,11 @@ class ConfusionMatrix:
             miou=_mean_of_numbers(class_iou),
             class_iou=class_iou,
             pixel_accuracy=int(right.sum()) / total if total else None,
-            mean_accuracy=_mean_of_numbers(accuracies),
+            mean_accuracy=self.mean_accuracy,
             frequency_weighted_iou=weighted,
             confusion_matrix=tuple(tuple(int(count) for count in row) for row in self.counts),
-            class_accuracy=accuracies,
-            class_precision=_fractions(right, of_prediction),
+            class_accuracy=self.class_accuracy,
+            class_precision=self.class_precision,
             class_dice=_fractions(2 * right, of_label + of_prediction),
         )
 
@@ -159,6 +183,22 @@ class ConfusionMatrix:
             f'A {what} has the id {wrong}, but the {self.num_classes} classes have ids 0 to '
             f'{self.num_classes - 1}{ignored}. Check the masks, and num_classes of the data set.'
         )
+
+
+def without_pixels(num_classes: int) -> Metrics:
+    """Returns the metrics of a network that predicts no class for each pixel: None, and no confusion matrix."""
+    nothing = (None,) * num_classes
+    return Metrics(
+        miou=None,
+        class_iou=nothing,
+        pixel_accuracy=None,
+        mean_accuracy=None,
+        frequency_weighted_iou=None,
+        confusion_matrix=(),  # which is large for a classifier of images with thousands of classes
+        class_accuracy=nothing,
+        class_precision=nothing,
+        class_dice=nothing,
+    )
 
 
 def _flat_integers(name: str, values: npt.ArrayLike) -> npt.NDArray[np.integer]:

@@ -16,6 +16,8 @@ from deeplab.inference import export_metadata, exports
 from deeplab.registry import Exported, Outputs
 
 Find = Callable[[str], Any]  # returns the tensor of a name; None if an export does not have it
+# Operations that a resized image reaches only after it was resized, and the one with its size in place of its pixels.
+_AFTER_RESIZING = ('Pad', 'PadV2', 'Conv2D', 'DepthwiseConv2dNative', 'Shape')
 
 
 def opener(
@@ -64,7 +66,8 @@ def _exported(path: str, session: Any, tensors: tuple[Any, Any, Any], metadata: 
     kind = image.dtype.as_numpy_dtype
     batch_size = image.shape[0] if image.shape.rank else 1  # None for any number
     raw = tensor(session.graph, tensor_names.RAW_PREDICTIONS)
-    size, resizes = None, _resizes(labels)
+    size = None
+    resizes = metadata['resize'] is not None if 'resize' in metadata else _resizes(image)
     if raw is not None and raw.shape.rank == 3 and None not in raw.shape.as_list()[1:] and not resizes:
         size = (int(raw.shape[1]), int(raw.shape[2]))
     classes = probabilities.shape[-1] if probabilities is not None else None
@@ -103,9 +106,17 @@ def tensor(graph: Any, name: str) -> Any:
         return None
 
 
-def _resizes(predictions: Any) -> bool:
-    """Returns whether an exported network resizes images, and its predictions back to their own size."""
-    op = predictions.op
-    while op.type in ('Identity', 'Squeeze', 'Cast') and op.inputs:
-        op = op.inputs[0].op
-    return bool(op.type == 'ResizeNearestNeighbor')
+def _resizes(image: Any) -> bool:
+    """Returns whether an exported network resizes images before it pads them.
+
+    Its predictions do not show it: graphs of the original resize them even where the image keeps its size.
+    """
+    ops, seen = list(image.consumers()), set()
+    while ops:
+        op = ops.pop()
+        if op.type.startswith('Resize'):
+            return True
+        if op not in seen and op.type not in _AFTER_RESIZING:
+            seen.add(op)
+            ops += [consumer for output in op.outputs for consumer in output.consumers()]
+    return False
