@@ -309,9 +309,9 @@ def rates_note(rates: Sequence[int], trained_stride: int, output_stride: int) ->
     """Returns a warning if a network keeps the atrous rates of another output stride; empty if it does not."""
     if not rates or output_stride == trained_stride:
         return ''
-    expected = rates_at(rates, trained_stride, output_stride)
+    shown, expected = ', '.join(map(str, rates)), rates_at(rates, trained_stride, output_stride)
     return (
-        f'The network was trained at output stride {trained_stride} with the atrous rates {", ".join(map(str, rates))}, '
-        f'which see other pixels at output stride {output_stride}. For the same field of view, use '
+        f'The network was trained at output stride {trained_stride} with the atrous rates {shown}, which see other '
+        f'pixels at output stride {output_stride}. For the same field of view, use '
         f'{option("AsppOptions.rates", expected)}.'
     )

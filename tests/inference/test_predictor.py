@@ -376,7 +376,9 @@ def test_a_network_with_a_fixed_pooling_size_is_built_for_each_size(training, mo
 
 def test_a_preset_is_fetched_as_the_options_say(training, monkeypatch):
     fetched = []
-    monkeypatch.setattr(module.model_source, 'of_preset', lambda name, changes: module.model_source.of_run(str(training)))
+    monkeypatch.setattr(
+        module.model_source, 'of_preset', lambda name, changes: module.model_source.of_run(str(training))
+    )
     monkeypatch.setattr(module.fetching, 'fetch', lambda *given: fetched.append(given) or str(training))
     fetch = FetchOptions(cache_dir='cache')
     with Predictor.of_preset('tiny', PredictorOptions(), {}, fetch) as made, Predictor.from_preset('tiny') as same:
