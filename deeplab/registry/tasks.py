@@ -175,6 +175,7 @@ class Task(Record):
         the image and the context.
       drawn_parts: names of the parts of the result that `overlay` and `comparison` take: report stores no others. None
         for all.
+      unfit_optimizers: names of optimizers with which its losses diverge at usual learning rates; a warning names them.
       check: raises `OptionError` if the network cannot have the task; takes the ModelOptions.
     """
 
@@ -196,6 +197,7 @@ class Task(Record):
     overlay: Callable[[Mapping[str, Any], Any, TaskContext], Any] | None = None
     comparison: Callable[[Mapping[str, Any], Mapping[str, Any], Any, TaskContext], Comparison] | None = None
     drawn_parts: tuple[str, ...] | None = None
+    unfit_optimizers: tuple[str, ...] = ()
     check: Callable[[Any], None] = lambda options: None
 
     def __post_init__(self) -> None:

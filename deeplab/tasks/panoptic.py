@@ -304,6 +304,7 @@ register(
         requires=('things',),
         targets=targets,
         losses=losses,
+        unfit_optimizers=('momentum',),  # because of the large weight of the heatmap
         decode=decode,
         metric=PanopticMetric,
         comparison=comparison,

@@ -16,7 +16,16 @@ from deeplab.checks.record_check import CheckResult
 from deeplab.datasets import description_file, label_checks, task_data
 from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.options import AugmentOptions, LearningRateOptions, TrainOptions
-from deeplab.registry import AUGMENTATIONS, BACKBONES, LEARNING_POLICIES, LOGGERS, OPTIMIZERS, PREPROCESSINGS, Registry
+from deeplab.registry import (
+    AUGMENTATIONS,
+    BACKBONES,
+    LEARNING_POLICIES,
+    LOGGERS,
+    OPTIMIZERS,
+    PREPROCESSINGS,
+    TASKS,
+    Registry,
+)
 from deeplab.wording import option
 
 # Batch statistics of fewer images are worse than a checkpoint's own.
@@ -67,11 +76,17 @@ def batch_norm(options: TrainOptions) -> Iterator[str]:
 
 
 def learning_rate(options: TrainOptions) -> Iterator[str]:
-    """Yields a finding on a learning rate outside the range known to work for the optimizer and batch size.
+    """Yields findings on an optimizer that does not suit a task, and on a rate outside the range known to work.
 
     Source: arXiv:1706.02677, section 2.1 (a rate in proportion to the batch).
     """
     optimizer = options.optimizer
+    for task in TASKS.chosen(options.model):
+        if optimizer.name in task.unfit_optimizers:
+            yield (
+                f'The losses of the task {task.name} diverge with {option("OptimizerOptions.name", optimizer.name)}. '
+                f'Set {option("OptimizerOptions.name", "adam")}.'
+            )
     record = OPTIMIZERS.get(optimizer.name)
     rates = record.usual_rates
     if rates is None:

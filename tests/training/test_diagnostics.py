@@ -108,6 +108,12 @@ class TestLearningRate:
         assert line.startswith(f'base={bad} is ')
         assert name in line
 
+    def test_an_optimizer_with_which_a_task_diverges(self, plain):
+        panoptic = dataclasses.replace(plain, model=plain.model.changed(task='panoptic'))
+        (line,) = self.found(panoptic, 4)
+        assert line == "The losses of the task panoptic diverge with name='momentum'. Set name='adam'."
+        assert self.found(panoptic, 4, name='adam') == []
+
 
 class TestOrdinaryTrainings:
     """Command lines of the documentation and the benchmarks, on balanced classes."""
