@@ -1,66 +1,37 @@
 """Masks of ADE20K's full release, whose colors are indices of several thousand objects, as masks of the 150 classes.
 
 Source: the description of the files of the release (groups.csail.mit.edu/vision/datasets/ADE20K): the index of the
-object of a pixel is red / 10 (a whole number) * 256 + green, and 0 means no object; blue tells the instances apart; the
-file objectInfo150.txt of the scene parsing challenge names the 150 classes.
+object of a pixel is red / 10 (a whole number) * 256 + green, and 0 means no object; blue tells the instances apart; a
+table of the scene parsing challenge maps the indices to its 150 classes.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import json
-import os
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
 from deeplab.datasets import images, mask_sources
-from deeplab.errors import DataError, OptionError
+from deeplab.errors import OptionError
 from deeplab.files import documents
 
 MASK_SUFFIX = '_seg'
-# The names of the classes 1 to 150 as the full release writes them: each with its synonyms, separated by semicolons.
-_NAMES = """
-wall; building, edifice; sky; floor, flooring; tree; ceiling; road, route; bed; windowpane, window; grass; cabinet;
-sidewalk, pavement; person, individual, someone, somebody, mortal, soul; earth, ground; door, double door; table;
-mountain, mount; plant, flora, plant life; curtain, drape, drapery, mantle, pall; chair; car, auto, automobile,
-machine, motorcar; water; painting, picture; sofa, couch, lounge; shelf; house; sea; mirror; rug, carpet, carpeting;
-field; armchair; seat; fence, fencing; desk; rock, stone; wardrobe, closet, press; lamp; bathtub, bathing tub, bath,
-tub; railing, rail; cushion; base, pedestal, stand; box; column, pillar; signboard, sign; chest of drawers, chest,
-bureau, dresser; counter; sand; sink; skyscraper; fireplace, hearth, open fireplace; refrigerator, icebox; grandstand,
-covered stand; path; stairs, steps; runway; case, display case, showcase, vitrine; pool table, billiard table,
-snooker table; pillow; screen door, screen; stairway, staircase; river; bridge, span; bookcase; blind, screen;
-coffee table, cocktail table; toilet, can, commode, crapper, pot, potty, stool, throne; flower; book; hill; bench;
-countertop; stove, kitchen stove, range, kitchen range, cooking stove; palm, palm tree; kitchen island; computer,
-computing machine, computing device, data processor, electronic computer, information processing system; swivel chair;
-boat; bar; arcade machine; hovel, hut, hutch, shack, shanty; bus, autobus, coach, charabanc, double-decker, jitney,
-motorbus, motorcoach, omnibus, passenger vehicle; towel; light, light source; truck, motortruck; tower; chandelier,
-pendant, pendent; awning, sunshade, sunblind; streetlight, street lamp; booth, cubicle, stall, kiosk; television,
-television receiver, television set, tv, tv set, idiot box, boob tube, telly, goggle box; airplane, aeroplane, plane;
-dirt track; apparel, wearing apparel, dress, clothes; pole; land, ground, soil; bannister, banister, balustrade,
-balusters, handrail; escalator, moving staircase, moving stairway; ottoman, pouf, pouffe, puff, hassock; bottle;
-buffet, counter, sideboard; poster, posting, placard, notice, bill, card; stage; van; ship; fountain; conveyer belt,
-conveyor belt, conveyer, conveyor, transporter; canopy; washer, automatic washer, washing machine; plaything, toy;
-swimming pool, swimming bath, natatorium; stool; barrel, cask; basket, handbasket; waterfall, falls; tent,
-collapsible shelter; bag; minibike, motorbike; cradle; oven; ball; food, solid food; step, stair; tank, storage tank;
-trade name, brand name, brand, marque; microwave, microwave oven; pot, flowerpot; animal, animate being, beast, brute,
-creature, fauna; bicycle, bike, wheel, cycle; lake; dishwasher, dish washer, dishwashing machine; screen,
-silver screen, projection screen; blanket, cover; sculpture; hood, exhaust hood; sconce; vase; traffic light,
-traffic signal, stoplight; tray; ashcan, trash can, garbage can, wastebin, ash bin, ash-bin, ashbin, dustbin,
-trash barrel, trash bin; fan; pier, wharf, wharfage, dock; crt screen; plate; monitor, monitoring device;
-bulletin board, notice board; shower; radiator; glass, drinking glass; clock; flag
+# The indices of the objects of the classes 1 to 150; three classes have two. Source: mapFromADE.txt of the challenge
+# (github.com/CSAILVision/sceneparsing).
+_OBJECTS = """
+2978 312 2420 976 2855 447 2131 165 3055 1125 350 2377 1831 838 774,783 2684 1610 1910 687 471 401 2994 1735 2473 2329
+1276 2264 1564 2178 913 57 2272 907 724 2138 2985,533 1395 155 2053 689 137 266 581 2380 491 627 2212 2388 2423 943
+2096 1121 1788 2530 2185 420 1948 1869 2251 2531 2128 294 239 212 571 2793 978 236 1240 181 629 2598 1744 1374 591
+2679 223 123 47 1282 327 2821 1451 2880 2828 480 77 2616 246,247 2733 14 738 38 1936 1401 120 868 1702 249 308
+1969 2526 2928 2337 1023 609 389 2989 1930 2668 2586 131 146 3016 2739 95 1563 642 1708 103 1002 2569 2704 2833 1551
+1981 29 187 1393 747 2254 206 2262 1260 2243 2932 2836 2850 64 894 1858 3109 1919 1583 318 2356 2046 1098 530 954
 """
 _INDICES = 26 * 256  # red is at most 255
-_SHOWN = 5  # number of names that a message lists
-
-
-def _plain(name: str) -> str:
-    return ' '.join(name.lower().split())
-
-
-# The class of each of the 150 names, as the release writes them.
-CLASS_IDS = {_plain(name): number for number, name in enumerate(_NAMES.split(';'), start=1)}
+# The class of each object of the challenge, by its index.
+CLASS_MAP = {
+    int(index): class_id for class_id, indices in enumerate(_OBJECTS.split(), start=1) for index in indices.split(',')
+}
 
 
 def load_map(path: str, names: Sequence[str]) -> dict[int, int]:
@@ -102,21 +73,19 @@ class ReleaseMasks:
 
     Attributes:
       path: the mask.
-      class_map: the class of each index; None to go by the names in the JSON file beside the mask.
+      class_map: the class of each index; others are of class 0.
       things: the classes whose objects are instances; None if no instances are wanted.
     """
 
     path: str
-    class_map: Mapping[int, int] | None = None
+    class_map: Mapping[int, int]
     things: Sequence[int] | None = None
 
     @property
     def key(self) -> str:
         """Identifies the classes of the indices."""
         things = '' if self.things is None else f' {self.things}'
-        if self.class_map is not None:
-            return f'ade20k release {sorted(self.class_map.items())}{things}'
-        return f'ade20k release {mask_sources.file_state(annotation_path(self.path))}{things}'
+        return f'ade20k release {sorted(self.class_map.items())}{things}'
 
     def masks(self, path: str) -> mask_sources.Masks:
         """Returns the masks, as PNG files; 0 is the class of all other objects.
@@ -125,16 +94,8 @@ class ReleaseMasks:
         """
         colors = images.read_colors(mask_sources.contents(path), 'objects').astype(np.int32)
         indices = colors[..., 0] // 10 * 256 + colors[..., 1]  # [h, w], the object of each pixel
-        classes = self.class_map
-        if classes is None:
-            beside = annotation_path(path)
-            named = _names_of(beside)
-            lost = [int(index) for index in np.unique(indices) if index and int(index) not in named]
-            if lost:
-                raise DataError(f"its object {lost[0]} is not in '{beside}'; set a class map")
-            classes = {index: CLASS_IDS.get(name, 0) for index, name in named.items()}
         table = np.zeros(_INDICES, np.uint8)
-        for index, class_id in classes.items():
+        for index, class_id in self.class_map.items():
             table[index] = class_id
         class_ids = table[indices]
         if self.things is None:
@@ -144,32 +105,3 @@ class ReleaseMasks:
         numbers = np.zeros(class_ids.shape, np.uint16)
         numbers[is_instance] = np.unique((indices << 8 | blue)[is_instance], return_inverse=True)[1] + 1
         return mask_sources.Masks(images.encode_png(class_ids), images.encode_png(numbers))
-
-
-def annotation_path(mask: str) -> str:
-    """Returns the path of the JSON file that belongs to a mask."""
-    return os.path.splitext(mask)[0].removesuffix(MASK_SUFFIX) + '.json'
-
-
-def _names_of(path: str) -> dict[int, str]:
-    """Returns the name of each index in a JSON file of the release."""
-    content = mask_sources.contents(path)
-    try:
-        try:
-            text = content.decode('utf-8-sig')
-        except UnicodeDecodeError:
-            text = content.decode('latin-1')  # the encoding of some files
-        objects: Any = json.loads(text)['annotation']['object']
-        return {int(entry['name_ndx']): _plain(str(entry['name'])) for entry in objects}
-    except (ValueError, KeyError, TypeError, RecursionError):
-        raise DataError(f"'{path}' is not an annotation of ADE20K: it needs objects with name and name_ndx") from None
-
-
-def require_known_names(paths: Sequence[str]) -> None:
-    """Raises `DataError` if none of the names in some JSON files is one of the 150."""
-    names = {name for path in paths for name in _names_of(path).values()}
-    if names and not names & CLASS_IDS.keys():
-        shown = '; '.join(sorted(names)[:_SHOWN])
-        raise DataError(
-            f'None of the objects in the JSON files has a name of the 150 classes: {shown}. Set a class map.'
-        )

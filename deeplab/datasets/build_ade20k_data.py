@@ -24,7 +24,6 @@ from deeplab.wording import option
 
 DEFAULT_NUM_SHARDS = 4
 _IMAGE_FORMATS = ('jpg', 'jpeg')  # of the full release
-_PROBES = 50  # number of annotations whose names are looked at before anything is written
 
 
 def run(options: BuildAde20kOptions) -> dict[str, Any]:
@@ -90,15 +89,14 @@ def _find_release_items(options: BuildAde20kOptions) -> dict[str, list[pairs.Sou
             f"There is no mask *{ade20k_release.MASK_SUFFIX}.png in '{root}' or its folders. {folders.summary(root)} "
             f'Set {option("BuildAde20kOptions.full_release_root")}.'
         )
-    if lost := sorted(masks.keys() - images.keys()):
-        raise DataError(f"{len(lost)} of {len(masks)} masks in '{root}' have no image: {file_pairs.named(lost)}.")
-    classes, dataset = None, descriptor.load('ade20k')
+    for kind, found, partner, others in (('masks', masks, 'image', images), ('images', images, 'mask', masks)):
+        if lost := sorted(found.keys() - others.keys()):
+            raise DataError(
+                f"{len(lost)} of {len(found)} {kind} in '{root}' have no {partner}: {file_pairs.named(lost)}."
+            )
+    classes, dataset = ade20k_release.CLASS_MAP, descriptor.load('ade20k')
     if options.class_map is not None:
         classes = ade20k_release.load_map(options.class_map, dataset.class_names or ())
-    else:
-        ade20k_release.require_known_names(
-            [ade20k_release.annotation_path(path) for path in list(masks.values())[:_PROBES]]
-        )
     splits: dict[str, list[pairs.SourceFiles]] = {'train': [], 'val': []}
     for stem, mask in sorted(masks.items()):
         source = ade20k_release.ReleaseMasks(mask, classes, dataset.things if options.instances else None)

@@ -120,7 +120,7 @@ class BuildAde20kOptions(BuilderOptions):
     class_map: PathText | None = declared(
         None,
         'For the full release: file with an object index and the id or name of its class on each line. Not set: '
-        'objects are mapped by their names in the JSON files beside the masks.',
+        'the table of the scene parsing challenge.',
         needs=('full_release_root',),
     )
     instances: bool = declared(
