@@ -13,6 +13,7 @@ if __name__ == '__main__':  # first, so that help and errors do not wait for Ten
     start.run_program('build_classification_data')
 
 import collections
+import contextlib
 import csv
 import os
 import random
@@ -21,6 +22,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+import tqdm
 from absl import logging
 
 from deeplab import names
@@ -49,6 +51,7 @@ _INTEGER = re.compile(r'[+-]?\d+')
 _SPLIT_NAME = re.compile(r'\w[\w.-]*')
 _SHOWN = 3  # number of names that a message has
 _LARGEST_IGNORED = 255
+_COLOR = (3, 8)  # channels and bits; of images that are no arrays, the most
 _MOST_CLASSES = 100_000  # whose number follows from ids; more is a number of something else
 
 
@@ -79,7 +82,7 @@ def run(options: BuildClassificationOptions) -> dict[str, Any]:
         for label in _labels(rows[stem]):
             by_label[label].append(stem)
     class_names, ids = _classes(by_label, options)
-    channels, bits = max(set(build_data.in_order(_image_kind, [paths[stem] for stem in rows], options.num_workers)))
+    channels, bits = _largest_kind([paths[stem] for stem in rows], options.num_workers)
     splits = _splits(rows, options)
     items = {
         split: [item_of(paths[stem], stem, _class_ids(rows[stem], ids)) for stem in stems]
@@ -277,8 +280,21 @@ def _splits(rows: Mapping[str, Row], options: BuildClassificationOptions) -> dic
     return splits
 
 
+def _largest_kind(paths: Sequence[str], num_workers: int | None) -> tuple[int, int]:
+    """Returns the channels and bits that all images need; where a color image decides, the others are not read."""
+    arrays = [path for path in paths if path.lower().endswith('.npy')]
+    kinds = set(build_data.in_order(_image_kind, arrays, num_workers))
+    others = [path for path in paths if not path.lower().endswith('.npy')]
+    with contextlib.closing(build_data.in_order(_image_kind, others, num_workers)) as found:
+        for kind in tqdm.tqdm(found, 'headers', len(others), unit='image', leave=False, disable=None):
+            kinds.add(kind)
+            if kind == _COLOR:
+                break
+    return max(kinds)
+
+
 def _image_kind(path: str) -> tuple[int, int]:
     """Returns the channels and bits that an image needs; raises `DataError` for another file."""
     with pairs.naming(path):
         header = images.read_header(mask_sources.contents(path))
-    return (header.channels, header.bits) if header.format == 'npy' or header.channels == 1 else (3, 8)
+    return (header.channels, header.bits) if header.format == 'npy' or header.channels == 1 else _COLOR

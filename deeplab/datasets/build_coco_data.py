@@ -17,6 +17,8 @@ import os
 import pathlib
 from typing import Any
 
+from absl import logging
+
 from deeplab.datasets import build_data, coco_annotations, coco_folders, file_pairs, folders, pairs
 from deeplab.datasets.annotations import rasterizer
 from deeplab.errors import DataError
@@ -49,11 +51,16 @@ def _load(options: BuildCocoOptions) -> dict[str, coco_annotations.Annotations]:
     loaded: dict[str, coco_annotations.Annotations] = {}
     for split in coco_folders.SPLITS:
         path = os.path.join(options.coco_root, 'annotations', f'{options.masks}_{split}{options.year}.json')
-        if os.path.isfile(path):
-            loaded[split] = coco_annotations.load(path, options.masks)
+        if not os.path.isfile(path):
+            continue
+        if coco_folders.images(options.coco_root, split, options.year) is None:  # both splits are in one archive
+            logging.warning('There is no folder of the images of %s%d: the split is not built.', split, options.year)
+            continue
+        loaded[split] = coco_annotations.load(path, options.masks)
     if not loaded:
         raise DataError(
-            f"'{options.coco_root}' has no annotations/{options.masks}_train{options.year}.json (or val). "
+            f"'{options.coco_root}' has no annotations/{options.masks}_train{options.year}.json with images in "
+            f'train{options.year} or images/train{options.year} (or the same of val). '
             f'{coco_folders.summary(options.coco_root)} Set {option("BuildCocoOptions.coco_root")}, or '
             f'{option("BuildCocoOptions.year")}.'
         )
@@ -72,11 +79,7 @@ def _find_items(
 ) -> list[pairs.SourceFiles]:
     """Finds the records of a split, sorted by the names of the images."""
     folder = coco_folders.images(options.coco_root, split, options.year)
-    if folder is None:
-        raise DataError(
-            f"Split '{split}': there is neither images/{split}{options.year} nor {split}{options.year} in "
-            f"'{options.coco_root}'. {folders.summary(options.coco_root)}"
-        )
+    assert folder is not None  # of a split that is loaded
     listed = sorted(annotations.images, key=lambda image: image['file_name'])
     names = [os.path.basename(image['file_name']) for image in listed]
     images = _paths(f"images of split '{split}'", annotations.path, folder, names)

@@ -16,6 +16,8 @@ import os
 import pathlib
 from typing import Any
 
+from absl import logging
+
 from deeplab.datasets import build_data, coco_folders, descriptor, file_pairs, folders, mask_sources, pairs
 from deeplab.errors import DataError
 from deeplab.options import BuildCocoStuffOptions
@@ -58,6 +60,8 @@ def _find_items(options: BuildCocoStuffOptions) -> dict[str, list[pairs.SourceFi
         images = coco_folders.images(options.coco_root, split, options.year)
         masks = coco_folders.first(options.coco_root, _MASK_FOLDERS, f'{split}{options.year}', without=images)
         if images is None or masks is None:
+            lost = 'images' if images is None else 'masks'
+            logging.warning('There is no folder of the %s of %s%d: the split is not built.', lost, split, options.year)
             continue
         is_contiguous = bool(file_pairs.by_stem(masks, ('png',), _CONTIGUOUS))
         source = _source(is_contiguous, options)

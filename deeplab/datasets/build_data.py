@@ -113,7 +113,8 @@ def write_split(
 
     Raises:
       DataError: A file is missing, truncated or of a wrong kind; image and mask differ in size; a mask has several
-        channels or ids outside the classes. The message names the file, and no shard of the split is left behind.
+        channels or ids outside the classes. The message names the file. Finished shards of the split are kept for the
+        next build, under temporary names.
     """
     if not items:
         raise DataError(f"Split '{split}' has no image: there is nothing to write.")
@@ -481,8 +482,8 @@ def _made_folder(folder: pathlib.Path) -> Iterator[None]:
 def _atomic(folder: str, split: str, shards: Sequence[Shard]) -> Iterator[tuple[IO[str], Mapping[str, str]]]:
     """Yields the journal, and the temporary path of each shard to write.
 
-    The files are renamed at the end, or removed after an error. After an interruption they stay, as after the end of a
-    killed process, if a shard is finished: the next build takes it over.
+    The files are renamed at the end, or removed if they cannot be written. After an interruption, or an error in the
+    source files, they stay, as after the end of a killed process, if a shard is finished: the next build takes it over.
     """
     journal = build_journal.path_of(folder, split)
     written = [shard.path for shard in shards if shard.file != shard.path]
@@ -496,7 +497,7 @@ def _atomic(folder: str, split: str, shards: Sequence[Shard]) -> Iterator[tuple[
             with open(temporaries[-1], 'w', encoding='utf-8') as stream:
                 try:
                     yield stream, names
-                except KeyboardInterrupt:
+                except (KeyboardInterrupt, DataError):
                     is_kept = stream.tell() > 0
                     raise
     except OSError as error:

@@ -15,12 +15,13 @@ if __name__ == '__main__':  # first, so that help and usage errors do not wait f
 
     start.run_program('download_and_convert_data')
 
+import contextlib
 import gzip
 import os
 import pathlib
 import pickle
 import random
-import tempfile
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -49,6 +50,7 @@ from deeplab.zoo import archives, cache, transfer
 
 _MOST_FILES = 10_000  # of an archive; flowers has 3,672
 _SEED = 0
+_UNPACKED = '.unpacked'  # hidden folder of a running conversion
 _VALIDATION_IMAGES = 350
 _FLOWERS, _CIFAR10 = 'flower_photos.tgz', 'cifar-10-python.tar.gz'
 _MNIST_ADDRESS = 'https://storage.googleapis.com/cvdf-datasets/mnist'
@@ -109,7 +111,11 @@ def run(options: ConvertDataOptions) -> dict[str, Any]:
             with folder_lock.held(folder, 'builder', 'ConvertDataOptions.dataset_dir'):
                 for address, name, checksum in _ARCHIVES[options.dataset_name]:
                     _obtain(address, os.path.join(folder, name), checksum, options)
-                with tempfile.TemporaryDirectory(dir=folder, prefix='.unpacked_') as temporary:
+                writing.remove_leftovers(folder, re.escape(_UNPACKED))
+                temporary = writing.temporary_name(os.path.join(folder, _UNPACKED))
+                with contextlib.ExitStack() as stack:
+                    stack.callback(writing.remove, temporary)
+                    os.mkdir(temporary)
                     _write(_READERS[options.dataset_name](options, temporary), paths, folder, temporary)
     splits = {
         split: {'images': len(RecordIndex(shards)), 'shards': len(shards), 'labeled': True}

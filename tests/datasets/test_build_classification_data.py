@@ -171,6 +171,14 @@ def test_gray_images_and_arrays_keep_their_channels(tmp_path, encode, extension,
     assert (described.image_channels, described.image_bits) == kind
 
 
+def test_headers_are_read_until_a_color_image_decides(monkeypatch, tmp_path):
+    read, header = [], build_classification_data._image_kind
+    monkeypatch.setattr(build_classification_data, '_image_kind', lambda path: read.append(path) or header(path))
+    arguments = write(tmp_path, [f'{number % 2}/{number:02d}' for number in range(40)])
+    assert run(arguments, num_workers=1)['num_classes'] == 2
+    assert 1 <= len(read) < 40
+
+
 def test_images_are_turned_upright_and_unchanged_shards_are_kept(tmp_path):
     arguments = write(tmp_path, ['a/1'])
     turned = dataset_files.with_exif(dataset_files.jpeg(dataset_files.pixels()), dataset_files.exif(6))

@@ -167,7 +167,7 @@ IMAGE, MASK = dataset_files.png(dataset_files.pixels(8, 8, 2)), dataset_files.pn
     ],
 )
 @pytest.mark.parametrize('workers', [1, 3])
-def test_bad_files_are_named_and_nothing_is_left(tmp_path, image, label, message, workers):
+def test_bad_files_are_named_and_no_shard_is_complete(tmp_path, image, label, message, workers):
     items = make_items(tmp_path, 7)
     for path, content in ((items[5].image, image), (items[5].label, label)):
         if content is None:
@@ -178,7 +178,7 @@ def test_bad_files_are_named_and_nothing_is_left(tmp_path, image, label, message
         build_data.write_split(items, 'train', str(tmp_path / 'out' / 'deep'), 2, workers, num_classes=3)
     pattern = message.replace('{image}', re.escape(items[5].image)).replace('{label}', re.escape(items[5].label))
     assert re.search(pattern, str(caught.value))
-    assert not (tmp_path / 'out').exists()
+    assert {path.suffix for path in (tmp_path / 'out' / 'deep').iterdir()} == {'.partial'}  # of the first shard
 
 
 def test_what_was_there_stays_when_a_build_fails(tmp_path):

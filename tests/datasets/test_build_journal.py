@@ -27,6 +27,10 @@ def interrupt():
     raise KeyboardInterrupt
 
 
+def fail():
+    raise DataError('a damaged image')
+
+
 def killed_build(items, folder, shards, end=lambda: os._exit(9)):
     """Builds in a child process that ends when it has finished a number of shards: as if killed, or by `end`."""
     child = os.fork()
@@ -56,7 +60,7 @@ def visible(folder):
     return sorted(path.name for path in pathlib.Path(folder).glob('[!.]*.tfrecord*'))
 
 
-@pytest.mark.parametrize('ends', [{}, {'end': interrupt}], ids=['killed', 'interrupted'])
+@pytest.mark.parametrize('ends', [{}, {'end': interrupt}, {'end': fail}], ids=['killed', 'interrupted', 'damaged'])
 def test_a_build_that_was_killed_is_completed_and_has_the_same_bytes(tmp_path, monkeypatch, caplog, ends):
     items = make_items(tmp_path, 12)
     build(items, tmp_path / 'whole')

@@ -272,6 +272,18 @@ def test_a_description_of_coco_without_category_ids_is_of_the_same_classes(tmp_p
     assert path.read_text() == complete and not os.path.exists(f'{path}.old')
 
 
+@pytest.mark.parametrize('run', [build_coco_data.run, build_coco_stuff_data.run])
+def test_a_split_of_coco_without_images_is_named_and_left_out(tmp_path, run, caplog):
+    root, _ = write_panoptic(tmp_path)
+    kind = BuildCocoOptions if run is build_coco_data.run else BuildCocoStuffOptions
+    for split, name in (('train', '000000000009'), ('val', '000000000139')):
+        write(tmp_path, {f'stuffthingmaps/{split}2017/{name}.png': dataset_files.png(IDS)})
+    (tmp_path / 'train2017').rename(tmp_path / 'elsewhere')
+    summary = run(kind(coco_root=root, output_dir=str(tmp_path / 'records')))
+    assert summary['splits'].keys() == {'val'}
+    assert 'There is no folder of the images of train2017: the split is not built.' in caplog.text
+
+
 def test_coco_panoptic_mistakes(tmp_path):
     options = BuildCocoOptions(coco_root=str(tmp_path), output_dir=str(tmp_path / 'records'))
     assert 'panoptic_train2017.json' in failure(lambda: build_coco_data.run(options))

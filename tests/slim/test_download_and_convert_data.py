@@ -17,6 +17,7 @@ from PIL import Image
 from deeplab import cli
 from deeplab.datasets import descriptor, example, label_file, planes, record_index, segmentation_dataset
 from deeplab.errors import DataError, DownloadError
+from deeplab.files import writing
 from deeplab.options import ConvertDataOptions, FetchOptions
 from deeplab.slim import download_and_convert_data as program
 from tests.helpers import dataset_files, web_server
@@ -98,8 +99,10 @@ def pixels_of(record):
 
 
 def test_flowers_have_the_shards_splits_and_labels_of_tf_slim(tmp_path):
+    (tmp_path / f'.unpacked.4194305-{writing._machine()}.partial').mkdir()  # of a process that was killed
     report = run(tmp_path, 'flowers', {'flower_photos.tgz': flowers()})
     assert report == {'train': 18, 'validation': 2}
+    assert not list(tmp_path.glob('.unpacked*'))
     shards = [f'flowers_{split}_{number:05d}-of-00005.tfrecord' for split in report for number in range(5)]
     assert {*shards, 'labels.txt', 'dataset.yaml', 'flower_photos.tgz'} == {
         name for name in os.listdir(tmp_path) if not name.startswith('.')
