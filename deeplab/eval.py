@@ -319,8 +319,7 @@ def flags_of_figures(options: EvalOptions) -> dict[str, object]:
         'use_moving_average': options.use_moving_average,
         **({'ensemble': [*options.further_checkpoint_dirs, options.checkpoint_dir]} if options.ensemble else {}),
         'eval_crop_size': options.model.crop_size,
-        'output_stride': options.model.output_stride,
-        'atrous_rates': list(options.model.aspp.rates),
+        **_stride_and_rates(options),
         'min_resize_value': options.resize.min_value,
         'max_resize_value': options.resize.max_value,
         'resize_factor': options.resize.factor,
@@ -329,6 +328,13 @@ def flags_of_figures(options: EvalOptions) -> dict[str, object]:
         **_changed(options.windows),
         **_changed(options.engine),
     }
+
+
+def _stride_and_rates(options: EvalOptions) -> dict[str, object]:
+    """Returns output stride and atrous rates; nothing for an export or an ensemble, whose networks have their own."""
+    if options.ensemble or network_source.at(options.checkpoint_dir).label is not None:
+        return {}
+    return {'output_stride': options.model.output_stride, 'atrous_rates': list(options.model.aspp.rates)}
 
 
 def _changed(part: EngineOptions | WindowOptions | None) -> dict[str, object]:
@@ -355,7 +361,7 @@ def _variant(options: EvalOptions) -> str:
         parts.append(re.sub(r'[^\w.]', '_', label))
     if options.dataset.split != _DEFAULT_SPLIT:
         parts.append(re.sub(r'[^\w.]', '_', options.dataset.split))
-    if options.model.output_stride != _usual_output_stride(options):
+    if _stride_and_rates(options) and options.model.output_stride != _usual_output_stride(options):
         parts.append(f'output_stride_{options.model.output_stride}')
     if not options.prediction.is_single_scale:
         parts.append('_'.join(['scales', *(str(float(scale)) for scale in options.prediction.scales)]))

@@ -247,6 +247,8 @@ def test_names_of_files_of_figures(options):
     }
     for end, changes in cases.items():
         assert eval_program.figures_file(7, changed(options, **changes)) == f'metrics-7{end}.json'
+    several = changed(options, ensemble=True, further_checkpoint_dirs=('other',))  # whose networks may differ
+    assert 'output_stride' not in eval_program.flags_of_figures(several)
     assert cli.options_of('eval', DEFAULT_LINE).dataset.split == 'val'
     assert eval_program.figures_file(7, cli.options_of('eval', DEFAULT_LINE)) == 'metrics-7.json'
 

@@ -175,6 +175,8 @@ def _warn_of_rates(run: run_manifests.Run, trained: Mapping[str, Any], values: V
     stride = run_manifests.option_of(run, 'model', 'output_stride')
     if 'atrous_rates' not in trained or values.given('atrous_rates') or not values.given('output_stride'):
         return
+    if 'inputs' in values.known:  # predict and rank find the network again, and warn then
+        return
     if isinstance(stride, int) and (note := rates_note(trained['atrous_rates'], stride, values['output_stride'])):
         values.warnings.append(note)
 

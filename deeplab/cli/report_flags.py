@@ -123,7 +123,8 @@ def _evaluation(path: str, flags: Mapping[str, str], values: Values) -> options.
     words = [f'--{name}={value}' for name, value in values.line if name in flags_of_eval]
     more = [f'--{name}={value}' for name, value in flags.items()]
     parsed = parse_flags(find_program('eval'), [f'--checkpoint_dir={path}', '--eval_logdir=.', *more, *words])
-    values.notes.extend(note for note in parsed.notes if note not in values.notes)
+    for found, told in ((parsed.notes, values.notes), (parsed.warnings, values.warnings)):
+        told.extend(text for text in found if text not in told)
     made: options.EvalOptions = find_program('eval').to_options(parsed)
     if parsed.given('eval_crop_size'):
         return made

@@ -32,7 +32,7 @@ from deeplab.zoo import catalog
 T = TypeVar('T')
 Changes = Mapping[str, Any]  # values by 'Class.field'
 
-_STRIDE, _RATES = 'ModelOptions.output_stride', 'AsppOptions.rates'
+_STRIDE, RATES = 'ModelOptions.output_stride', 'AsppOptions.rates'
 _PARTS = {'AsppOptions': 'aspp', 'DecoderOptions': 'decoder', 'NasOptions': 'nas'}
 _PRESET_KINDS = (ModelOptions, AsppOptions, DecoderOptions, ResizeOptions)  # what presets set
 
@@ -75,7 +75,7 @@ def find(
     options = dataclasses.replace(changed(description.options, changes), crop_size=None)
     trained = description.options
     note = rates_note(trained.aspp.rates, trained.output_stride, options.output_stride)
-    if note and _RATES not in changes:
+    if note and options.aspp.rates == trained.aspp.rates and RATES not in changes:
         logging.warning('%s', note)
     described = dataset or description.dataset
     classes = descriptor.classes_of(described, options.num_classes, bool(dataset), description.classes)
@@ -238,8 +238,8 @@ def _identified(checkpoint: str, changes: Changes) -> NetworkDescription:
     if deduced is not None and deduced.fit.is_complete and not deduced.is_backbone:
         options = deduced.options
         stride = changes.get(_STRIDE, options.output_stride)
-        assumed = {_STRIDE: stride, _RATES: rates_at(options.aspp.rates, options.output_stride, stride)}
-        options = changed(options, assumed | {_RATES: changes[_RATES]} if _RATES in changes else assumed)
+        assumed = {_STRIDE: stride, RATES: rates_at(options.aspp.rates, options.output_stride, stride)}
+        options = changed(options, assumed | {RATES: changes[RATES]} if RATES in changes else assumed)
         logging.info(
             "There is no run.json of a training beside '%s'. Its variables belong to a network with %d classes and "
             '%s.%s',
@@ -264,7 +264,7 @@ def _assumed(options: ModelOptions, changes: Changes, has_rates: bool) -> str:
     """Returns a sentence about the values that are assumed, because neither variables nor changes give them."""
     shows_stride = 'nas' in BACKBONES.get(options.model_variant).reads  # their variables depend on it
     assumed = [] if shows_stride or _STRIDE in changes else [f'output stride {options.output_stride}']
-    if has_rates and _RATES not in changes:
+    if has_rates and RATES not in changes:
         assumed.append(f'atrous rates {", ".join(map(str, options.aspp.rates))}')
     if not assumed:
         return ''

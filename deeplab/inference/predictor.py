@@ -588,6 +588,8 @@ def _sorted_out(options: dict[str, Any]) -> tuple[PredictorOptions, model_source
     for name, value in options.items():
         if name in owners:
             values[owners[name]][name] = value
+        elif name == 'rates':  # of ASPP, which follow the output stride
+            changes[model_source.RATES] = value
         else:
             if name not in {*(field.name for field in dataclasses.fields(ModelOptions)), *parameters_of(ModelOptions)}:
                 raise TypeError(f"there is no option '{name}' of a predictor or a network")

@@ -23,7 +23,7 @@ from deeplab.datasets.annotations import geojson
 from deeplab.datasets.rasters import Place
 from deeplab.errors import DataError, OptionError
 from deeplab.files import output_files, writing, written_files
-from deeplab.inference import annotation_files, task_decoding
+from deeplab.inference import annotation_files, any_size, task_decoding
 from deeplab.inference.inputs import Failure, InputFile
 from deeplab.inference.prediction import NO_CLASS
 from deeplab.inference.predictor import Predictor
@@ -257,9 +257,11 @@ def _predict_blocks(
 def _blocks(header: rasters.Header, predictor: Predictor) -> list[Place]:
     """Returns the blocks of a raster, row by row; those at its end are smaller.
 
-    A raster that is predicted without windows is one block: with parts of it, a network would see another context.
+    A raster that is predicted without windows is one block: with parts of it, a network would see another context. A
+    larger limit for images without windows does not make larger blocks.
     """
-    if predictor.is_whole((header.height, header.width)):
+    fits = header.height * header.width <= any_size.WHOLE_PIXELS
+    if fits and predictor.is_whole((header.height, header.width)):
         return [Place(0, 0, header.height, header.width)]
     return [
         Place(top, left, min(BLOCK, header.height - top), min(BLOCK, header.width - left))

@@ -17,6 +17,7 @@ from deeplab.inference import network_source
 # Settings that a metrics file may lack: their name here, in the file of a validation, and among the flags of eval.
 _WRITTEN_SINCE = (
     ('crop size', 'crop_size', 'eval_crop_size'),
+    ('output stride', 'output_stride', 'output_stride'),
     ('minimum size', 'min_resize_value', 'min_resize_value'),
     ('maximum size', 'max_resize_value', 'max_resize_value'),
     ('resize factor', 'resize_factor', 'resize_factor'),

@@ -127,6 +127,10 @@ def test_atrous_rates_of_another_output_stride_are_a_warning(logdir):
         assert not parsed(program, logdir, '--output_stride=8', '--atrous_rates=12,24,36').warnings
         assert not parsed(program, logdir, '--output_stride=16').warnings
         assert not parsed(program, logdir).warnings
+    # These find the network of each checkpoint, and warn then.
+    assert not cli.parse_flags(
+        cli.find_program('predict'), ['a.jpg', f'--checkpoint_dir={logdir}', '--output_stride=8']
+    ).warnings
     write_run(logdir, TRAIN[:3], options={'model': model})
     assert not parsed('eval', logdir, '--output_stride=8').warnings
 

@@ -9,7 +9,7 @@ from deeplab import cli, common, wording
 from deeplab.cli import to_options
 from deeplab.cli.program import names_in_messages
 from deeplab.errors import CheckpointError, OptionError
-from deeplab.inference import model_source
+from deeplab.inference import model_source, predictor
 from deeplab.options import DecoderOptions, ModelOptions
 from deeplab.options.fields import declarations
 from deeplab.zoo import catalog
@@ -123,6 +123,17 @@ def test_only_what_is_assumed_is_named(tmp_path, monkeypatch, caplog):
         assert 'feature map' not in caplog.text  # of the image for which the network is outlined
     nas = dataclasses.replace(predictor_setup.MODEL, model_variant='nas_pnasnet', aspp=aspp)
     assert 'assumed: atrous rates 1, 2.' in model_source._assumed(nas, {}, True)
+
+
+def test_rates_that_stay_at_another_output_stride_are_a_warning(training, caplog):
+    described = model_source.of_run(str(training))
+    aspp = dataclasses.replace(described.options.aspp, rates=(6, 12))
+    described = described._replace(options=dataclasses.replace(described.options, aspp=aspp))
+    _, changes = predictor._sorted_out({'output_stride': 8, 'rates': (1, 2)})
+    found = model_source.find(str(training), changes, None, described)
+    assert found.options.aspp.rates == (1, 2) and 'field of view' not in caplog.text
+    model_source.find(str(training), {'ModelOptions.output_stride': 8}, None, described)
+    assert 'For the same field of view, use rates=(12, 24)' in caplog.text
 
 
 def test_what_cannot_be_identified(tmp_path, monkeypatch):

@@ -97,6 +97,10 @@ def test_a_raster_below_the_size_limit_for_windows_is_one_block(training, area, 
     whole = options(training, area, tmp_path / 'out', predictor=PredictorOptions(), save=('geojson', 'geotiff'))
     predict.run(whole)
     assert sizes == [SIZE] and read(tmp_path / 'out')[0].shape == SIZE
+    monkeypatch.setattr(raster_prediction.any_size, 'WHOLE_PIXELS', 1000)
+    unlimited = PredictorOptions(windows=WindowOptions(whole_pixels=10**9))
+    predict.run(options(training, area, tmp_path / 'blocks', predictor=unlimited))
+    assert len(sizes) > 2  # as before, in blocks
 
 
 def test_blocks_in_8_bits_are_not_mixed_with_others(training, area, tmp_path):

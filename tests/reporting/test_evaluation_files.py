@@ -62,6 +62,7 @@ def test_the_precision_that_auto_chose_counts(write, tmp_path):
     [
         ('crop_size', [361, 481], [513, 513], 'crop size 361 x 481'),
         ('crop_size', [361, 481], None, 'crop size 361 x 481'),
+        ('output_stride', 16, 8, 'output stride 16'),
         ('records', 'sha256:0123456789abcdef', 'sha256:1', 'records sha256:0123456789ab...'),
         ('min_resize_value', None, 257, 'minimum size not set'),
         ('moving_average', False, True, 'moving averages no'),
