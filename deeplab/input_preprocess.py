@@ -402,9 +402,10 @@ class Mixing:
         labels = [each[common.LABEL] for each in samples]
         if self.context.id_planes:
             is_id = tf.constant([number in self.context.id_planes for number in range(labels[0].shape[-1])])
+            largest = tf.reduce_max(tf.where(is_id, labels[0], 0))  # of all images so far: some have no instances
             for number, label in enumerate(labels[1:], start=1):
-                largest = tf.reduce_max(tf.where(is_id, labels[number - 1], 0))
                 labels[number] = tf.where(is_id & (label > 0), label + largest, label)
+                largest = tf.maximum(largest, tf.reduce_max(tf.where(is_id, labels[number], 0)))
         return labels
 
 

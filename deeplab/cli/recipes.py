@@ -8,8 +8,8 @@ import textwrap
 from collections.abc import Callable, Mapping, Sequence
 
 from deeplab.cli.values import Values
-from deeplab.cli.words import Flag, UsageError
-from deeplab.registry import BACKBONES
+from deeplab.cli.words import TASK_FLAG, Flag, UsageError
+from deeplab.registry import BACKBONES, TASKS, Task
 from deeplab.wording import as_text, did_you_mean
 
 LIST = 'list'  # --recipe=list explains the recipes
@@ -27,12 +27,14 @@ class Setting:
       reason: why the recipe sets it, the end of a line in the list of the recipe.
       only_with: other flags, set by the recipe or by none, without which this one is not sensible: if the command line
         gives one of them another value, or the recipe omits it, this one is left out.
+      is_for: whether a task can use it; it is omitted if no task of the network can.
     """
 
     flag: str
     value: str | Callable[[Values], str | None]
     reason: str
     only_with: tuple[str, ...] = ()
+    is_for: Callable[[Task], bool] = lambda task: True
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,6 +84,11 @@ def _decoder_stride(values: Values) -> str | None:
     return str(stride) if stride in BACKBONES.get(variant).decoder_end_points else None
 
 
+def _has_loss_of_class_ids(task: Task) -> bool:
+    """Returns whether a task is trained with the loss of --loss, on class ids."""
+    return task.losses is None or (task.takes_loss_options and task.needs_labels)
+
+
 SMALL_DATA = Recipe(
     'small_data',
     'For up to a few thousand images, short training, and classes of very different frequency.',
@@ -92,11 +99,32 @@ SMALL_DATA = Recipe(
         Setting('learning_policy', 'cosine', 'falls to 0 at the end'),
         Setting('slow_start_step', _slow_start, 'a fifteenth of the steps, at most 500'),
         Setting('slow_start_burnin_type', 'linear', 'rises to the learning rate', ('slow_start_step',)),
-        Setting('loss', 'softmax+2*lovasz', 'lovasz follows the IoU, so that small and rare classes matter'),
-        Setting('loss_stride', '2', 'a quarter of the pixels is enough, and takes less time', ('upsample_logits',)),
-        Setting('label_weights', 'auto', 'larger for rare classes, which lovasz alone learns too late'),
+        Setting(
+            'loss',
+            'softmax+2*lovasz',
+            'lovasz follows the IoU, so that small and rare classes matter',
+            is_for=_has_loss_of_class_ids,
+        ),
+        Setting(
+            'loss_stride',
+            '2',
+            'a quarter of the pixels is enough, and takes less time',
+            ('upsample_logits',),
+            is_for=_has_loss_of_class_ids,
+        ),
+        Setting(
+            'label_weights',
+            'auto',
+            'larger for rare classes, which lovasz alone learns too late',
+            is_for=_has_loss_of_class_ids,
+        ),
         Setting('label_weights_power', '0.4', 'milder than 1: frequent classes keep their IoU', ('label_weights',)),
-        Setting('rare_class_sampling', '0.5', 'half of the crops contain a randomly drawn class, usually a rare one'),
+        Setting(
+            'rare_class_sampling',
+            '0.5',
+            'half of the crops contain a randomly drawn class, usually a rare one',
+            is_for=lambda task: task.needs_labels,
+        ),
         Setting('min_scale_factor', '0.75', 'a few steps are not enough for scales of 0.5 to 2', ('max_scale_factor',)),
         Setting('max_scale_factor', '1.5', 'as above', ('min_scale_factor',)),
         Setting(
@@ -201,7 +229,11 @@ def apply(name: str, values: Values) -> None:
     settings, needed = RECIPES[name].settings, RECIPES[name].needs
     if needed and not values[needed]:
         raise UsageError(f'--recipe={name} needs --{needed}. Give the checkpoint, or train with another recipe.')
+    named = {part.strip() for part in values[TASK_FLAG].split('+')}
+    tasks = [task for task in TASKS.records() if task.name in named]  # an unknown name is refused later
+    unfit = [each.flag for each in settings if not any(map(each.is_for, tasks))]
     texts = {each.flag: each.value if isinstance(each.value, str) else each.value(values) for each in settings}
+    texts |= dict.fromkeys(unfit)
     others = {flag for each in settings for flag in each.only_with}
     changed = {flag for flag in {*texts, *others} if _is_changed(flag, values, texts)}
     for setting in settings:
@@ -211,6 +243,9 @@ def apply(name: str, values: Values) -> None:
             values.recipe_flags.append(f'--{setting.flag}={text}')
     shown = ' '.join(values.recipe_flags) or 'none'
     values.notes.append(f'Flags of --recipe={name}, as they are not given: {shown}')
+    if omitted := ', '.join(f'--{flag}' for flag in unfit if not values.given(flag)):
+        task = f'--{TASK_FLAG}={values[TASK_FLAG]}'
+        values.notes.append(f'Flags of --recipe={name} that are omitted, as {task} does not use them: {omitted}')
 
 
 def _is_changed(flag: str, values: Values, texts: Mapping[str, str | None]) -> bool:

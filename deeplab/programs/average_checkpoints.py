@@ -77,9 +77,9 @@ def run(options: AverageOptions) -> AverageResult:
             'moving_averages': averages,
             'batch_norm_images': images,
         }
-        with output_files.writing_to(folder, _OUTPUT_DIR):
-            run_manifest.write(folder, described_run)
         path = weight_averaging.write(paths, averages, training, data, images, folder)
+        with output_files.writing_to(folder, _OUTPUT_DIR):  # last: it describes a checkpoint that exists
+            run_manifest.write(folder, described_run)
     measured = f', batch norms measured on {names.counted(images, "image")}' if images else ''
     lines = [f'  {source}' for source in paths]
     report = '\n'.join([f'Mean of the weights of {len(paths)} checkpoints{measured}:', *lines, path])

@@ -128,11 +128,23 @@ def unused(options: TrainOptions) -> Iterator[str]:
             f'{option("LossOptions.top_k_percent_pixels")}.'
         )
     yield from _unused_of_augmentations(options.augment)
+    yield from _unused_without_class_ids(options)
     yield from _unused_of_batch_norms(options)
     yield from _unused_of_last_layers(options)
     yield from _unused_of_summaries(options)
     if options.model.is_per_image:
         yield from _unused_per_image(options)
+
+
+def _unused_without_class_ids(options: TrainOptions) -> Iterator[str]:
+    """Yields a finding on crops at rare classes if no mask of classes is read."""
+    fraction = options.augment.rare_class_sampling
+    # Networks with a vector for each image refuse whatever places crops.
+    if fraction and not options.model.is_per_image and not task_data.needs_labels(options.model):
+        yield (
+            f'{option("AugmentOptions.rare_class_sampling", fraction)} has no effect with '
+            f'{option("ModelOptions.task", options.model.task)}, which reads no class ids.'
+        )
 
 
 def _unused_of_batch_norms(options: TrainOptions) -> Iterator[str]:

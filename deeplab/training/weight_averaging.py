@@ -119,19 +119,21 @@ def write(
         batches = model_deploy.Batches([pipeline.samples])
         context = task_data.context_of(data.descriptor, options.model)
         network_clone._build_deeplab(batches, options, data.ignore_label, global_step, context)
-        variables = [each for each in tf.compat.v1.global_variables() if each.op.name != global_step.op.name]
-        values = dict(mean_of(paths, variables, averages))
+        variables = tf.compat.v1.global_variables()
+        averaged = [each for each in variables if each.op.name != global_step.op.name]
+        values = dict(mean_of(paths, averaged, averages))
         writer = checkpoints.CheckpointWriter(folder, 1)
         updates = moving_updates.registered()
         step = max(map(checkpoints.step_of, paths))
+        # The graph is in training: dropout draws from the step, and 8-bit networks round from a step on.
+        values[global_step.op.name] = np.array(step, np.int64)
+        next_step = global_step.assign_add(1, read_value=False)
         with sessions.open_session(graph) as session, input_generator.explain_input_errors(data.reader):
             checkpoints.assign(session, paths[0], variables, values)
             if images:
                 session.run(pipeline.initializer)
-                values |= measure(session, updates, -(-images // options.batch_size))
-            checkpoints.assign(
-                session, paths[0], [*variables, global_step], values | {global_step.op.name: np.array(step, np.int64)}
-            )
+                values |= measure(session, updates, -(-images // options.batch_size), next_step)
+            checkpoints.assign(session, paths[0], variables, values)
             return writer.save(session, step)
 
 
@@ -162,7 +164,7 @@ class _Statistics:
 
 
 def measure(
-    session: tf.compat.v1.Session, updates: Sequence[moving_updates.MovingUpdate], batches: int
+    session: tf.compat.v1.Session, updates: Sequence[moving_updates.MovingUpdate], batches: int, next_step: tf.Operation
 ) -> dict[str, np.ndarray]:
     """Returns the statistics of batch norms over some batches, by the names of their variables.
 
@@ -170,6 +172,7 @@ def measure(
       session: session on the graph of the training, whose input pipeline has begun.
       updates: updates of the graph; other averages than statistics are left out.
       batches: number of batches, 1 or more.
+      next_step: run after each batch, so that the next one has other dropout masks.
     """
     means, variances = (
         [
@@ -186,6 +189,7 @@ def measure(
     for _ in tqdm.trange(batches if norms else 0, desc='batch norms', unit='batch', disable=None):
         for name, moments in zip(norms, session.run(fetches), strict=True):
             statistics[name].add(*moments)
+        session.run(next_step)
     measured = {}
     for name, each in statistics.items():
         measured[name + _MEAN], measured[name + _VARIANCE] = each.result()

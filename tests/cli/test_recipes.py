@@ -8,6 +8,7 @@ from deeplab.cli.parse import parse_flags
 from deeplab.cli.program import find_program
 from deeplab.cli.words import UsageError
 from deeplab.errors import OptionError
+from deeplab.options import LossOptions
 
 TRAIN = ['--train_logdir=log', '--dataset_dir=records']
 
@@ -135,6 +136,35 @@ def test_a_training_too_short_for_a_slow_start_has_none():
 def test_a_number_of_steps_that_is_not_allowed_is_refused_as_without_a_recipe():
     with pytest.raises(OptionError, match='training_number_of_steps=0 is not allowed'):
         cli.options_of('train', [*TRAIN, '--recipe=small_data', '--training_number_of_steps=0'])
+
+
+@pytest.mark.parametrize('name', recipes.RECIPES)
+@pytest.mark.parametrize(
+    ('task', 'has_loss', 'has_classes'),
+    [
+        ('panoptic', False, True),
+        ('edges', False, True),
+        ('depth', False, False),
+        ('multilabel', False, False),
+        ('depth + semantic', True, True),
+        ('edges+depth', False, True),
+    ],
+)
+def test_what_the_task_cannot_use_is_omitted(name, task, has_loss, has_classes):
+    words = [f'--recipe={name}', *NEEDS.get(name, []), f'--task={task}']
+    values = parsed(*words)
+    assert bool(values['label_weights']) == (values['label_weights_power'] != 1) == has_loss
+    assert bool(values['rare_class_sampling']) == has_classes
+    assert values['moving_average_decay'] == 0.99
+    omitted = ' '.join(values.notes[1:])
+    assert ('--loss,' in omitted, '--rare_class_sampling' in omitted) == (not has_loss, not has_classes)
+    made = cli.options_of('train', [*TRAIN, *words])
+    assert (made.loss != LossOptions()) == has_loss
+
+
+def test_a_loss_that_is_given_is_kept_for_the_task_to_refuse():
+    values = parsed('--recipe=small_data', '--task=depth', '--loss=focal')
+    assert values['loss'] == 'focal' and '--loss,' not in values.notes[1]
 
 
 def test_fine_tuning_needs_a_checkpoint():

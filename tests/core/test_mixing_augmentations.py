@@ -198,6 +198,17 @@ def test_planes_are_mixed_as_the_pixels(name, number):
     assert 8 < instance.max() <= 8 * (others + 1)
 
 
+def test_ids_stay_different_if_an_image_has_no_instances():
+    ids, size = iter([5, 0, 3, 2]), (8, 8)
+
+    def draw(given):
+        sample = {common.IMAGE: tf.zeros([*size, 3], tf.uint8), common.LABEL: tf.zeros([*size, 1], tf.uint8)}
+        return sample | {'instance': tf.fill([*size, 1], next(ids)), common.SEED: given}
+
+    out = trained(draw(seed(0)), draw, PLANES[:1], size, mosaic_probability=1.0)
+    assert set(np.unique(out['instance'])) == {0, 5, 8, 10}
+
+
 def test_a_fraction_is_mixed_and_drawn_anew_for_each_sample():
     calls = []
 

@@ -14,19 +14,28 @@ import tensorflow as tf
 from deeplab import Predictor, cli
 from deeplab.core import checkpoints, moving_updates, sessions
 from deeplab.errors import CheckpointError, NetworkMismatchError
+from deeplab.registry import BACKBONES, register
 from deeplab.training import weight_averaging
-from tests.helpers import checkpoint_files, predictor_setup, training_setup
+from tests.helpers import checkpoint_files, predictor_setup, registries, training_setup
+from tests.helpers.toy_network import TOY
 
 pytestmark = pytest.mark.usefixtures('tiny_network')
 
 
 @pytest.fixture(scope='module')
-def training(tmp_path_factory, tiny_network):
-    """Records, and the log folder of a training."""
+def network_with_decoder(tiny_network):
+    with registries.changes_undone(BACKBONES):
+        register(TOY)
+        yield ['--model_variant=toy', '--decoder_output_stride=8', '--decoder_filters=8']
+
+
+@pytest.fixture(scope='module')
+def training(tmp_path_factory, network_with_decoder):
+    """Records, and the log folder of a training of a network with batch norms after a dropout."""
     folder = tmp_path_factory.mktemp('training')
     data = training_setup.write_data(folder / 'records')
     line = [f'--dataset_dir={data.directory}', f'--dataset={data.name}', f'--train_logdir={folder}/log']
-    line += ['--model_variant=tiny', '--aspp_convs_filters=8', '--train_crop_size=17,33', '--train_batch_size=2']
+    line += [*network_with_decoder, '--aspp_convs_filters=8', '--train_crop_size=17,33', '--train_batch_size=2']
     line += ['--training_number_of_steps=3', '--save_interval_secs=0', '--base_learning_rate=0.05', '--seed=3']
     assert cli.main(['train', *line]) == 0
     return folder
@@ -171,6 +180,7 @@ def test_values_that_are_not_finite_are_refused(sources, tmp_path, capsys):
     bad = checkpoint_files.write(tmp_path / 'bad' / 'model.ckpt-2', values | {name: values[name] * np.nan})
     assert average([sources[1], bad], tmp_path / 'mean') == 1
     assert 'NaN' in capsys.readouterr().err and not list((tmp_path / 'mean').glob('model.ckpt*'))
+    assert not (tmp_path / 'mean' / 'run.json').exists()
 
 
 def test_averages_of_weights_take_the_place_of_weights(sources, tmp_path):
@@ -201,8 +211,11 @@ def test_statistics_of_batches_are_those_of_all_pixels():
         ]
         for variable, value in zip(variables, fetched, strict=True):
             moving_updates.register(variable, value, 0.9)
+        steps = []
+        next_step = tf.numpy_function(lambda: steps.append(1), [], [])
         with sessions.open_session() as session:
-            measured = weight_averaging.measure(session, moving_updates.registered(), 5)
+            measured = weight_averaging.measure(session, moving_updates.registered(), 5, next_step)
+    assert len(steps) == 5  # dropout masks follow from the step
     np.testing.assert_allclose(measured['norm/moving_mean'], values.mean(axis=(0, 1, 2, 3)), rtol=1e-6)
     np.testing.assert_allclose(measured['norm/moving_variance'], values.var(axis=(0, 1, 2, 3)), rtol=1e-6)
 

@@ -200,6 +200,11 @@ class TestOrdinaryTrainings:
             '--slow_start_learning_rate=0.1 has no effect with --slow_start_burnin_type=minimum, which rises from 0.',
         ),
         ('--flip_probability=0 --recipe=small_data', None),
+        (
+            '--task=depth --rare_class_sampling=0.5',
+            '--rare_class_sampling=0.5 has no effect with --network_task=depth, which reads no class ids.',
+        ),
+        ('--task=depth+semantic --rare_class_sampling=0.5', None),
         ('--blur_probability=1 --blur_sigma=2 --slow_start_learning_rate=0.1 --slow_start_step=9', None),
     ],
 )
