@@ -8,7 +8,8 @@ import time
 
 import camvid
 
-PIECES = 'pieces.json'  # seconds of each piece of a training, in its log folder
+# Files in the log folder of a training: the seconds of each of its pieces, and its flags.
+PIECES, FLAGS = 'pieces.json', 'flags.json'
 
 
 class StoppedError(SystemExit):
@@ -36,10 +37,16 @@ def train(logdir: pathlib.Path, steps: int, clock: Clock, *flags: str) -> None:
 
     Raises:
       StoppedError: the time is up; the training has been stopped by SIGTERM, and has written a checkpoint.
+      SystemExit: the training failed, or the folder has a training with other flags.
     """
+    written = logdir / FLAGS
+    if written.exists() and json.loads(written.read_text()) != list(flags):
+        raise SystemExit(f'{logdir} has a training with other flags ({written.name}). Give another folder.')
     if (logdir / f'model.ckpt-{steps}.index').exists():
         return
     clock.check()
+    logdir.mkdir(parents=True, exist_ok=True)
+    written.write_text(json.dumps(flags))
     words = (f'--train_logdir={logdir}', f'--training_number_of_steps={steps}', *flags)
     started = time.monotonic()
     process = subprocess.Popen(camvid.program('train', *words))

@@ -182,9 +182,13 @@ def main() -> None:
     ]
     for run in wanted:
         done = [one for one in measured() if all(one[key] == run[key] for key in keys)]
+        flags = tuple(arguments.flags.split()) if arguments.flags else LEVERS[run['lever']]
+        if done and tuple(done[0]['flags']) != flags:
+            raise SystemExit(f'{run} was measured with other flags: {" ".join(done[0]["flags"])}. Name another lever.')
+        if done and arguments.scales and 'val_scales' not in done[0]:
+            print(f'{run} was measured without --scales; to measure it again, remove it from recipes.json.')
         if not done:
             logdir = arguments.workdir / '_'.join(str(run[key]) for key in keys)
-            flags = tuple(arguments.flags.split()) if arguments.flags else LEVERS[run['lever']]
             try:
                 done = [measure(records, logdir, run, flags, clock, scales=arguments.scales)]
             except StoppedError as stopped:

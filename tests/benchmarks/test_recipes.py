@@ -105,6 +105,19 @@ def test_a_stopped_training_continues(script, tmp_path, monkeypatch):
     assert len(json.loads((logdir / resumable.PIECES).read_text())) == 2
     with pytest.raises(SystemExit, match='failed with status 0'):
         resumable.train(logdir, 3, resumable.Clock(None))
+    with pytest.raises(SystemExit, match='other flags'):
+        resumable.train(logdir, 2, resumable.Clock(None), '--seed=1')
+
+
+def test_figures_of_other_flags_are_not_shown(script, tmp_path, monkeypatch):
+    recipes = script('recipes')
+    run = {'lever': 'mine', 'left_out': 'none', 'seed': 0, 'steps': 5, 'flags': ['--a=1'], 'minutes': 1}
+    monkeypatch.setattr(recipes, 'measured', lambda: [run | {'val': {'miou': 0.5, 'class_iou': {}}}])
+    monkeypatch.setattr(recipes, 'build', lambda *_: tmp_path)
+    words = [f'--camvid={tmp_path}', f'--workdir={tmp_path}', '--levers=mine', '--left_out=none', '--steps=5']
+    monkeypatch.setattr(sys, 'argv', ['recipes.py', *words, '--flags=--a=2'])
+    with pytest.raises(SystemExit, match='measured with other flags: --a=1'):
+        recipes.main()
 
 
 def test_renamed_classes_change_places(script):
