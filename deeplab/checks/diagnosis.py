@@ -147,6 +147,10 @@ def _repair_lines(diagnosis: Diagnosis, repairs: Repairs) -> Iterator[str]:
         yield f'  left out: {entry["sample"]} ({entry["split"]}), {entry["rule"]}: {entry["reason"]}'
     if (more := len(repairs.left_out) - _LEFT_OUT_SHOWN) > 0:
         yield f'  and {more} more left out, listed in {LOG}'
+    if (raster := diagnosis.data.descriptor.raster).is_set:  # the description of the copy does not have it
+        given = [(name, value) for name, value in vars(raster).items() if value]
+        shown = ' and '.join(option(f'RasterOptions.{name}', value) for name, value in given)
+        yield f'  its images hold the values that {shown} gave; for TIFF files, set the same for deeplab predict'
     for finding in diagnosis.remaining:
         yield f'  still [{finding.severity}] {finding.what}'
     yield ''

@@ -118,6 +118,15 @@ class Data:
         """Whether images have classes as a whole, and neither masks nor planes."""
         return not self.descriptor.has_masks
 
+    @property
+    def instead_of_masks(self) -> str:
+        """What all images have in place of masks of class ids, so that no copy can be repaired; '' with masks."""
+        if self.is_classification:
+            return 'classes'
+        if any(image.mask_digest for facts in self.splits.values() for image in facts.images):
+            return ''
+        return ' and '.join(sorted({plane for split in self.splits for plane in self.planes_alone(split)}))
+
     def planes_alone(self, split: str) -> list[str]:
         """Returns the planes that all images of a split have in place of masks, such as depth; none if it has masks."""
         images = self.splits[split].images
@@ -169,8 +178,9 @@ class Data:
         if fix is None:
             fix = entry.fix_text(self.source.is_records) if entry.fix else ''
         repair = '' if severity == NOTE else entry.repair
-        if self.is_classification:  # a repaired copy has masks
+        if self.is_classification:
             fix = fix.replace('build_folder_data', 'build_classification_data').replace('masks', 'classes')
+        if repair and self.instead_of_masks:  # a repaired copy has masks
             repair = ''
         texts = tuple(case.text for _, case in cases[:KEPT])
         places = tuple((name, case.number) for name, case in cases[:KEPT] if case.number is not None)

@@ -30,7 +30,8 @@ from deeplab.options.parts import ALL, Part
 from deeplab.system import overlap, processors
 
 THUMBNAIL = 17  # sides of the picture that near-duplicates are recognized by
-FLAT = 1  # largest difference of gray levels in an image that shows nothing
+_FLAT = 1  # largest difference of gray levels in an image that shows nothing
+_NARROW = 1 << 12  # range of values of 16 bits below which pictures stretch it, as 8 bits leave 16 levels
 _MOST_COLORS = 256
 _SMOOTH = 60  # colors that interpolation has probably made
 _CHUNK = 16  # samples that a thread inspects at a time
@@ -320,7 +321,7 @@ class _SampleInspection:
         gray, thumbnail = np.asarray(gray_image), gray_image.resize((THUMBNAIL, THUMBNAIL), Image.Resampling.BOX)
         label_cells = agreement = None
         if ids is not None and ids.shape == header.size:
-            if np.ptp(gray) <= FLAT and len(np.unique(ids)) > 1:
+            if is_blank(gray, header) and len(np.unique(ids)) > 1:
                 self._note('blank', sample.name)
             label_cells = cells(np.asarray(small.resize((GRID, GRID), Image.Resampling.BOX)), ids)
             float_gray = gray.astype(np.float32)
@@ -380,16 +381,37 @@ def ids_of(content: bytes, mask: images.Mask | None = None) -> np.ndarray:
 
 
 def picture(content: bytes, size: tuple[int, int]) -> Image.Image:
-    """Returns an image of any format in RGB; a JPEG may be decoded smaller, but at least in `size` (width, height)."""
+    """Returns an image of any format in RGB.
+
+    A JPEG may be decoded smaller, but at least in `size` (width, height). Of 16 bits, a narrow range is stretched.
+    """
     if content.startswith(images.ARRAY_MAGIC):
         pixels = images.read_array(content)
         pixels = pixels[..., :3] if pixels.shape[2] >= 3 else np.repeat(pixels[..., :1], 3, axis=2)
-        return Image.fromarray(pixels if pixels.dtype == np.uint8 else (pixels >> 8).astype(np.uint8))
+        return Image.fromarray(pixels if pixels.dtype == np.uint8 else _in_8_bits(pixels))
     with Image.open(io.BytesIO(content)) as image:
         if image.mode.startswith('I'):  # 16 bits of gray, which Pillow would clip
-            return Image.fromarray((np.asarray(image) >> 8).astype(np.uint8)).convert('RGB')
+            return Image.fromarray(_in_8_bits(np.asarray(image))).convert('RGB')
         image.draft('RGB', size)  # a JPEG is decoded at an eighth, a quarter or half of its size
         return image.convert('RGB')
+
+
+def _in_8_bits(values: np.ndarray) -> np.ndarray:
+    """Returns values of 16 bits as uint8: their upper bits, or their range if the upper bits show little of it."""
+    low, high = int(values.min()), int(values.max())
+    if not _FLAT < high - low < _NARROW:
+        return (values >> 8).astype(np.uint8)
+    stretched: np.ndarray = (values.astype(np.int64) - low) * 255 // (high - low)
+    return stretched.astype(np.uint8)
+
+
+def is_blank(gray: np.ndarray, header: images.Header) -> bool:
+    """Returns whether an image, given as a `gray_picture`, shows one color; false if that is unknown.
+
+    Of a PNG of several channels with 16 bits, Pillow reads the upper 8, in which a dark image looks black.
+    """
+    is_cut = header.format == 'png' and header.bits == 16 and header.channels > 1
+    return not is_cut and bool(np.ptp(gray) <= _FLAT)
 
 
 def _small_picture(content: bytes, header: images.Header) -> Image.Image:

@@ -126,18 +126,19 @@ class _Evidence(NamedTuple):
     regions: dict[tuple[int, int], float]
 
 
-def find(predictions: Iterable[FoldPrediction], num_classes: int) -> list[MaskContradiction]:
+def find(predictions: Iterable[FoldPrediction], num_classes: int, ignore_label: int) -> list[MaskContradiction]:
     """Returns all masks that can be compared, the most contradicted ones first.
 
     Args:
       predictions: the predictions of all images, each by a network that has not seen it.
       num_classes: number of classes; other ids are excluded.
+      ignore_label: id of the pixels that are excluded, too; it may be one of the classes.
     """
     counts = np.zeros((num_classes * _BINS, num_classes), np.int64)
     with _GridFile() as grids:
         images: list[tuple[str, ImageSummary, tuple[int, int]]] = []
         for prediction in predictions:
-            grid = _grid(prediction)
+            grid = _grid(prediction, num_classes, ignore_label)
             is_labeled = grid.labels < num_classes
             if is_labeled.any():
                 np.add.at(counts, (grid.cells[is_labeled], grid.labels[is_labeled]), 1)
@@ -158,7 +159,7 @@ class _Grid(NamedTuple):
 
     Attributes:
       cells: [h, w] uint16, predicted class * `_BINS` + bin of the confidence.
-      labels: [h, w] uint8.
+      labels: [h, w] uint16; `num_classes` or more where there is no class.
       step: distance of the pixels in the image.
     """
 
@@ -167,12 +168,14 @@ class _Grid(NamedTuple):
     step: int
 
 
-def _grid(prediction: FoldPrediction) -> _Grid:
+def _grid(prediction: FoldPrediction, num_classes: int, ignore_label: int) -> _Grid:
     step = -(-max(prediction.mask.shape) // _SIDE)
     chosen = np.s_[step // 2 :: step, step // 2 :: step]
     probabilities = prediction.probabilities[chosen]
     bins = np.minimum((probabilities.max(axis=2) * _BINS).astype(np.uint16), _BINS - 1)
-    return _Grid(probabilities.argmax(axis=2).astype(np.uint16) * _BINS + bins, prediction.mask[chosen], step)
+    ids = prediction.mask[chosen]
+    labels = np.where(ids == ignore_label, np.uint16(num_classes), ids)  # 256 classes leave no id of 8 bits
+    return _Grid(probabilities.argmax(axis=2).astype(np.uint16) * _BINS + bins, labels, step)
 
 
 class _GridFile:
@@ -200,7 +203,7 @@ class _GridFile:
         self._file.seek(start)
         content = zlib.decompress(self._file.read(length))
         cells = np.frombuffer(content, np.uint16, int(np.prod(shape))).reshape(shape)
-        return _Grid(cells, np.frombuffer(content, np.uint8, offset=cells.nbytes).reshape(shape), step)
+        return _Grid(cells, np.frombuffer(content, np.uint16, offset=cells.nbytes).reshape(shape), step)
 
     def all(self) -> Iterator[_Grid]:
         """Yields all grids in order."""

@@ -115,13 +115,14 @@ def write(data: Data, folder: str) -> Repairs:
     """Writes the copy into a folder that does not exist, or is empty.
 
     Raises:
-      DataError: No image can be kept, the data set has no masks but classes of images, or the copy cannot be written.
+      DataError: No image can be kept, the data set has classes or planes in place of masks, or the copy cannot be
+        written.
       OptionError: The color table cannot be read.
     """
-    if data.is_classification:
+    if instead := data.instead_of_masks:
         given = option('DoctorOptions.fix', folder)
         raise DataError(
-            f'{given} makes folders of images and masks, not of classes. Correct the images and build again.'
+            f'{given} makes folders of images and masks, not of {instead}. Correct the images and build again.'
         )
     plan = sample_repair.make_plan(data)
     repairs = Repairs(folder)
@@ -138,7 +139,8 @@ def write(data: Data, folder: str) -> Repairs:
             if (described := _description(data)) is not None:
                 name = os.path.basename(os.path.abspath(folder))
                 kept = [key for key in (*_FOLDERS, _INSTANCES, _LISTS) if os.path.isdir(os.path.join(temporary, key))]
-                described = dataclasses.replace(described, name=name, splits={})
+                # The chosen bands and values are in its images, and without TIFF files programs reject these keys.
+                described = dataclasses.replace(described, name=name, splits={}, bands=None, value_range=None)
                 description_file.write_folders(temporary, described, {key: key for key in kept})
             if os.path.isdir(folder):
                 os.rmdir(folder)  # it is empty
@@ -156,8 +158,8 @@ def _description(data: Data) -> DatasetDescriptor | None:
     count = max(ids, default=0) + 1
     if not data.is_assumed and described.num_classes != count:
         return described
-    return DatasetDescriptor(
-        described.name, count, described.ignore_label, class_names=table.names(count), palette=table.palette(count)
+    return dataclasses.replace(
+        described, num_classes=count, class_names=table.names(count), palette=table.palette(count)
     )
 
 

@@ -15,7 +15,7 @@ from PIL import ExifTags, Image
 
 from deeplab.checks import edges, label_rules, split_rules
 from deeplab.checks.findings import Data
-from deeplab.checks.inspection import FLAT, JPEG_MAGIC, gray_picture, ids_of, other_format
+from deeplab.checks.inspection import JPEG_MAGIC, gray_picture, ids_of, is_blank, other_format
 from deeplab.checks.sources import Sample
 from deeplab.datasets import images, orientation, planes
 from deeplab.datasets.color_tables import ColorTable
@@ -127,7 +127,8 @@ def repair(sample: Sample, plan: RepairPlan) -> Repaired:
     ids = _with_ids(ids, plan, {} if has_table else plan.ids, done)
     if (ids == plan.data.descriptor.ignore_label).all():
         raise LeftOutError('all_ignored', 'every pixel of the mask is ignored')
-    if np.ptp(gray_picture(image, images.read_header(image))) <= FLAT and len(np.unique(ids)) > 1:
+    final_header = images.read_header(image)  # repairs may have turned it
+    if is_blank(gray_picture(image, final_header), final_header) and len(np.unique(ids)) > 1:
         raise LeftOutError('blank', 'the image shows one color')
     instances = _instances(sample, ids, plan.data.descriptor.ignore_label, is_moved, done)
     if ids is not stored:

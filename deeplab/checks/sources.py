@@ -174,6 +174,9 @@ def _from_description(named: segmentation_dataset.FolderSource, options: DoctorO
             dataclasses.replace(given, ignore_label=described.ignore_label, tile_size=None, tile_overlap=0),
             table,
         )
+        paths = [item.image for split in source.splits if isinstance(split, FileSplit) for item in split.items]
+        if (given.raster.is_set or given.tile_size is not None) and not any(map(rasters.is_raster, paths)):
+            raise  # the description is wrong, which no finding about a file says
         return dataclasses.replace(source, is_described=True)
     splits = [FileSplit(name, items) for name, items in items_of.items()]
     return Source(

@@ -118,7 +118,7 @@ def suggest(data: Data, findings: Iterable[Finding]) -> Suggestion | None:
     steps = min(_wanted_steps(len(facts.images), batch, _EPOCHS), possible(_OPERATIONS_PER_PIXEL))
     lines, splits = _build_lines(data, dataset)
     directory = _RECORDS if lines else data.options.data
-    is_split_by_builder = bool(lines) and data.train == sources.WHOLE
+    is_split_by_builder = data.train == sources.WHOLE and splits[data.train] != sources.WHOLE
     # Of the classes or planes in place of class ids.
     has_several = any(len(set(image.class_ids)) > 1 for image in facts.images)
     task = 'classification' if data.is_classification else '+'.join(data.planes_alone(data.train))
@@ -202,15 +202,17 @@ def _batch_size(pixels: int, images: int, free: int | None) -> int:
 
 
 def _build_lines(data: Data, dataset: str | None) -> tuple[list[str], dict[str, str]]:
-    """Returns the commands that build records of files, and the names of the splits in the records.
+    """Returns the commands that build records of files, and the names of the splits as programs read them.
 
     There are no commands if programs read the data set as it is.
     """
     source, options = data.source, data.options
     unchanged = {name: name for name in data.splits}
-    if source.is_records or source.is_described:
+    if source.is_records:
         return [], unchanged
     lines, splits = [], _splits_of_builder(data)
+    if source.is_described:  # read by the rules of the builder; the doctor's splits differ if a file is missing
+        return [], splits or unchanged
     kinds = ('image', 'mask', 'list')
     flags: dict[str, str | None]
     if source.image_folder is None or splits is None:  # the copy brings folders together, and has lists

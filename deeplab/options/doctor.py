@@ -95,7 +95,3 @@ class DoctorOptions(Options):
             self._require(self.part.part is None or getattr(self, name) is None, name, rule)
         if self.num_classes is not None:
             require_classes(option('DoctorOptions.num_classes', self.num_classes), self.num_classes)
-        if self.ignore_other_ids:
-            knows = self.dataset is not None or self.num_classes is not None
-            needed = f'it needs {option("DoctorOptions.num_classes")} or {option("DoctorOptions.dataset")}'
-            self._require(knows, 'ignore_other_ids', needed)

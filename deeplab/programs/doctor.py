@@ -145,7 +145,8 @@ def _diagnose(options: DoctorOptions, splits: Mapping[str, Facts] | None = None)
         findings += class_rules.contradicted(data, contradictions)
     masks = None
     if options.folds is not None:
-        masks = mask_contradictions.find(_fold_predictions(data, options.folds), data.descriptor.num_classes)
+        classes = data.descriptor.num_classes, data.descriptor.ignore_label
+        masks = mask_contradictions.find(_fold_predictions(data, options.folds), *classes)
         findings += contradicted_masks.findings(data, masks)
     # In order of harm: by severity; then whole splits before the most samples.
     findings.sort(key=lambda finding: (SEVERITIES.index(finding.severity), -(finding.count or math.inf)))
@@ -184,7 +185,11 @@ def _with_copy(diagnosis: Diagnosis, repairs: Repairs) -> Diagnosis:
 
 
 def _opened(options: DoctorOptions) -> _Opened:
-    """Finds the splits of a data set, without reading samples; see `examine` for the errors."""
+    """Finds the splits of a data set, without reading samples.
+
+    Raises:
+      OptionError: The data set is unknown, the color table cannot be read, or the number of classes is needed.
+    """
     name = options.dataset or description_file.beside(options.data)
     # A rule compares the names with labels.txt.
     described = DatasetDescriptor(options.data, 1) if name is None else descriptor_lib.load(name, with_labels=False)
@@ -194,7 +199,15 @@ def _opened(options: DoctorOptions) -> _Opened:
     palette = described if options.dataset is not None and described.has_masks else None
     table = color_tables.chosen(options.colors, palette, ignore_label)
     source = sources.open_source(options, described.label_divisor)
-    num_classes = options.num_classes or (None if name is None else described.num_classes)
+    if name is not None and options.num_classes is not None:
+        described = _with_classes(described, options.num_classes)
+    num_classes = options.num_classes if name is None else described.num_classes
+    if options.ignore_other_ids and num_classes is None:
+        raise OptionError(
+            f'{option("DoctorOptions.ignore_other_ids", True)} needs the number of classes. Set '
+            f'{option("DoctorOptions.num_classes")} or {option("DoctorOptions.dataset")}, or write '
+            f'{description_file.FILE_NAME} beside the data.'
+        )
     # How many masks a plane of overlapping classes has, and what depth in a PNG means, only a description says.
     kinds = (planes.INSTANCE,) if name is None else planes.BUILT
     criteria = Criteria(
@@ -206,6 +219,14 @@ def _opened(options: DoctorOptions) -> _Opened:
         planes=planes.of_dataset(kinds, described),
     )
     return name, described, num_classes, table, source, criteria
+
+
+def _with_classes(described: DatasetDescriptor, num_classes: int) -> DatasetDescriptor:
+    """Returns a description with another number of classes, without what it says of each of its own classes."""
+    if num_classes == described.num_classes:
+        return described
+    of_classes: dict[str, Any] = dict.fromkeys(('class_names', 'palette', 'things', 'eval_ids', 'categories'))
+    return dataclasses.replace(described, num_classes=num_classes, **of_classes)
 
 
 def examine(options: DoctorOptions, splits: Mapping[str, Facts] | None = None) -> Data:
@@ -224,7 +245,7 @@ def examine(options: DoctorOptions, splits: Mapping[str, Facts] | None = None) -
         train = next(iter(splits))
     if class_rules.has_only_classes(splits):
         described = dataclasses.replace(described, has_masks=False)
-    if name is None or options.num_classes is not None:
+    if name is None:
         present = {i for facts in splits.values() for i in np.flatnonzero(facts.counts).tolist()} - {ignore_label}
         present |= {
             i for facts in splits.values() for image in facts.images for i in image.class_ids if i < _MOST_ASSUMED

@@ -18,7 +18,7 @@ from PIL import Image, ImageOps
 from deeplab.checks import edges, repaired_copy, sources, suggestion
 from deeplab.checks.data_rules import RULES
 from deeplab.datasets import descriptor, example, orientation, segmentation_dataset
-from deeplab.errors import OptionError, OutputError
+from deeplab.errors import DataError, OptionError, OutputError
 from deeplab.files import folder_lock, writing
 from deeplab.options import DoctorOptions
 from deeplab.programs import doctor
@@ -113,12 +113,10 @@ def test_a_copy_needs_a_new_folder_and_something_to_keep(tmp_path):
         run(folder, fix=str(tmp_path / 'copy'))
     assert '2 of 2 samples' in caught.value.report
     assert sorted(path.name for path in tmp_path.iterdir()) == ['data']
-    for options, words in (
-        ({'ignore_other_ids': True, 'num_classes': 3}, 'ignore_other_ids=.*fix'),
-        ({'fix': 'b', 'ignore_other_ids': True}, 'num_classes'),
-    ):
-        with pytest.raises(OptionError, match=words):
-            DoctorOptions('data', **options)
+    with pytest.raises(OptionError, match='ignore_other_ids=.*fix'):
+        DoctorOptions('data', ignore_other_ids=True, num_classes=3)
+    with pytest.raises(OptionError, match='ignore_other_ids=True needs .*num_classes'):
+        run(folder, fix=str(tmp_path / 'copy'), num_classes=None, ignore_other_ids=True)
 
 
 def test_what_a_killed_run_has_left_of_a_copy_is_removed(tmp_path):
@@ -302,6 +300,31 @@ def test_the_report_says_what_was_repaired(tmp_path):
     assert 'left out: train/train_1.jpg (train), corrupt: the image: it cannot be decoded' in text
     assert text.splitlines()[-1].startswith(f'No faults found in {tmp_path / "copy"} (0 errors, 0 warnings')
     assert 'fix resizes masks' in run(folder).report
+
+
+def test_a_copy_of_described_records_keeps_what_is_true_of_it(tmp_path):
+    """Also if the number of classes is given; the bands of rasters are in its images already."""
+    made = broken_datasets.Zoo({'train': 3, 'val': 1})
+    described = {
+        'num_classes': broken_datasets.CLASSES, 'class_names': list('abcd'), 'things': [2, 3], 'depth_scale': 0.5,
+        'bands': [4, 3, 1], 'value_range': [0, 3000],
+    }  # fmt: skip
+    made.files['dataset.json'] = json.dumps(described).encode()
+    made['train'][1].ids[5:9] = 77
+    folder, copy = made.write(tmp_path / 'data', 'records'), tmp_path / 'copy'
+    report = run(folder, fix=str(copy)).report
+    assert 'bands=(4, 3, 1) and value_range=(0, 3000) gave' in report
+    classes = descriptor.load(str(copy / 'dataset.yaml'))
+    assert (classes.class_names, classes.things, classes.depth_scale) == (tuple('abcd'), (2, 3), 0.5)
+    assert len(segmentation_dataset.get_dataset(str(copy / 'dataset.yaml'), 'train', str(copy)).open_records()) == 3
+    run(folder, fix=str(tmp_path / 'ignored'), num_classes=None, ignore_other_ids=True)  # the description has it
+    assert json.loads((tmp_path / 'ignored/repairs.json').read_text())['repaired'] == {'ids': 1}
+    others = doctor.examine(DoctorOptions(str(folder), num_classes=5)).descriptor
+    assert (others.num_classes, others.class_names, others.things, others.depth_scale) == (5, None, None, 0.5)
+    with open(copy / 'dataset.yaml', 'a') as file:
+        file.write('bands: [1]\n')
+    with pytest.raises(DataError, match='bands: .*is for TIFF files'):  # as in programs that read the copy
+        run(copy)
 
 
 def test_a_copy_is_a_data_set_with_a_description(tmp_path):

@@ -1,11 +1,13 @@
 """Rules about instances: what they say of each class, and the kinds of data in which instances are found."""
 
+import dataclasses
 import json
 
 import numpy as np
 import pytest
 
 from deeplab.datasets import example, images, planes, segmentation_dataset, wire
+from deeplab.errors import OutputError
 from deeplab.options import DoctorOptions
 from deeplab.programs import doctor
 from tests.helpers import broken_datasets, dataset_files
@@ -143,11 +145,16 @@ def test_depth_and_overlapping_masks_are_read(tmp_path):
     dataset_files.write_shard(folder / 'train-00000-of-00001.tfrecord', records)
     described = {'num_classes': 2, 'ignore_label': 255, 'depth_scale': 0.001}
     (folder / 'dataset.json').write_text(json.dumps(described))
-    result = doctor.run(DoctorOptions(str(folder), output=str(tmp_path / 'found.json')))
+    options = DoctorOptions(str(folder), output=str(tmp_path / 'found.json'))
+    result = doctor.run(options)
     of_rules = {found.rule: found for found in result.findings}
     assert of_rules['no_mask'].severity == 'note' and 'only depth;' in of_rules['no_mask'].fix
     assert ' --task=depth ' in result.suggestion.lines[-1]
-    assert of_rules['no_mask'].count == 4 and not of_rules['no_mask'].repair
+    assert of_rules['no_mask'].count == 4
+    # A copy would have no image.
+    assert not result.repair_line and not any(found.repair for found in result.findings)
+    with pytest.raises(OutputError, match='fix=.* not of depth'):
+        doctor.run(dataclasses.replace(options, fix=str(tmp_path / 'copy')))
     assert 'sample_0' in of_rules['bad_plane'].cases[0] and '32 x 96' in of_rules['bad_plane'].cases[0]
     assert "no plane 'multilabel'" in of_rules['no_plane'].what and 'sample_1' in of_rules['no_plane'].cases[0]
     assert of_rules['bad_plane'].count == of_rules['no_plane'].count == 1

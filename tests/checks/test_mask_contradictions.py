@@ -51,7 +51,7 @@ def test_wrong_masks_come_first_each_with_its_explanation():
     without[:30] = scene(6)[:30]
     moved = np.roll(scene(7), 6, axis=1)
     changes = {5: exchanged, 6: without, 7: moved, 8: scene(500)}
-    masks = mask_contradictions.find(predictions(changes), CLASSES)
+    masks = mask_contradictions.find(predictions(changes), CLASSES, 255)
     assert {mask.number for mask in masks[:4]} == set(changes)
     assert [mask.score for mask in masks] == sorted((mask.score for mask in masks), reverse=True)
     by_number = {mask.number: mask for mask in masks}
@@ -65,7 +65,7 @@ def test_wrong_masks_come_first_each_with_its_explanation():
 def test_outlines_surround_the_contradicted_region():
     mask = scene(3)
     mask[60:80, 20:60] = 0
-    masks = mask_contradictions.find(predictions({3: mask}), CLASSES)
+    masks = mask_contradictions.find(predictions({3: mask}), CLASSES, 255)
     (first,) = (each for each in masks if each.number == 3)
     points = np.array(first.regions[0].rings[0])
     assert points[:, 0].min() >= 18 and points[:, 0].max() <= 62 and points[:, 1].min() >= 58
@@ -78,9 +78,20 @@ def test_ignored_pixels_and_images_without_labels_do_not_count():
     empty = FoldPrediction('fold1', image, np.full(SIZE, 255, np.uint8), predicted(scene(0), 0))
     partly = scene(2)
     partly[:, :64] = 255
-    masks = mask_contradictions.find(predictions({2: partly}, [empty]), CLASSES)
+    masks = mask_contradictions.find(predictions({2: partly}, [empty]), CLASSES, 255)
     assert {mask.number for mask in masks} == set(range(NUMBER))
-    assert mask_contradictions.find([empty], CLASSES) == []
+    assert mask_contradictions.find([empty], CLASSES, 255) == []
+
+
+def test_an_ignore_label_that_is_a_class_does_not_count():
+    image = types.SimpleNamespace(number=99, name='a.png')
+    ids = np.array([[0, 3], [255, 1]], np.uint8)
+    ignored = FoldPrediction('fold1', image, ids * 0, np.ones((2, 2, CLASSES), np.float32))
+    assert mask_contradictions.find([ignored], CLASSES, 0) == []
+    of_256 = FoldPrediction('fold1', image, ids, np.ones((2, 2, 256), np.float32))
+    with mask_contradictions._GridFile() as grids:  # no id of 8 bits is free
+        grids.append(mask_contradictions._grid(of_256, 256, 0))
+        assert grids.read(0).labels.tolist() == [[256, 3], [255, 1]]
 
 
 def test_labels_given_a_prediction_have_their_frequencies():

@@ -7,17 +7,21 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from deeplab.checks import sample_repair
+from deeplab.checks import inspection, sample_repair
 from deeplab.checks.inspection import ids_of
 from deeplab.checks.sources import Sample
+from deeplab.datasets import images
 from tests.helpers import dataset_files
 
 
 def repaired(image, ids):
     """What becomes of an image and its ids, where nothing about the whole data set is to be changed."""
+    return _repaired(Sample('a.png', dataset_files.png(image), dataset_files.png(ids), 'a'))
+
+
+def _repaired(sample):
     descriptor = types.SimpleNamespace(ignore_label=255)
     data = types.SimpleNamespace(table=None, descriptor=descriptor, source=types.SimpleNamespace(is_records=False))
-    sample = Sample('a.png', dataset_files.png(image), dataset_files.png(ids), 'a')
     return sample_repair.repair(sample, sample_repair.RepairPlan(data, {}, None, {}))
 
 
@@ -35,6 +39,34 @@ def _file(values, form):
 def test_values_of_more_than_8_bits_are_kept(kind, form):
     values = np.arange(0, 60_000, 2500, kind).reshape(4, 6)
     assert np.array_equal(Image.open(io.BytesIO(sample_repair._as_png(_file(values, form), 'image_format'))), values)
+
+
+DARK = np.arange(192, dtype=np.uint16).reshape(8, 8, 3)  # black in 8 bits
+
+
+@pytest.mark.parametrize(
+    ('content', 'is_blank'),
+    [
+        (dataset_files.png(DARK[..., 0]), False),
+        (dataset_files.npy(DARK), False),
+        (dataset_files.deep_png(DARK), False),  # of which Pillow has 8 bits
+        (dataset_files.png(DARK[..., 0] // 160 + 1023), True),
+        (dataset_files.npy(DARK % 3 * 300), True),
+        (dataset_files.png(np.full((8, 8), 7, np.uint8)), True),
+    ],
+    ids=['gray', 'array', 'colors', 'almost one value', 'one color', '8 bits'],
+)
+def test_a_dark_image_of_16_bits_is_not_of_one_color(content, is_blank):
+    header = images.read_header(content)
+    gray = inspection.gray_picture(content, header)
+    assert inspection.is_blank(gray, header) == is_blank
+    sample = Sample('a.png', content, dataset_files.png(_ids(8, 8)), 'a')
+    if is_blank:
+        with pytest.raises(sample_repair.LeftOutError, match='blank'):
+            _repaired(sample)
+    else:
+        assert _repaired(sample).image == content
+    assert np.ptp(gray) > 200 or is_blank or header.channels == 3
 
 
 @pytest.mark.parametrize('values', [np.full((2, 2), 0.5, np.float32), np.array([[1, 70_000]], np.int32)])

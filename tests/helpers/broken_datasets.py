@@ -315,6 +315,10 @@ def _deep(sample):
     return dataset_files.deep_png(scene(1)[0].astype(np.uint16) * 257)
 
 
+def _dark(_):
+    return dataset_files.png(scene(1)[0][..., 0].astype(np.uint16))
+
+
 def _binary(ids):
     return np.uint8(255) * (ids >= 2)
 
@@ -366,6 +370,7 @@ BROKEN = {
     'alpha': Broken(('alpha',), _one(image=_png_image('RGBA'), suffix='.png')),
     'gray': Broken(('gray',), _one(image=_png_image('L'), suffix='.png')),
     '16 bits': Broken(('sixteen_bits',), _one(image=_deep, suffix='.png')),
+    'dark 16 bits': Broken(('sixteen_bits',), _one(image=_dark, suffix='.png')),
     'turned': Broken(('turned',), _one(image=lambda sample: _displayed(sample, 6)), True, 'records'),
     'upside down': Broken(('oriented',), _one(image=lambda sample: _displayed(sample, 3)), True),
     'upside down, mask stored': Broken(

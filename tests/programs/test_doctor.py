@@ -248,6 +248,16 @@ def test_colors_whose_meaning_is_not_given(tmp_path):
     assert not result.remaining and '--eval_split=val' in result.suggestion.lines[-1]
 
 
+def test_a_described_folder_with_a_missing_mask_has_the_splits_that_programs_read(tmp_path):
+    _unsplit(tmp_path, dataset_files.png)
+    (tmp_path / 'dataset.yaml').write_text('num_classes: 3\nimages: images\nmasks: masks\n')
+    (tmp_path / 'masks/2.png').unlink()
+    result = _examine(tmp_path, num_classes=None)
+    assert 'no_mask' in _rules(result, 'error') and list(result.data.splits) == ['all']
+    *_, train, evaluate = result.suggestion.lines
+    assert '--train_split=train ' in train and '--eval_split=val ' in evaluate
+
+
 def test_gray_levels_in_equal_channels_are_no_colors(tmp_path):
     _unsplit(tmp_path, lambda ids: dataset_files.png(np.repeat(ids[..., np.newaxis], 3, axis=2)))
     result = _examine(tmp_path)

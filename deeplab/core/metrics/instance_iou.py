@@ -117,21 +117,24 @@ class InstanceIou:
         self._counts += other._counts
 
     def _iou(self, number: int) -> npt.NDArray[np.float64]:
-        """Returns the iIoU of each class or category, NaN for one without instances."""
+        """Returns the iIoU of each class or category.
+
+        NaN for one without an average size, and for one with neither instances nor false positives.
+        """
         group = self._groups[number]
         average = np.nan_to_num(self._average)
         right, all_ = self._right[number] / _ONE * average, self._instances * average
         wrong = self._counts * (group.of_class[:, None] != group.of_class[None, :])  # [label][prediction]
         of_group = (
             np.bincount(group.of_class, weights=values, minlength=len(group.names))
-            for values in (right, all_, wrong.sum(axis=0))
+            for values in (right, all_, wrong.sum(axis=0), ~np.isnan(self._average))
         )
-        true_positive, total, false_positive = of_group
+        true_positive, total, false_positive, sizes = of_group
         iou: npt.NDArray[Any] = _image_counts.fraction(true_positive, total + false_positive)
-        return np.where(total > 0, iou, np.nan)
+        return np.where(sizes > 0, iou, np.nan)
 
     def result(self) -> dict[str, float | None]:
-        """Returns the mean over the classes with instances, and over the categories."""
+        """Returns the mean over the classes with an iIoU, and over the categories."""
         figures = {'mean': _image_counts.mean_number(self._iou(0))}
         if len(self._groups) > 1:
             of_categories = self._iou(1)
@@ -141,7 +144,7 @@ class InstanceIou:
         return figures
 
     def class_figures(self) -> dict[str, tuple[float | None, ...]]:
-        """Returns the iIoU of each class; None for one without instances."""
+        """Returns the iIoU of each class; None where it is undefined."""
         return {'iou': _image_counts.to_numbers(self._iou(0))}
 
 

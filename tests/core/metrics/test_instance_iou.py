@@ -77,7 +77,7 @@ def test_against_a_loop_over_instances(tmp_path):
 
 
 def test_a_large_and_a_small_instance_weigh_the_same(tmp_path):
-    """The large one is found, the small one is not: half of the weight is right."""
+    """The large one is found, the small one is not: half of the weight is right. A false rider has no instance."""
     ids = np.full((1, 10), 24001, np.uint16)
     ids[0, 9] = 24002
     Image.fromarray(ids).save(tmp_path / 'x.png')
@@ -85,8 +85,10 @@ def test_a_large_and_a_small_instance_weigh_the_same(tmp_path):
     predictions = np.array([[[1] * 9 + [0]]])
     matrix = np.zeros((1, 4, 4), int)
     matrix[0, 1, :2] = 1, 9
+    matrix[0, 0, 2] = 3
     metric.update(None, predictions, matrices=matrix, names=['x'], sizes=[(1, 10)])
-    assert metric.class_figures()['iou'][1] == pytest.approx(0.5)
+    assert metric.class_figures()['iou'] == (None, pytest.approx(0.5), 0, None)
+    assert metric.result()['mean'] == pytest.approx(0.25)
 
 
 @pytest.mark.parametrize(
@@ -119,7 +121,7 @@ def test_files_of_cityscapes_by_any_name_of_their_image(tmp_path, image_name):
     metric_batches.update(metric, 'instance_iou', labels, predictions, inputs | {'sizes': np.array([(1, 10)])})
     found = dict(zip(context.class_names, metric.class_figures()['iou'], strict=True))
     assert {name: iou for name, iou in found.items() if iou is not None} == {
-        'person': 0, 'rider': 1, 'car': 0, 'bicycle': pytest.approx(0.5)
+        'person': 0, 'rider': 1, 'car': 0, 'bus': 0, 'bicycle': pytest.approx(0.5)
     }  # fmt: skip
 
 
