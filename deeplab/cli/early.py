@@ -16,8 +16,6 @@ from deeplab.options import EvalOptions, ReportOptions, TrainOptions, VisOptions
 from deeplab.system import processors
 
 _M_ARENA_MAX = -8  # of mallopt(3)
-# Numbers of threads of one operation, of operations beside each other, and of libraries.
-_THREADS = ('TF_NUM_INTRAOP_THREADS', 'TF_NUM_INTEROP_THREADS', 'OMP_NUM_THREADS')
 
 
 def check_records(options: TrainOptions | EvalOptions | VisOptions) -> None:
@@ -71,8 +69,7 @@ def limit_threads(values: Values) -> None:
         return
     if number < 1:
         raise UsageError(f'--num_threads={number} is not allowed: it must be 1 or more.')
-    for name in _THREADS:
-        os.environ[name] = str(number)
+    os.environ.update(processors.thread_limit(number))
 
 
 def announce_wait(options: EvalOptions | VisOptions) -> None:

@@ -19,7 +19,7 @@ from deeplab.files import writing
 from deeplab.inference import exports
 from deeplab.options import crop_sizes
 from deeplab.registry import EXPORT_FORMATS, Exported
-from deeplab.system import children, system_files
+from deeplab.system import children, processors, system_files
 from deeplab.wording import option
 
 _LEAST_RUNS = 3
@@ -86,7 +86,7 @@ def measured(
     Raises:
       UserError: it cannot be opened, or takes no images of this size.
     """
-    pool = {} if threads is None else {'TF_NUM_INTRAOP_THREADS': str(threads), 'OMP_NUM_THREADS': str(threads)}
+    pool = {} if threads is None else processors.thread_limit(threads)
     arguments = (path, format_name, threads, batch_size, size)
     figures: ExportFigures = children.call(
         'deeplab.export.speed:measure', *arguments, plugin_names=plugins or _plugin_of(format_name), environment=pool
@@ -139,7 +139,7 @@ def _size(path: str, size: tuple[int, int] | None, exported: Exported) -> tuple[
         return crop_sizes.above(size or _USUAL_SIZE, exported.metadata.get('output_stride', 1))
     if size is None or size == own:
         return own
-    if takes_smaller and size[0] <= own[0] and size[1] <= own[1]:
+    if exported.resizes or (takes_smaller and size[0] <= own[0] and size[1] <= own[1]):
         return size
     raise OptionError(
         f"{option('BenchmarkOptions.size', size)}: '{path}' takes images of {own[0]} x {own[1]} pixels "

@@ -32,7 +32,7 @@ from deeplab.inference.resizing import padded
 from deeplab.inference.runners import CheckpointRunner, ExportRunner
 from deeplab.options import DatasetOptions, EngineOptions, ExportOptions, ResizeOptions, Target
 from deeplab.pictures.sample_image import sample_image
-from deeplab.registry import BACKBONES, EXPORT_FORMATS, TASKS, FrozenGraph, PortableNetwork
+from deeplab.registry import BACKBONES, EXPORT_FORMATS, TASKS, ExportFormat, FrozenGraph, PortableNetwork
 from deeplab.wording import option
 
 _SHOWN_LAYERS = 3
@@ -52,10 +52,12 @@ class CheckpointExports:
         self._options, self._checkpoint = options, checkpoint
         self._step = checkpoints.step_of(checkpoint)
         weights = Weights(checkpoint, bool(options.use_moving_average))
-        network = InferenceNetwork(options.model, options.prediction)
+        # Exports of 8-bit training round in their own order, which changes more labels than a conversion may.
+        rounds = options.model.quantize_delay_step is not None
+        network = InferenceNetwork(options.model, options.prediction, is_portable=rounds)
         self._reference = self._resizable_reference = CheckpointRunner(network, weights, EngineOptions())
         if options.conversion.is_resizable:  # such exports do not pad images to the crop
-            network = InferenceNetwork(dataclasses.replace(options.model, crop_size=None), options.prediction)
+            network = dataclasses.replace(network, options=dataclasses.replace(options.model, crop_size=None))
             self._resizable_reference = CheckpointRunner(network, weights, EngineOptions())
         self._images: list[np.ndarray] = []
         self._parameters = 0
@@ -149,7 +151,7 @@ class CheckpointExports:
         network = self._described(destination.target.variant, facts)
         logging.info("Converting '%s' to %s.", self._checkpoint, destination.target)
         folder = output_files.make_folder(os.path.dirname(destination.path) or '.')
-        explained = opening.conversion_explained(network.graph, _failure(destination), _way_out(options))
+        explained = opening.conversion_explained(network.graph, _failure(destination), _way_out(options, record))
         with destinations.beside(destination.path, record) as temporary:
             with output_files.writing_to(folder, 'ExportOptions.export_path'), explained:
                 record.convert(network, temporary, **options.settings_of(record))
@@ -254,16 +256,17 @@ class CheckpointExports:
         """Raises `OptionError` if an export in floating point gives other labels or maps than its checkpoint."""
         variant = destination.target.variant
         least, most = LEAST_AGREEMENT.get(variant, 0.0), MOST_DIFFERENCE.get(variant)
+        advice = _way_out(self._options, destination.record)
         if comparison.differences and most is not None and not (comparison.difference or 0.0) <= most:
             raise OptionError(
                 f'{_failure(destination)}: its outputs differ from the outputs of the checkpoint by up to '
-                f'{comparison.shown_differences()} on {comparison.images} images. {_way_out(self._options)}'
+                f'{comparison.shown_differences()} on {comparison.images} images. {advice}'
             )
         if comparison.agreement < least:
             raise OptionError(
                 f'{_failure(destination)}: its labels equal the labels of the checkpoint on only '
                 f'{comparison.agreement:.2%} of the pixels of {comparison.images} images; {least:.1%} are required. '
-                f'{_way_out(self._options)}'
+                f'{advice}'
             )
 
     def _require_miou(self, destination: Destination, path: str, verified: proof.Verified | None) -> None:
@@ -304,13 +307,15 @@ def _failure(destination: Destination) -> str:
     return f'{option("ExportOptions.formats", str(destination.target))} cannot hold this network'
 
 
-def _way_out(options: ExportOptions) -> str:
-    """Returns what may avoid an operation that a format does not have."""
+def _way_out(options: ExportOptions, record: ExportFormat) -> str:
+    """Returns what may avoid that a format cannot hold a network, such as an operation that it does not have."""
     if options.conversion.is_resizable:
         return f'Omit {option("ConversionOptions.is_resizable")}, or export another format'
     if not options.prediction.is_single_scale:
         return f'Set {option("PredictionOptions.scales", (1.0,))}, or export another format'
-    return f'Use {option("ExportOptions.formats", "saved_model")}, or another network'
+    # Formats that contain TensorFlow's graph have all operations.
+    other = option('ExportOptions.formats', 'saved_model') if record.is_portable else 'another format'
+    return f'Use {other}, or another network'
 
 
 def _report(proven: results.Proof, options: ExportOptions) -> str:

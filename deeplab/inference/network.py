@@ -56,6 +56,8 @@ class InferenceNetwork:
       of_labels_only: whether these are the probabilities of the labels alone, [n, h, w, 1], which take less time.
       has_separate_maps: whether the maps of further tasks are outputs of their own, as in exports.
       resize: how images are resized before the network, for images that calibrate it.
+      is_portable: whether TensorFlow, too, runs it in the operations that other engines convert, which round values of
+        8-bit training in another order than the original.
       chosen_engines: what 'auto' has chosen, by the options that asked for it; kept for further checkpoints.
       mean_pixel: value of padding, [channels].
 
@@ -70,6 +72,7 @@ class InferenceNetwork:
     of_labels_only: bool = False
     has_separate_maps: bool = False
     resize: ResizeOptions = ResizeOptions()
+    is_portable: bool = False
     chosen_engines: dict[EngineOptions, EngineChoice] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -86,8 +89,8 @@ class InferenceNetwork:
 
     @functools.cached_property
     def built(self) -> BuiltNetwork:
-        """The network in the form that TensorFlow runs fastest here."""
-        return self._build(native_dilation=None)
+        """The network in the form that TensorFlow runs fastest here, unless the portable form is asked for."""
+        return self.portable if self.is_portable else self._build(native_dilation=None)
 
     @functools.cached_property
     def portable(self) -> BuiltNetwork:

@@ -252,5 +252,10 @@ class CheckpointRunner(Runner):
         options = dataclasses.replace(self._described.options, crop_size=key.size)
         described = self._described
         return InferenceNetwork(
-            options, described.prediction, batch_size, key.with_probabilities, resize=described.resize
+            options,
+            described.prediction,
+            batch_size,
+            key.with_probabilities,
+            resize=described.resize,
+            is_portable=described.is_portable,
         )

@@ -77,7 +77,8 @@ class Exported:
       has_probabilities: whether it gives probabilities, or the maps of all outputs of its tasks in their place.
       bits: bits of the images on which the network was trained, 8 or 16.
       metadata: metadata of the export; empty for an export without.
-      resizes: whether it resizes images of any size, and its predictions back to their size.
+      resizes: whether it resizes images of any size, and its predictions back to their size. With a vector for each
+        image, it resizes the images to `size`.
     """
 
     predict: Callable[[Any, bool], Outputs]

@@ -12,6 +12,9 @@ import numpy as np
 
 from deeplab.system import system_files
 
+# Variables with the numbers of threads of one operation, of operations beside each other, and of libraries.
+_THREADS = ('TF_NUM_INTRAOP_THREADS', 'TF_NUM_INTEROP_THREADS', 'OMP_NUM_THREADS')
+
 
 def name() -> str:
     """Returns the name of the processor; what Python knows, such as its architecture, without /proc."""
@@ -36,6 +39,11 @@ def available_cores() -> int:
     """
     cores = len(os.sched_getaffinity(0)) if hasattr(os, 'sched_getaffinity') else os.cpu_count() or 1
     return max(min([cores, *_limits()]), 1)
+
+
+def thread_limit(number: int) -> dict[str, str]:
+    """Returns the environment in which TensorFlow and other libraries compute with a number of threads."""
+    return dict.fromkeys(_THREADS, str(number))
 
 
 def _limits() -> Iterator[int]:

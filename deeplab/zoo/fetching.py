@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import pathlib
@@ -119,7 +120,7 @@ def root_of(place: cache.Place) -> str:
 
 
 def obtain_data_set(place: cache.Place) -> cache.Content | None:
-    """Downloads and unpacks a data set, unless it is there.
+    """Downloads and unpacks a data set, unless it is there. Other files in its folder, such as records, stay.
 
     Returns:
       Size and SHA-256 of the archive; None for files that a user has unpacked there.
@@ -128,18 +129,26 @@ def obtain_data_set(place: cache.Place) -> cache.Content | None:
       DownloadError: it cannot be downloaded, or is not what was published or noted.
       OutputError: the cache folder cannot be written.
     """
-    data_set = catalog.all_data_sets()[place.name]
-    with cache.held(place):
+    data_set, root = catalog.all_data_sets()[place.name], root_of(place)
+    with cache.held(place), contextlib.ExitStack() as stack:
         noted = cache.read(place.note)
-        if os.path.isdir(root_of(place)):
+        if os.path.isdir(root):
             return None if noted is None else noted.archive
-        with cache.archive(place, noted) as note, writing.atomic_path(place.folder) as temporary:
-            _require_published(place.archive, data_set)
-            archives.unpack(place.archive, temporary, _MOST_FILES)
-            if not os.path.isdir(os.path.join(temporary, data_set.root)):
-                raise DownloadError(f'{place.archive} has no folder {data_set.root}. It is not the published archive.')
-            cache.write(note, place.note)
-        return note.archive
+        note = stack.enter_context(cache.archive(place, noted))
+        temporary = writing.temporary_name(place.folder)
+        stack.callback(writing.remove, temporary)
+        _require_published(place.archive, data_set)
+        archives.unpack(place.archive, temporary, _MOST_FILES)
+        unpacked = os.path.join(temporary, data_set.root)
+        if not os.path.isdir(unpacked):
+            raise DownloadError(f'{place.archive} has no folder {data_set.root}. It is not the published archive.')
+        cache.write(note, place.note)
+        if os.path.isdir(place.folder):
+            os.makedirs(os.path.dirname(root), exist_ok=True)
+            os.replace(unpacked, root)
+        else:
+            os.replace(temporary, place.folder)
+    return note.archive
 
 
 def _require_published(archive: str, data_set: catalog.DataSet) -> None:

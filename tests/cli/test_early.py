@@ -12,6 +12,7 @@ from deeplab.cli.program import find_program
 from deeplab.cli.words import UsageError
 from deeplab.datasets import planes
 from deeplab.errors import OptionError
+from deeplab.system import processors
 
 # Allocates in four threads at the same time, and prints the number of arenas of malloc.
 ARENAS = """
@@ -111,7 +112,8 @@ def test_threads_of_tensorflow_and_of_other_engines(monkeypatch):
     early.limit_threads(parse_flags(find_program('eval'), line[:1] + line[2:]))
     assert not os.environ
     early.limit_threads(parse_flags(find_program('eval'), line))
-    assert set(os.environ.values()) == {'3'} and 'TF_NUM_INTRAOP_THREADS' in os.environ
+    assert os.environ == processors.thread_limit(3) and set(os.environ.values()) == {'3'}
+    assert {'TF_NUM_INTRAOP_THREADS', 'TF_NUM_INTEROP_THREADS', 'OMP_NUM_THREADS'} == set(os.environ)
     with pytest.raises(UsageError, match='--num_threads=0 .* 1 or more'):
         early.limit_threads(parse_flags(find_program('eval'), [*line, '--num_threads=0']))
     threads = [

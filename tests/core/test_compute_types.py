@@ -4,6 +4,7 @@ Covers core/compute_types.py.
 """
 
 import dataclasses
+import pathlib
 
 import numpy as np
 import pytest
@@ -111,7 +112,12 @@ def test_every_network_has_its_loss_and_gradients(options):
         assert loss == pytest.approx(exact, rel=TOLERANCE[precision]), precision
         assert loss != exact, precision
         assert [name for name, gradient in gradients.items() if not np.isfinite(gradient).all()] == [], precision
-        np.testing.assert_allclose(gradients[near], exact_gradients[near], rtol=0, atol=50.0, err_msg=precision)
+        length = np.linalg.norm(exact_gradients[near])
+        assert np.linalg.norm(gradients[near] - exact_gradients[near]) <= 0.4 * length, precision
+        if options.model_variant == 'toy':  # rounded features turn the gradient of the weights, but keep its length
+            weights = near.replace('biases', 'weights')
+            length = np.linalg.norm(exact_gradients[weights])
+            assert np.linalg.norm(gradients[weights]) == pytest.approx(length, rel=0.4), precision
 
 
 def test_frozen_batch_norms():
@@ -191,11 +197,12 @@ class TestTraining:
         added = {'loss_scale/factor', 'loss_scale/good_steps'} if precision == 'float16' else set()
         assert values.keys() - expected.keys() == added
         assert expected.keys() <= values.keys()
+        first = values_of(pathlib.Path(exact.checkpoint).parent / 'model.ckpt-0')
         for name, value in expected.items():
             assert values[name].dtype == value.dtype, name
-        moved = values['logits/semantic/weights']
-        np.testing.assert_allclose(moved, expected['logits/semantic/weights'], rtol=0, atol=0.02)
-        assert (moved != expected['logits/semantic/weights']).any()
+            movement = np.linalg.norm(value - first[name])
+            assert np.linalg.norm(values[name] - value) <= 0.2 * movement, name
+        assert (values['logits/semantic/weights'] != expected['logits/semantic/weights']).any()
 
     @pytest.mark.slow
     def test_overflow_leaves_steps_out_until_the_scale_fits(self, tiny, monkeypatch, tmp_path, caplog):

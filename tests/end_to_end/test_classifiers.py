@@ -67,6 +67,15 @@ def test_an_export_predicts_what_the_checkpoint_predicts(trained, monkeypatch, n
             first, second = checkpoint(pixels), export(pixels)
             assert first.class_probabilities.shape == (2,) and first.class_probabilities.sum() == pytest.approx(1)
             np.testing.assert_allclose(first.class_probabilities, second.class_probabilities, atol=most)
+    assert facts['figures']['size'] == [12, 12]
+    if name != 'frozen_graph':  # the others have a fixed size
+        return
+    for number, path in enumerate(('log', f'{name}/{FORMATS[name]}')):
+        words = [f'--checkpoint_dir={path}', '--dataset_dir=records', f'--eval_logdir={name}/eval{number}']
+        assert cli.main(['eval', *words, '--max_number_of_evaluations=1']) == 0
+    evaluated = [next((trained / name / f'eval{number}').glob('metrics-30*.json')) for number in (0, 1)]
+    first, second = (json.loads(path.read_text())['metrics']['classification'] for path in evaluated)
+    assert second == pytest.approx(first, abs=0.01)
 
 
 def test_predictions_of_files(trained, monkeypatch):

@@ -29,7 +29,6 @@ from deeplab.datasets.segmentation_dataset import DataSource
 from deeplab.errors import CheckpointError, DataError, OptionError, UserError
 from deeplab.export import proof, results, work
 from deeplab.export import speed as export_figures
-from deeplab.export.destinations import Destination
 from deeplab.export.formats import saved_model
 from deeplab.export.speed import ExportFigures
 from deeplab.inference import export_metadata, exports, predictor
@@ -50,6 +49,7 @@ from deeplab.options import (
 from deeplab.programs.benchmark import benchmark
 from deeplab.registry import EXPORT_FORMATS, Outputs
 from deeplab.system import packages, processors
+from deeplab.tasks import edges
 from tests.helpers import checkpoint_files, dataset_files, given_weights, predictor_setup
 
 pytestmark = pytest.mark.usefixtures('tiny_network')
@@ -127,7 +127,8 @@ def test_tflite_is_proven_described_and_predicts(training, tmp_path):
 
 def test_eval_and_vis_take_an_export_in_the_place_of_a_checkpoint(training, tmp_path):
     path = str(tmp_path / 'm.tflite')
-    export_model.run(_options(training, path, 'tflite'))
+    proof_options = _with_records(training, verify_split='train')
+    (proven,) = export_model.run(_options(training, path, 'tflite', proof_options=proof_options)).proofs
     data = DatasetOptions('train', str(training), str(training / 'tiny.json'))
     network = dataclasses.replace(MODEL, crop_size=None)
     rounds = [
@@ -137,6 +138,8 @@ def test_eval_and_vis_take_an_export_in_the_place_of_a_checkpoint(training, tmp_
         for source in (str(training), path)
     ]
     assert rounds[0].metrics.confusion_matrix == rounds[1].metrics.confusion_matrix
+    assert proven.verified.checkpoint_miou == pytest.approx(rounds[0].metrics.miou, rel=1e-6)
+    assert proven.verified.miou == pytest.approx(rounds[1].metrics.miou, rel=1e-6)
     assert rounds[1].global_step == 7 and rounds[1].path.endswith('metrics-7-m.tflite-train.json')
     logdir = tmp_path / 'vis'
     wait = WaitOptions(max_rounds=1)
@@ -188,6 +191,34 @@ def test_an_export_that_loses_more_than_is_allowed_is_not_written(name, advice, 
     assert found.verified == lost
 
 
+class _Known:
+    """A runner that gives an image the class ids of its size, and their edges."""
+
+    def __init__(self, *ids):
+        self._ids = {each.shape: each for each in ids}
+
+    def run(self, images, with_probabilities):
+        ids = self._ids[images.shape[1:3]]
+        on_edge, _ = edges.compute_targets(ids, 255, 4)
+        maps = np.concatenate([np.eye(4)[ids], on_edge[..., np.newaxis]], axis=2)
+        return Outputs(ids[np.newaxis], maps[np.newaxis].astype(np.float32) if with_probabilities else None)
+
+
+def test_figures_of_an_export_are_its_own(training):
+    options = dataclasses.replace(
+        _options(training, 'm.tflite', 'tflite', proof_options=_with_records(training, verify_split='train')),
+        model=dataclasses.replace(MODEL, task='semantic+edges'),
+    )
+    truth = [dataset_files.ids(33 - seed, 49 - seed, seed=seed) for seed in range(3)]  # as in the records
+    source = DataSource(DatasetOptions('train', str(training), str(training / 'tiny.json')))
+    verification = proof.Verification(options, source)
+    found = verification.of(export=_Known(*map(np.zeros_like, truth)), reference=_Known(*truth))
+    share = np.mean(np.concatenate([ids.ravel() for ids in truth]) == 0)
+    assert found.checkpoint_miou == 1 and found.miou == pytest.approx(share / 3)  # of the first of three classes alone
+    assert found.difference[0] == found.miou - 1
+    assert found.figures == {'f': (1, 0)}
+
+
 def test_a_split_without_a_labeled_pixel_verifies_nothing(training, tmp_path):
     (tmp_path / 'four.json').write_text(json.dumps({'num_classes': 4, 'splits': ['val']}))
     nothing = dataset_files.png(np.full((33, 49), 255, np.uint8))
@@ -221,11 +252,15 @@ def test_a_network_of_8_bit_training_needs_no_images(input_type, tmp_path):
 
 def test_layers_by_error_finds_the_one_that_is_wrong():
     exact = {name: np.random.default_rng(0).normal(size=(4, 5)) for name in 'abc'}
-    wrong = {**exact, 'b': exact['b'] + 1.0, 'c': exact['c'] + 1.0}
+    # 'b' adds the most, although the error of 'c', which includes it, is larger.
+    wrong = {**exact, 'b': exact['b'] + 1.0, 'c': exact['c'] + 1.5}
     activations = {'exact': exact, 'wrong': wrong}
     record = dataclasses.replace(EXPORT_FORMATS.get('tflite'), activations=lambda path, image: activations[path])
-    (name, error), *_ = proof.layers_by_error(record, 'wrong', 'exact', None)
-    assert name == 'b' and error == pytest.approx(1.0 / exact['b'].std(), rel=0.01)
+    errors = {'a': 0.0, 'b': 1.0 / exact['b'].std(), 'c': 1.5 / exact['c'].std()}
+    assert errors['b'] < errors['c']
+    found = proof.layers_by_error(record, 'wrong', 'exact', None)
+    assert [name for name, _ in found] == ['b', 'c', 'a']
+    assert dict(found) == pytest.approx({'a': 0.0, 'b': errors['b'], 'c': errors['c'] - errors['b']})
 
 
 @pytest.mark.slow
@@ -363,30 +398,6 @@ def test_any_size_and_number_of_images(name, training, tmp_path):
     with Predictor.from_export(path) as found, Predictor.from_checkpoint(training) as predictor:
         for image in images:
             np.testing.assert_array_equal(found(image).labels, predictor(image).labels)
-
-
-def test_an_export_for_any_size_is_compared_with_a_network_for_any_size(training, tmp_path, monkeypatch):
-    class Zeros:
-        has_probabilities = True
-
-        def run(self, images, _):
-            labels = np.zeros(images.shape[:3], np.int32)
-            return Outputs(labels, np.zeros((*labels.shape, 4), np.float32))
-
-        def close(self):
-            pass
-
-    monkeypatch.setattr(work, 'ExportRunner', lambda path, record: Zeros())
-    options = _options(training, tmp_path, 'tflite', 'saved_model', is_resizable=True)
-    exporting = work.CheckpointExports(options, options.checkpoint_path)
-    assert (exporting._reference.fixed_size, exporting._resizable_reference.fixed_size) == ((33, 49), None)
-    exporting._images = [predictor_setup.pixels(20, 30)]
-    for target, unused in zip(options.targets, ('_reference', '_resizable_reference'), strict=True):
-        monkeypatch.setattr(exporting, '_reference', Zeros())
-        monkeypatch.setattr(exporting, '_resizable_reference', Zeros())
-        monkeypatch.setattr(exporting, unused, None)
-        destination = Destination(target, EXPORT_FORMATS.get(target.format), str(tmp_path / target.format))
-        assert exporting._proof(destination, '').comparison.agreement == 1
 
 
 def test_exports_state_the_bands_of_rasters(training, tmp_path):

@@ -5,6 +5,7 @@ import types
 import pytest
 
 from deeplab.export import speed
+from deeplab.system import processors
 
 
 @pytest.mark.parametrize(
@@ -24,3 +25,11 @@ def test_runs_are_timed_for_some_seconds_after_the_first(seconds, expected, monk
         clock.now += next(durations)
 
     assert speed.timed(run, seconds) == expected
+
+
+def test_a_number_of_threads_limits_all_libraries(monkeypatch):
+    environments = []
+    monkeypatch.setattr(speed.children, 'call', lambda *_, environment, **__: environments.append(environment))
+    for threads in (None, 2):
+        speed.measured('m.tflite', 'tflite', threads)
+    assert environments == [{}, processors.thread_limit(2)]

@@ -5,6 +5,7 @@ import hashlib
 import io
 import os
 import pathlib
+import shutil
 import tarfile
 import zipfile
 
@@ -101,6 +102,17 @@ def test_a_data_set_is_downloaded_once_and_built(served, name, images, known):
     assert len(page.requests) == 2
     plan = download.run(dataclasses.replace(options, dry_run=True, output_dir='there')).report
     assert 'is in the cache' in plan and plan.endswith('built in there')
+
+
+def test_images_that_were_removed_are_downloaded_again_beside_the_records(served):
+    page, options = served('camvid')
+    download.run(options)
+    folder = pathlib.Path(options.fetch.cache_dir) / 'data_camvid'
+    shutil.rmtree(folder / catalog.all_data_sets()['camvid'].root)
+    (folder / 'tfrecord' / 'own.txt').write_text('stays')
+    assert download.run(options).records and len(page.requests) == 2
+    assert (folder / 'tfrecord' / 'own.txt').read_text() == 'stays'
+    assert sorted(os.listdir(folder.parent)) == ['data_camvid', 'data_camvid.json']
 
 
 def test_another_file_than_the_published_one_is_refused(served):

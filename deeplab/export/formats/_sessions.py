@@ -70,6 +70,9 @@ def _exported(path: str, session: Any, tensors: tuple[Any, Any, Any], metadata: 
     resizes = metadata['resize'] is not None if 'resize' in metadata else _resizes(image)
     if raw is not None and raw.shape.rank == 3 and None not in raw.shape.as_list()[1:] and not resizes:
         size = (int(raw.shape[1]), int(raw.shape[2]))
+        crop_size = tuple(metadata.get('crop_size') or size)
+        if size != crop_size:  # a vector for each image, which the graph has resized to the crop
+            size, resizes = crop_size, True
     classes = probabilities.shape[-1] if probabilities is not None else None
     if export_metadata.maps_of(metadata):
         classes = len(metadata['class_names'])

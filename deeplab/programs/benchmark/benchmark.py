@@ -25,6 +25,7 @@ from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.datasets.segmentation_dataset import DataSource
 from deeplab.errors import OptionError
 from deeplab.files import output_files
+from deeplab.inference import exports
 from deeplab.options import BenchmarkOptions, DatasetOptions
 from deeplab.pictures.sample_image import sample_image
 from deeplab.programs.benchmark import side_by_side, training
@@ -151,7 +152,7 @@ def _inference(options: BenchmarkOptions, deadline: float, folder: str) -> tuple
     find = 'deeplab.export_model:find_checkpoint'
     checkpoint = options.checkpoint_dir and children.call(find, options.checkpoint_dir)
     model = dataclasses.replace(options.train.model, crop_size=_image_size(options))
-    numbers = sorted(set(options.threads or (1, processors.available_cores())), reverse=True)
+    numbers = sorted(set(options.threads or (1, exports.default_threads())), reverse=True)
     import_seconds = 0.0
     rows: list[Inference] = []
     for threads in numbers:
@@ -162,7 +163,7 @@ def _inference(options: BenchmarkOptions, deadline: float, folder: str) -> tuple
         logging.info('Inference with %s threads, batch sizes %s.', threads, ', '.join(map(str, options.batch_sizes)))
         request = (model, checkpoint, engine, options.batch_sizes, time.time(), deadline, folder)
         # TensorFlow has one pool of threads for all sessions of a process.
-        pool = {'TF_NUM_INTRAOP_THREADS': str(threads), 'OMP_NUM_THREADS': str(threads)}
+        pool = processors.thread_limit(threads)
         measure = 'deeplab.programs.benchmark.inference:measure'
         seconds, measured = children.call(measure, *request, plugin_names=options.train.plugins, environment=pool)
         import_seconds = import_seconds or seconds

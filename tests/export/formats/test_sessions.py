@@ -1,11 +1,17 @@
 """Exports that TensorFlow itself runs. Covers export/formats/_sessions.py."""
 
+import contextlib
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from deeplab.export import tensor_names
+from deeplab.export import speed, tensor_names
 from deeplab.export.formats import _sessions
+from deeplab.inference import export_metadata, exports
+from deeplab.inference.any_size import AnySize
+from deeplab.inference.runners import ExportRunner
+from deeplab.options import WindowOptions
 
 
 def of_shape(shape, kind=tf.uint8):
@@ -65,3 +71,27 @@ def test_a_graph_of_the_original_resizes_only_if_it_resizes_the_image(resized_si
         assert (export.resizes, export.size) == (resized_sides is not None, size)
         labels, _ = export.predict(np.full((1, 4, 5, 3), 9, np.uint8), False)
     np.testing.assert_array_equal(labels, np.full((1, 4, 5), 9))
+
+
+def test_a_classifier_resizes_whole_images_to_its_crop(monkeypatch):
+    facts = {'metadata_version': 1, 'crop_size': CROP, 'resize': None, 'class_names': ['dark', 'bright']}
+    facts['task'] = {'name': 'classification', 'channels': {'classification': 2}}
+
+    def load(session, path):
+        image = tf.compat.v1.placeholder(tf.uint8, (1, None, None, 3), name=tensor_names.IMAGE)
+        pixels = tf.reshape(tf.compat.v1.image.resize_bilinear(image, CROP), (1, *CROP, 3)) / 255
+        bright = tf.reduce_mean(pixels, axis=(1, 2, 3), keepdims=True)
+        maps = tf.concat([1 - bright, bright], axis=3)
+        labels = tf.argmax(maps, axis=3, output_type=tf.int32)  # [1, 1, 1]
+        tf.cast(labels, tf.float32, name=tensor_names.RAW_PREDICTIONS)
+        return {'image': image, 'labels': labels, 'classification': maps}.get, export_metadata.dumped(facts)
+
+    opened = _sessions.opener(load, ('image', 'labels', 'probabilities'))
+    monkeypatch.setattr(exports, 'opened', lambda *_: opened('export', None))
+    pixels = np.zeros((*CROP, 3), np.float32)
+    pixels[3:] = 255  # the first pixel is dark
+    with contextlib.closing(ExportRunner('export')) as runner:
+        (scores,) = AnySize(runner, WindowOptions()).predict([pixels], with_probabilities=True)
+        sizes = [speed._size('export', size, runner.exported) for size in (None, (3, 4), (30, 40))]
+    assert sizes == [CROP, (3, 4), (30, 40)]
+    np.testing.assert_allclose(scores.probabilities[0, 0], [0.5, 0.5], atol=1e-3)

@@ -90,6 +90,30 @@ def test_tensorflow_lite_in_8_bits_writes_no_lines_of_its_own(tmp_path, capfd):
     assert not re.search('fully_quantize|INFO', capfd.readouterr().err)
 
 
+def test_openvino_in_8_bits_measures_all_images(monkeypatch, tmp_path, capfd):
+    """With a stub of NNCF, which a deployment installs for this alone, and of the rest of OpenVINO."""
+    given, written = [], []
+
+    def quantize(model, dataset, subset_size):
+        print('progress')
+        given.append((model, dataset, subset_size))
+        return 'the model in 8 bits'
+
+    nncf = types.SimpleNamespace(Dataset=list, quantize=quantize, set_log_level=lambda level: None)
+    own = types.SimpleNamespace(save_model=lambda model, path, **settings: written.append((model, settings)))
+    monkeypatch.setattr(openvino, 'package', lambda name='openvino': {'nncf': nncf, 'openvino': own}[name])
+    monkeypatch.setattr(openvino, 'converted', lambda graph, folder: 'the model')
+    images = np.full((3, 1, 3, 4, 3), 7.0, np.float32)
+    openvino.convert(None, str(tmp_path), Execution(calibration=lambda: iter(images)))
+    ((model, dataset, subset_size),) = given
+    assert (model, subset_size) == ('the model', 3)  # NNCF's own default is 300
+    np.testing.assert_array_equal(dataset, list(full_range(lambda: iter(images))))
+    assert written == [('the model in 8 bits', {'compress_to_fp16': False})]
+    assert openvino.in_int8('the model', lambda: iter(images), 'uint8') == 'the model in 8 bits'
+    assert {each.dtype for each in given[1][1]} == {np.dtype(np.uint8)}
+    assert not capfd.readouterr().out
+
+
 def test_the_first_image_for_calibration_has_the_full_range():
     given = np.full((2, 1, 3, 4, 3), 7.0, np.float32)  # images [1, 3, 4, 3]
     first, second = full_range(lambda: iter(given), 'uint8')

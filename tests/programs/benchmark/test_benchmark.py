@@ -20,7 +20,7 @@ from deeplab.files import writing
 from deeplab.options import DatasetOptions, EngineOptions, ModelOptions
 from deeplab.programs.benchmark import benchmark, figures, inference, parts, training
 from deeplab.registry import BACKBONES, register
-from deeplab.system import children
+from deeplab.system import children, processors
 from tests.helpers.registries import changes_undone
 from tests.helpers.toy_network import TOY
 
@@ -40,7 +40,7 @@ def _call(function, *arguments, plugin_names=(), environment=None):
     if name == 'parts':
         return figures.Parts(reading=300.0, writing=20.0)
     threads = arguments[2].threads
-    assert environment['TF_NUM_INTRAOP_THREADS'] == str(threads)
+    assert environment == processors.thread_limit(threads)
     seconds = 0.1 / threads
     rows = [figures.Inference(threads, size, 1.0, 0.5, size * seconds, 10**9) for size in (1, 4)]
     return 2.5, rows
@@ -71,6 +71,12 @@ def test_the_report_says_what_is_fast_and_what_waits(options, stand_ins, tmp_pat
     assert any(line.startswith('Inference, 33x33, ') for line in lines)
     assert 'wait for writing' in lines[-2]
     assert str(tmp_path) in lines[-1]
+
+
+def test_the_usual_numbers_of_threads_follow_num_threads(options, stand_ins, monkeypatch):
+    monkeypatch.setenv('TF_NUM_INTRAOP_THREADS', '5')  # --num_threads
+    result = benchmark.run(dataclasses.replace(options, threads=()))
+    assert [row.threads for row in result.inference] == [5, 5, 1, 1]
 
 
 def test_when_the_time_is_up_only_the_first_of_each_kind_is_measured(options, stand_ins):
