@@ -14,6 +14,8 @@ from contextlib import AbstractContextManager
 import pytest
 
 _rewrites = True
+_tests = 0
+_TESTS_BETWEEN_FREEZES = 200
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -66,8 +68,12 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
-    global _rewrites
+    global _rewrites, _tests
     _rewrites = item.get_closest_marker('rewritten') is not None
+    _tests += 1
+    if _tests % _TESTS_BETWEEN_FREEZES == 0:
+        gc.collect()
+        gc.freeze()  # what tests have imported since; each validation collects garbage, too
     return (yield)
 
 
