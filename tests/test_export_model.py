@@ -278,6 +278,7 @@ def test_a_dynamic_batch_predicts_as_single_images(resize, size, red, small_netw
         np.testing.assert_array_equal(batch[0][0], red(images[0, ..., 0]))
 
 
+@pytest.mark.slow
 def test_a_served_model_takes_batches_of_images_and_of_files(small_network, checkpoint, tmp_path):
     path = str(tmp_path / 'out' / 'model')
     conversion = ConversionOptions(has_dynamic_batch=True, serving_version=2)

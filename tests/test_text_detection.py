@@ -267,6 +267,7 @@ def in_small(words, *changes):
 SMALL = ['--train_crop_size=65,65', '--train_batch_size=2', '--training_number_of_steps=2', '--base_learning_rate=0.01']
 
 
+@pytest.mark.slow
 def test_the_command_lines_of_the_page(east, folder, monkeypatch):
     monkeypatch.chdir(folder)
     build, train, evaluate = commands()[:3]

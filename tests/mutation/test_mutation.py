@@ -151,6 +151,7 @@ def test_the_tests_of_a_module(tmp_path):
     assert relevant_tests.for_module(tmp_path, 'deeplab/core/a.py') == [f'tests/{name}' for name in names]
 
 
+@pytest.mark.slow
 def test_mutants_are_tested_in_copies_and_reported(root, tmp_path, capsys):
     output = tmp_path / 'output'
     words = ['--only=numbers', '--jobs=1', f'--output={output}', '--trust']

@@ -51,6 +51,7 @@ def test_the_graph_computes_the_probabilities(tmp_path):
     np.testing.assert_allclose(values.sum(axis=1), 1, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_text_training_and_8_bits(tmp_path):
     words = [
         '--model_name=mobilenet_v2_035',
