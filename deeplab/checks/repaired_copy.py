@@ -91,13 +91,11 @@ def reserved(options: DoctorOptions) -> Iterator[Repairs | None]:
 
 def _unfinished(options: DoctorOptions, folder: str) -> Repairs | None:
     """Returns the repairs in a complete copy if its run was killed before it had the findings."""
-    try:
+    with contextlib.suppress(documents.DocumentError, OSError, KeyError, TypeError):
         content = documents.load(os.path.join(folder, LOG))
         kept = content[_UNFINISHED]
         if kept['options'] == _options(options):
             return Repairs(folder, kept['splits'], collections.Counter(content['repaired']), content['left_out'])
-    except (documents.DocumentError, OSError, KeyError, TypeError):
-        pass
     return None
 
 

@@ -238,8 +238,8 @@ def _identified(checkpoint: str, changes: Changes) -> NetworkDescription:
     if deduced is not None and deduced.fit.is_complete and not deduced.is_backbone:
         options = deduced.options
         stride = changes.get(_STRIDE, options.output_stride)
-        assumed = {_STRIDE: stride, RATES: rates_at(options.aspp.rates, options.output_stride, stride)}
-        options = changed(options, assumed | {RATES: changes[RATES]} if RATES in changes else assumed)
+        rates = changes.get(RATES, rates_at(options.aspp.rates, options.output_stride, stride))
+        options = changed(options, {_STRIDE: stride, RATES: rates})
         logging.info(
             "There is no run.json of a training beside '%s'. Its variables belong to a network with %d classes and "
             '%s.%s',
