@@ -7,14 +7,16 @@ GPU follow losses of the CPU. Then, at the same time on each of several machines
 
     python -m benchmarks.gpu --workdir=WORKDIR --worker_hosts=one:2222,two:2222 --task=0
 
-which also needs the next ports, one for each training. The images are drawn. What has run is kept in WORKDIR: the same
-command continues, and a training that fails is noted with the end of its log. Prints one line for each training and
-writes benchmarks/results/gpu.json. `--try_on_cpu` tries all of it with tiny networks and without GPUs.
+which also needs the next ports, one for each training, and between GPUs all TCP ports. The images are drawn. What has
+run is kept in WORKDIR: the same command continues, and a training that fails is noted with the end of its log. Prints
+one line for each training and writes benchmarks/results/gpu.json. `--try_on_cpu` tries all of it with tiny networks and
+without GPUs.
 """
 
 import argparse
 import dataclasses
 import json
+import os
 import pathlib
 import shutil
 import statistics
@@ -27,6 +29,7 @@ from benchmarks import _data, _machine
 
 STEPS, SKIPPED = 60, 20
 COMPARED_STEPS = 10  # of losses on the GPU and the CPU
+COMPARED = 'losses_'  # begins the names of trainings whose losses are compared: without TF32
 SIZE = 600, 800  # height and width of the drawn images
 SETTINGS = {
     'float32': (),
@@ -81,7 +84,7 @@ def cases_of_one_machine(networks: Sequence[Network], gpus: int) -> list[Case]:
     smallest = networks[0]
     for name, flags in (('gpu', ()), ('gpu_again', ()), ('cpu', ('--clone_on_cpu',))):
         words = (*training(smallest, 2), '--last_layers_contain_logits_only=false', *flags)
-        cases.append(Case(f'losses_{name}', words, 2, steps=COMPARED_STEPS))
+        cases.append(Case(f'{COMPARED}{name}', words, 2, steps=COMPARED_STEPS))
     if gpus > 1:
         for network in dict.fromkeys((networks[0], networks[-1])):
             images = network.images * gpus
@@ -131,13 +134,15 @@ def run(case: Case, arguments: argparse.Namespace, records: pathlib.Path) -> dic
     ]  # fmt: skip
     if case.workers:
         words = ['launch', f'--workers={case.workers}', '--', *words]
+    environment = os.environ | ({'NVIDIA_TF32_OVERRIDE': '0'} if case.name.startswith(COMPARED) else {})
     started = time.monotonic()
     log = arguments.workdir / f'{case.name}.log'
     with log.open('w') as output:
         try:
             done = subprocess.run(
-                [sys.executable, '-m', 'deeplab', *words], stdout=output, stderr=output, timeout=LONGEST_SECS
-            )
+                [sys.executable, '-m', 'deeplab', *words],
+                stdout=output, stderr=output, timeout=LONGEST_SECS, env=environment,
+            )  # fmt: skip
             status = str(done.returncode)
         except subprocess.TimeoutExpired:
             status = f'no end after {LONGEST_SECS:g} s'
@@ -177,7 +182,7 @@ def driver() -> str:
 
 def comparison(results: dict[str, dict]) -> dict:
     """How far losses on the GPU are from the CPU's, relatively, and from the GPU's own in a second run."""
-    losses = {name: results.get(f'losses_{name}', {}).get('losses') for name in ('gpu', 'gpu_again', 'cpu')}
+    losses = {name: results.get(f'{COMPARED}{name}', {}).get('losses') for name in ('gpu', 'gpu_again', 'cpu')}
     if None in losses.values():
         return {}
 

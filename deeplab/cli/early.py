@@ -45,6 +45,15 @@ def use_one_dnn(options: Any = None) -> None:
         os.environ.setdefault('TF_ENABLE_ONEDNN_OPTS', '1')
 
 
+def share_gpus() -> None:
+    """Makes TensorFlow allocate the memory of GPUs as needed, unless the environment says otherwise.
+
+    `sessions.config` asks for it, too, but the first allocator of a process decides: TensorFlow makes it before the
+    session when a graph gets its first function, such as a `map` of tf.data.
+    """
+    os.environ.setdefault('TF_FORCE_GPU_ALLOW_GROWTH', 'true')
+
+
 def limit_arenas(options: Any = None) -> None:
     """Limits the arenas of glibc's malloc to one for two processors, unless the environment says otherwise.
 
@@ -80,7 +89,9 @@ def announce_wait(options: EvalOptions | VisOptions) -> None:
     is_missing = not (storage.is_remote(folder) or os.path.exists(folder) or os.path.exists(f'{folder}.index'))
     if is_missing and not run_manifests.is_own_name(folder):
         logging.warning(
-            "'%s' does not exist yet. The first checkpoint of a training there is awaited; Ctrl-C ends this.", folder
+            "'%s' does not exist yet. Waiting for a training run to write its first checkpoint there; press Ctrl-C to "
+            'stop.',
+            folder,
         )
 
 

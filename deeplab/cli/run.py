@@ -99,6 +99,7 @@ def _dispatch(words: Sequence[str]) -> int:
             values = parse_flags(program, rest)
             program_options = program.to_options(values)
             early.limit_threads(values)
+            early.share_gpus()
         except UserError as error:
             return _fail(f'deeplab {program.name}', error, USAGE_STATUS)
         return _run(program, values, program_options)

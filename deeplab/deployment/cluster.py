@@ -15,7 +15,8 @@ from absl import logging
 
 from deeplab.core import sessions
 from deeplab.deployment import model_deploy
-from deeplab.errors import MachineError, reason_of
+from deeplab.errors import MachineError, OptionError, reason_of
+from deeplab.names import counted
 from deeplab.options import CloneOptions
 from deeplab.wording import option
 
@@ -60,8 +61,10 @@ def connect(clones: CloneOptions) -> model_deploy.DeploymentConfig:
 
     Raises:
       MachineError: there is no such server, or its cluster does not match the options.
+      OptionError: there are too few GPUs for clones with common statistics.
     """
     if not clones.master:
+        _require_own_gpus(clones, 0 if clones.clone_on_cpu else len(tf.config.list_physical_devices('GPU')))
         config = model_deploy.deployment_config(clones.num_clones, clones.clone_on_cpu)
         return dataclasses.replace(config, first_clone=clones.task * clones.num_clones, all_clones=clones.parts)
     devices = _devices_of(clones.master, device_filters(clones))
@@ -81,7 +84,18 @@ def connect(clones: CloneOptions) -> model_deploy.DeploymentConfig:
             f'{option(_PS_TASKS)} to their number'
         )
     gpus = sum(':GPU:' in name and not name.startswith('/job:ps/') for name in devices)
+    _require_own_gpus(clones, gpus)
     return model_deploy.deployment_config(clones.num_clones, clones.clone_on_cpu, worker, clones.num_ps_tasks, gpus)
+
+
+def _require_own_gpus(clones: CloneOptions, gpus: int) -> None:
+    """Raises `OptionError` if clones with common statistics share a GPU: each would wait for the others forever."""
+    if clones.sync_batch_norm and not clones.clone_on_cpu and 0 < gpus < clones.num_clones:
+        raise OptionError(
+            f'{option("CloneOptions.num_clones", clones.num_clones)} with {option("CloneOptions.sync_batch_norm")} '
+            f'needs {clones.num_clones} GPUs, but there {"is" if gpus == 1 else "are"} {counted(gpus, "GPU")}. Use '
+            f'fewer clones, omit {option("CloneOptions.sync_batch_norm")}, or set {option("CloneOptions.clone_on_cpu")}'
+        )
 
 
 def _knock(master: str) -> None:

@@ -1,7 +1,7 @@
 """Clones: copies of one network that share its variables and split a batch, and their placement on devices.
 
 Each clone computes on its own device; the variables are on the CPU, with the same names for any number of clones. Only
-a synchronous worker with one GPU has them there, so that a step copies no weights and no gradients to the CPU.
+a process with one clone on a GPU has them there, so that a step copies no weights and no gradients to the CPU.
 The loss of each clone is divided by their number and the gradients are summed, so that n clones of batch size b compute
 the step of one clone of batch size n * b. Regularization is added once, and only the first clone updates the statistics
 of batch norms.
@@ -37,7 +37,7 @@ class DeploymentConfig:
       num_clones: number of clones of this process.
       use_gpus: whether clone i computes on GPU i; else on CPU device i.
       worker: job and task of the machine that computes, such as /job:worker/task:1; empty for a single machine.
-      num_ps_tasks: parameter servers over which the variables are distributed; 0: they are on the worker's CPU.
+      num_ps_tasks: parameter servers over which the variables are distributed; 0: they are on `update_device`.
       first_clone: number of the first clone among the clones of all synchronous workers.
       all_clones: clones of all synchronous workers; None for `num_clones`.
       sums_on_devices: whether the clones add their gradients on their devices, by one reduction; else on the CPU.
@@ -70,8 +70,7 @@ class DeploymentConfig:
     @property
     def update_device(self) -> str:
         """The device of variables that are not on a parameter server, and of their updates."""
-        is_worker_of_one_device = self.sums_on_devices and self.num_clones == 1 < self.clones_of_step
-        return self.clone_device(0) if is_worker_of_one_device else self.host_device
+        return self.clone_device(0) if self.sums_on_devices and self.num_clones == 1 else self.host_device
 
     def clone_device(self, index: int) -> str:
         """Returns the device on which clone `index` computes."""

@@ -36,6 +36,11 @@ CALL_SECS = 5.0  # how long a call to the chief's table may take; the threads th
 _POLL_SECS = 0.1
 _ATTEMPTS = 5  # to tell a chief that answers heartbeats, but is busy
 _MISSING_SHOWN = 8
+NCCL = 'NCCL: '  # begins the reasons of errors of sums between GPUs
+_NCCL_ADVICE = (
+    '. NCCL adds the gradients of GPUs: each worker needs GPUs of its own, all TCP ports must be open between the '
+    'machines, and NCCL_SOCKET_IFNAME chooses one of several network interfaces'
+)
 _CHIEF = '/job:worker/task:0'
 _TABLE = 'deeplab/messages'
 _PRESENT = b'='  # begins every value in the table, so that an empty one is not an absent one
@@ -193,7 +198,7 @@ class WorkerGroup:
         text = f'Worker {worker} ({self._hosts[worker]}){own} {reason}, at step {step}. '
         if is_lost:
             return LostWorkerError(f'{text}Start all workers again: they continue from the last checkpoint')
-        return MachineError(f'{text}All others have ended, too')
+        return MachineError(f'{text}All others have ended, too{_NCCL_ADVICE if NCCL in reason else ""}')
 
     def _while_it_lives(self, function: Callable[[], _Value | None]) -> _Value:
         """Returns the first result of a function that is not None; raises `MachineError` if the group ends before."""
@@ -234,8 +239,8 @@ class WorkerGroup:
         number, begun = self._table.read('workers', 'begun')
         if number is not None and int(number) != len(self._hosts):
             raise MachineError(
-                f'Worker 0 has {int(number)} workers, but this one has {len(self._hosts)}. Give all of them the same '
-                f'{option("CloneOptions.worker_hosts")}'
+                f'Worker 0 has {int(number)} workers, but this one has {len(self._hosts)}. Use the same '
+                f'{option("CloneOptions.worker_hosts")} for all of them'
             )
         self._table.write(f'present/{self.task}', self._id)
         if begun is not None and self._id.decode() in (content := json.loads(begun))['ids']:

@@ -25,9 +25,12 @@ from typing import IO, NamedTuple
 
 from absl import logging
 
+from deeplab.errors import OptionError
+from deeplab.names import counted
 from deeplab.options import LaunchOptions
 from deeplab.system import child_process
 from deeplab.system.interrupts import deferred
+from deeplab.wording import option
 
 DEEPLAB = (sys.executable, '-m', 'deeplab')  # the command line of a worker, without program and flags
 _POLL_SECS = 0.2
@@ -145,9 +148,10 @@ class _Worker:
 
 def _start(options: LaunchOptions) -> list[_Worker]:
     """Starts the workers on unused ports."""
+    on_cpu = '--clone_on_cpu' in options.command
+    gpus = [''] * options.workers if on_cpu else _gpus_of_workers(options.workers)
     hosts = ','.join(_unused_addresses(options.workers))
     call = [*DEEPLAB, *options.command, f'--worker_hosts={hosts}', f'--restarts={options.restarts}']
-    gpus = _gpus_of_workers(options.workers)
     return [_Worker(number, [*call, f'--task={number}'], gpus[number]) for number in range(options.workers)]
 
 
@@ -166,7 +170,11 @@ def _unused_addresses(number: int) -> list[str]:
 
 
 def _gpus_of_workers(workers: int) -> list[str | None]:
-    """Returns the GPUs of each worker, as CUDA_VISIBLE_DEVICES; None for each without GPUs."""
+    """Returns the GPUs of each worker, as CUDA_VISIBLE_DEVICES; None for each without GPUs.
+
+    Raises:
+      OptionError: there are GPUs, but not one for each worker: NCCL refuses to add on one GPU twice.
+    """
     visible = os.environ.get('CUDA_VISIBLE_DEVICES')
     if visible is None:
         gpus = [str(number) for number, _ in enumerate(pathlib.Path('/dev').glob(_GPU_FILES))]
@@ -175,6 +183,11 @@ def _gpus_of_workers(workers: int) -> list[str | None]:
     if not gpus:
         return [None] * workers
     each = len(gpus) // workers
-    if not each:  # several workers share one
-        return [gpus[number % len(gpus)] for number in range(workers)]
+    if not each:
+        raise OptionError(
+            f'{option("LaunchOptions.workers", workers)} needs {workers} GPUs, but there '
+            f'{"is" if len(gpus) == 1 else "are"} {counted(len(gpus), "GPU")}. Use fewer workers, or set the '
+            'environment variable CUDA_VISIBLE_DEVICES to nothing: `CUDA_VISIBLE_DEVICES= deeplab launch ...` runs '
+            'them on the CPU'
+        )
     return [','.join(gpus[number * each : (number + 1) * each]) for number in range(workers)]

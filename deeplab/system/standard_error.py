@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 LEVEL = 'TF_CPP_MIN_LOG_LEVEL'  # the environment variable that TensorFlow reads when it is imported
 _ALL = '0'  # its value if users ask for all messages
-_NVIDIA_DRIVER = '/proc/driver/nvidia'
+_NVIDIA_DRIVERS = ('/proc/driver/nvidia', '/dev/dxg')  # of Linux, and of Linux in Windows (WSL2)
 _IMPORT_CHATTER = re.compile(rb'I\d{4} |WARNING: All log messages before absl::InitializeLog')
 _lock = threading.RLock()  # of two threads, the second would restore the file of the first
 
@@ -73,4 +73,4 @@ def level() -> str:
     Without a GPU, all messages below fatal (3) are about the missing GPU. With one, its warnings (1) say why it is not
     used.
     """
-    return '1' if os.path.exists(_NVIDIA_DRIVER) else '3'
+    return '1' if any(map(os.path.exists, _NVIDIA_DRIVERS)) else '3'

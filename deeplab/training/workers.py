@@ -173,7 +173,7 @@ class Workers:
 
     @contextlib.contextmanager
     def explained(self) -> Iterator[None]:
-        """Turns what TensorFlow raises if another worker is lost into a `MachineError`."""
+        """Turns what TensorFlow raises if another worker is lost, or cannot be reached, into a `MachineError`."""
         try:
             yield
         except (tf.errors.OpError, RuntimeError) as error:  # a RuntimeError if the session is closed already
@@ -202,7 +202,7 @@ class Workers:
 def _is_of_others(error: BaseException) -> bool:
     """Returns whether an error of a step comes from another worker, or from the way to it."""
     kinds = (tf.errors.UnavailableError, tf.errors.CancelledError, tf.errors.AbortedError)
-    return isinstance(error, kinds) or _ABORTED in str(error)
+    return isinstance(error, kinds) or any(text in str(error) for text in (_ABORTED, worker_group.NCCL))
 
 
 @contextlib.contextmanager

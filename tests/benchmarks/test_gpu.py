@@ -18,6 +18,8 @@ def calls(tmp_path, monkeypatch):
 
     def stand_in(words, stdout, **options):
         made.append(words)
+        logdir = next(word for word in words if word.startswith('--train_logdir='))
+        assert (options['env'].get('NVIDIA_TF32_OVERRIDE') == '0') is ('/losses_' in logdir)
         flags = dict(word.partition('=')[::2] for word in words)
         if '--xla' in flags:
             stdout.write('compiling\nno such device\n')

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from deeplab.checks import record_check
-from deeplab.cli import early
+from deeplab.cli import early, main
 from deeplab.cli.parse import options_of, parse_flags
 from deeplab.cli.program import find_program
 from deeplab.cli.words import UsageError
@@ -87,6 +87,13 @@ def test_one_dnn_is_chosen_before_tensorflow_is_imported_unless_the_user_chooses
     os.environ['TF_ENABLE_ONEDNN_OPTS'] = '0'
     begin(None)
     assert os.environ == {'TF_ENABLE_ONEDNN_OPTS': '0'}
+
+
+@pytest.mark.parametrize(('chosen', 'expected'), [({}, 'true'), ({'TF_FORCE_GPU_ALLOW_GROWTH': 'false'}, 'false')])
+def test_each_program_takes_the_memory_of_gpus_as_needed(monkeypatch, chosen, expected):
+    monkeypatch.setattr(os, 'environ', dict(chosen))
+    assert main(['presets']) == 0
+    assert os.environ['TF_FORCE_GPU_ALLOW_GROWTH'] == expected
 
 
 @pytest.mark.skipif(sys.platform != 'linux' or not hasattr(ctypes.CDLL(None), 'malloc_info'), reason='needs glibc')

@@ -49,6 +49,12 @@ def test_the_level_that_the_user_has_set_is_kept(level, expected, monkeypatch, c
     assert capfd.readouterr().err == expected.decode()
 
 
+@pytest.mark.parametrize(('found', 'level'), [('', '3'), ('/proc/driver/nvidia', '1'), ('/dev/dxg', '1')])
+def test_warnings_say_why_a_gpu_is_not_used(monkeypatch, found, level):
+    monkeypatch.setattr(os.path, 'exists', lambda path: path == found)
+    assert standard_error.level() == level
+
+
 def test_processes_of_the_command_line_inherit_the_level(monkeypatch):
     monkeypatch.setenv(standard_error.LEVEL, '')  # restored at the end
     monkeypatch.delenv(standard_error.LEVEL)

@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from deeplab.core import lean_variables
 from deeplab.deployment import cluster
+from deeplab.errors import OptionError
 from deeplab.options import CloneOptions
 from deeplab.training import train_hooks, train_run
 from deeplab.training.run_loggers import RunLoggers
@@ -106,21 +107,25 @@ def test_eight_clones(build):
     assert set(crossing) == {'Sub'}  # statistics of the first clone
 
 
-def test_one_clone_adds_nothing(build):
-    graph, step = build(CloneOptions())
-    assert reductions(graph) == {}
-    assert sum(tensors_to_the_cpu(graph, step).values()) == len(step.variable_names) + 10  # and ten statistics
-
-
-def test_worker_with_one_gpu_has_its_variables_there(build):
-    graph, step = build(
-        CloneOptions(worker_hosts=HOSTS, task=1), precision='float16', accumulation_steps=2, batch_size=4
-    )
+@pytest.mark.parametrize(
+    ('hosts', 'sums', 'on_cpu'),
+    [
+        ((), {}, ['global_step']),
+        (HOSTS, {tf.float32: [(GPUS[0], 1)]}, ['global_step', 'workers/update_begun']),
+    ],
+)
+def test_one_gpu_has_the_variables(build, hosts, sums, on_cpu):
+    clones = CloneOptions(worker_hosts=hosts, task=len(hosts) // 2)
+    graph, step = build(clones, precision='float16', accumulation_steps=2, batch_size=4)
     assert types_on(graph, CPU) <= INPUT | VARIABLES | PLAIN | {'AddV2', 'Sub', 'Pack', 'Sum'}
-    assert reductions(graph) == {tf.float32: [(GPUS[0], 1)]}
+    assert reductions(graph) == sums
     assert not tensors_to_the_cpu(graph, step)
-    on_cpu = [o.name for o in graph.get_operations() if o.type == 'VarHandleOp' and o.device == CPU]
-    assert on_cpu == ['global_step', 'workers/update_begun']
+    assert [o.name for o in graph.get_operations() if o.type == 'VarHandleOp' and o.device == CPU] == on_cpu
+
+
+def test_clone_on_cpu_keeps_all_there(build):
+    graph, _ = build(CloneOptions(clone_on_cpu=True))
+    assert not {operation.device for operation in graph.get_operations()} & set(GPUS)
 
 
 def test_worker_with_eight_gpus(build):
@@ -157,3 +162,15 @@ def test_clones_that_share_a_gpu_add_on_the_cpu(monkeypatch, gpus):
     config = cluster.connect(CloneOptions(num_clones=4))
     assert config.gradient_group == (3 if gpus == 4 else None)
     assert cluster.connect(CloneOptions(num_clones=4, clone_on_cpu=True)).gradient_group is None
+
+
+@pytest.mark.parametrize('master', ['', 'grpc://here:1'])
+def test_clones_that_share_a_gpu_cannot_share_statistics(monkeypatch, master):
+    """They would wait for each other forever."""
+    monkeypatch.setattr(tf.config, 'list_physical_devices', lambda kind: GPUS[:2])
+    monkeypatch.setattr(cluster, '_devices_of', lambda *_: [CPU, *GPUS[:2]])
+    options = {'sync_batch_norm': True, 'master': master}
+    with pytest.raises(OptionError, match='num_clones=4 with sync_batch_norm needs 4 GPUs, but there are 2 GPUs'):
+        cluster.connect(CloneOptions(num_clones=4, **options))
+    assert cluster.connect(CloneOptions(num_clones=2, **options)).use_gpus
+    assert not cluster.connect(CloneOptions(num_clones=4, clone_on_cpu=True, **options)).use_gpus

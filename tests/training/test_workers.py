@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from deeplab.core import collectives, sessions
 from deeplab.core.moving_updates import MovingUpdate
+from deeplab.deployment import worker_group
 from deeplab.deployment.model_deploy import DeploymentConfig
 from deeplab.errors import LostWorkerError, MachineError
 from deeplab.training import workers
@@ -125,6 +126,17 @@ def test_a_checkpoint_is_saved_whatever_has_ended_the_group(kind, step, last_pat
         raise kind('Worker 1 has ended')
     assert type(told.value) is kind and saved == [step] * saves
     assert str(told.value).endswith('The last checkpoint is log/model.ckpt-5' if last_path else 'Worker 1 has ended')
+
+
+def test_an_error_between_gpus_says_what_they_need(monkeypatch):
+    """TensorFlow's own text says only where to find more."""
+    group = worker_group.WorkerGroup(['here:1'], 0, 0.1)
+    monkeypatch.setattr(group, '_from_chief', lambda call: None)  # no server has been started
+    monkeypatch.setattr(worker_group, 'CALL_SECS', 0.0)
+    text = 'NCCL: unhandled system error. Set NCCL_DEBUG=WARN for detail.'
+    with pytest.raises(MachineError, match=r'failed \(NCCL: unhandled system .* all TCP ports .* NCCL_SOCKET_IFNAME'):
+        with workers.Workers(group, None).explained():
+            raise tf.errors.InternalError(None, None, text)
 
 
 def test_an_update_that_stopped_halfway(both):
