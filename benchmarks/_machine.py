@@ -8,7 +8,11 @@ import platform
 import time
 
 INSTRUCTIONS = ('avx2', 'avx512f', 'avx512_bf16', 'amx_bf16')  # that TensorFlow's speed depends on
-ENVIRONMENT = ('TF_ENABLE_ONEDNN_OPTS', 'ONEDNN_MAX_CPU_ISA', 'MALLOC_ARENA_MAX')  # that change kernels or memory, if set
+ENVIRONMENT = (
+    'TF_ENABLE_ONEDNN_OPTS',
+    'ONEDNN_MAX_CPU_ISA',
+    'MALLOC_ARENA_MAX',
+)  # that change kernels or memory, if set
 RESULTS = pathlib.Path(__file__).resolve().parent / 'results'
 
 

@@ -1,6 +1,7 @@
 """DeepLab: semantic segmentation with atrous convolution, on TensorFlow 2.
 
-Importing this package does not load TensorFlow; importing a submodule does, and so does using `Predictor`.
+Importing this package does not load TensorFlow; using `Predictor` or most submodules does. A submodule, such as
+`deeplab.train`, is imported when it is first used.
 """
 
 __version__ = '0.1.0'
@@ -13,10 +14,13 @@ _PUBLIC = {'Predictor': 'deeplab.inference.predictor', 'Prediction': 'deeplab.in
 
 
 def __getattr__(name: str) -> object:
-    """Returns a public class."""
+    """Returns a public class, or imports a submodule."""
+    import importlib.util
+
     if name not in _PUBLIC:
-        raise AttributeError(f"module 'deeplab' has no attribute '{name}'")
-    import importlib
+        if name.startswith('_') or importlib.util.find_spec(f'deeplab.{name}') is None:
+            raise AttributeError(f"module 'deeplab' has no attribute '{name}'")
+        return importlib.import_module(f'deeplab.{name}')
 
     from deeplab.system import standard_error
 

@@ -110,7 +110,7 @@ def _source(options: ConvertOptions) -> tuple[FrozenGraph, dict[str, Any]]:
         graph_def = frozen_graph.read(path)
     except (OSError, message.DecodeError) as error:
         raise CheckpointError(
-            f"The frozen graph '{path}' cannot be read ({reason_of(error)}). Give what export_model writes"
+            f"The frozen graph '{path}' cannot be read ({reason_of(error)}). Pass what export_model writes"
         ) from None
     image = _input_of(graph_def, options)
     with tf.Graph().as_default() as own:
@@ -119,7 +119,7 @@ def _source(options: ConvertOptions) -> tuple[FrozenGraph, dict[str, Any]]:
         if shape.rank != 4 or None in shape.as_list():
             raise CheckpointError(
                 f'{option("ConvertOptions.input_tensor_name", image)} has the shape {shape}, but TensorFlow Lite needs '
-                'a stored one. Give the normalized image, SCOPE/SCOPE/input:0, of a graph that was exported without '
+                'a stored one. Pass the normalized image, SCOPE/SCOPE/input:0, of a graph that was exported without '
                 f'{option("ConversionOptions.has_dynamic_batch")}'
             )
         ends = _ends(own, image)
@@ -141,7 +141,7 @@ def _input_of(graph_def: tf.compat.v1.GraphDef, options: ConvertOptions) -> str:
             hint = f', such as {normalized[0]}' if normalized and field == 'input_tensor_name' else ''
             raise CheckpointError(
                 f"{option(f'ConvertOptions.{field}', tensor or None)}: the graph '{options.quantized_graph_def_path}' "
-                f'has no such tensor. Give one that it has{hint}'
+                f'has no such tensor. Pass one that it has{hint}'
             )
     return _tensor(image)
 

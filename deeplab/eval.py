@@ -231,8 +231,9 @@ def _of_several(options: EvalOptions, task: runner.Task, choice: WeightsChoice) 
     """Evaluates and compares several existing checkpoints, except unreadable ones."""
     directories = [options.checkpoint_dir, *options.further_checkpoint_dirs]
     advice = 'Evaluate them one by one, use deeplab compare, or set these options for all of them'
+    given = options.network
     model_source.require_one_description(
-        directories, advice, lambda network: _predicting(model_source.changed(network, options.network)), options.model
+        directories, advice, lambda network: _predicting(model_source.changed(network, given)), options.model, given
     )
     rounds: list[evaluation_rounds.Round] = []
     failure = None

@@ -21,6 +21,7 @@ _ELLIPSIS = '[...]'
 _OF_ONE = {
     'are': 'is',
     'differ': 'differs',
+    'do': 'does',
     'exist': 'exists',
     'fit': 'fits',
     'have': 'has',

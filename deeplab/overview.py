@@ -29,10 +29,10 @@ GROUPS = {
     },
     'Training and evaluation': {
         'train': 'Train a network on the records of a data set.',
-        'cross_validate': 'Train without each fold in turn and evaluate on it: a table, a page, all predictions.',
+        'cross_validate': 'Run cross-validation: train without each fold in turn, and evaluate on that fold.',
         'eval': 'Evaluate checkpoints: mean IoU, and the IoU of each class.',
         'verify': 'Evaluate a checkpoint with published settings, and compare the mean IoU with the published one.',
-        'report': 'Write an HTML page about one or more trainings: curves, metrics, confusion matrix, images.',
+        'report': 'Write an HTML page about one or more training runs: curves, metrics, confusion matrix, images.',
         'compare': 'Write an HTML page that compares checkpoints or exports on the same images.',
         'networks': 'List all networks with their numbers of parameters and multiply-adds.',
         'presets': 'List the published checkpoints, or show the flags for one of them.',
@@ -45,7 +45,7 @@ GROUPS = {
         'predict': 'Predict the classes of image files, folders and videos.',
         'rank': 'Order unlabeled images by uncertainty and diversity, as candidates for labeling.',
         'vis': 'Visualize the predictions of a checkpoint.',
-        'merge': 'Join the results of jobs that shared the work of a program with --part.',
+        'merge': 'Merge the results of jobs that divided the work with --part.',
         'eval_coco_format': 'Evaluate predictions in the COCO panoptic format: panoptic quality or parsing covering.',
     },
     'Image classification, as in TF-Slim': {

@@ -29,7 +29,7 @@ def load(names: Iterable[str]) -> None:
             user_modules.run_file(path, _WHAT)
         elif name.endswith(user_modules.SUFFIX) or not all(part.isidentifier() for part in name.split('.')):
             raise OptionError(
-                f"The plugin '{name}' does not exist. Give the path of a Python file, or a module's name."
+                f"The plugin '{name}' does not exist. Pass the path of a Python file, or a module's name."
             )
         elif user_modules.import_by_name(name, _WHAT) is None:
-            raise OptionError(f"The plugin '{name}' cannot be found. Give the path of its file, or install it.")
+            raise OptionError(f"The plugin '{name}' cannot be found. Pass the path of its file, or install it.")

@@ -10,8 +10,12 @@ import sys
 import types
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from deeplab.options import DatasetOptions
 
 _rewrites = True
 _tests = 0
@@ -106,6 +110,22 @@ def tiny_network() -> Iterator[None]:
     with changes_undone(BACKBONES):
         register(TINY)
         yield
+
+
+@pytest.fixture(scope='module')
+def training(tmp_path_factory: pytest.TempPathFactory, tiny_network: None) -> pathlib.Path:
+    """A folder as a training of the tiny network leaves it (`predictor_setup.write_training`)."""
+    from tests.helpers import predictor_setup
+
+    return predictor_setup.write_training(tmp_path_factory.mktemp('training'))
+
+
+@pytest.fixture
+def data(tmp_path: pathlib.Path) -> 'DatasetOptions':
+    """The records of a tiny split (`training_setup.write_data`)."""
+    from tests.helpers import training_setup
+
+    return training_setup.write_data(tmp_path / 'records')
 
 
 @pytest.fixture

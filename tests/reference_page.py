@@ -19,7 +19,7 @@ OPTIONS_INTRODUCTION = """\
 The options of the programs are frozen dataclasses in `deeplab.options`, which check their values when they are created.
 A flag of the command line sets a field of one of them. The parameters of what is chosen by name, plugins included, are
 values of `settings`: `LossOptions(formula='focal', settings={'focal_gamma': 3.0})`; they are attributes, too. A test
-compares this page with the declarations in the code; `python -m tests.reference_page` writes it anew.
+compares this page with the declarations in the code; `python -m tests.reference_page` regenerates it.
 """
 THEMES = {
     'Data': ('data', 'builders'),
@@ -33,9 +33,9 @@ THEMES = {
 INTRODUCTION = """\
 # Reference
 
-What can be chosen by name, with its parameters. A test compares this page with the records in the code;
-`python -m tests.reference_page` writes it anew. `deeplab train --helpfull` shows the same, including what plugins add
-([extending.md](extending.md)).
+Losses, optimizers, backbones and other components that flags select by name, with their parameters. A test compares
+this page with the records in the code; `python -m tests.reference_page` regenerates it. `deeplab train --helpfull`
+shows the same, including what plugins add ([extending.md](extending.md)).
 """
 TITLES = {
     'loss': ('Losses', '`--loss`'),
@@ -115,9 +115,8 @@ def _option(each, kind):
     )
     allowed = each.range or ', '.join(each.allowed)
     names = NAMES.get(f'{kind.__name__}.{each.name}', [])
-    meaning = fields.with_names(fields.qualified(each.text, kind.__name__), lambda field: f'`{field}`').replace(
-        '|', '\\|'
-    )
+    text = each.text.replace('; 0: ', '; `None` (as a flag 0): ') if each.unset else each.text
+    meaning = fields.with_names(fields.qualified(text, kind.__name__), lambda field: f'`{field}`').replace('|', '\\|')
     return f'| `{each.name}` | {default} | {allowed} | {", ".join(f"`--{name}`" for name in names)} | {meaning} |'
 
 
@@ -126,7 +125,8 @@ def _names():
     names: dict[str, list[str]] = {}
     for program in cli.PROGRAMS:
         for field, name in program.flag_names.items():
-            if name not in names.setdefault(field, []):
+            # TF-Slim's programs name flags of other programs for messages: "NAME (of deeplab train)".
+            if ' (of ' not in name and name not in names.setdefault(field, []):
                 names[field].append(name)
     return names
 

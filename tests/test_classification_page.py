@@ -28,7 +28,6 @@ def test_digits_are_learned(tmp_path, monkeypatch):
         shorter = SHORTER if program == 'train' else ()
         assert cli.main([program, *words, *shorter]) == 0, program
     figures = json.loads((tmp_path / 'lenet' / 'eval' / 'metrics-300.json').read_text())
-    print('ACC', figures['metrics']['classification'])
     assert figures['metrics']['classification']['accuracy'] >= 0.97
     tops = json.loads((tmp_path / 'sevens' / 'top.json').read_text())
     right = [each['top'][0]['name'] == '7' for each in tops]

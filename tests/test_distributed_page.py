@@ -111,18 +111,10 @@ def test_launch(start, tmp_path):
 
 
 def test_workers_that_a_scheduler_numbers(start, tmp_path):
-    section = PAGE.partition('### Workers that a scheduler names')[2].partition('\n## ')[0]
+    section = PAGE.partition('### SLURM, Kubernetes, Open MPI, TF_CONFIG')[2].partition('\n## ')[0]
     (words,) = on_this_machine(commands('train', section))
     trainings = [start(words, JOB_COMPLETION_INDEX=str(task)) for task in (0, 1)]
     assert_trained(trainings, tmp_path / 'logs/train')
-
-
-def test_workers_of_a_cluster_variable(start, tmp_path):
-    """TF_CONFIG replaces both flags; tests/cli/test_cluster_environment.py has the variables of SLURM and Open MPI."""
-    words = [word for word in commands('train')[0] if not word.startswith(('--worker_hosts=', '--task='))]
-    cluster = {'worker': servers.free_addresses(2)}
-    variables = [json.dumps({'cluster': cluster, 'task': {'type': 'worker', 'index': task}}) for task in (0, 1)]
-    assert_trained([start(words, TF_CONFIG=variable) for variable in variables], tmp_path / 'logs/train')
 
 
 def test_parameter_servers(start, tmp_path):

@@ -70,9 +70,9 @@ def test_the_tutorial_s_data_set(with_rooms):
     rooms = descriptor.load('rooms.json')
     assert (rooms.num_classes, rooms.ignore_label, rooms.class_name(3)) == (4, 255, 'lamp')
     page = ROOT / 'docs' / 'tutorial_own_dataset.md'
-    made = [cli.options_of(program, words) for program, words in _commands(page)]
-    assert [type(each) for each in made[-2:]] == [options.EvalOptions, options.VisOptions]
-    assert made[-1].model.num_classes == 4
+    made = {program: cli.options_of(program, words) for program, words in _commands(page)}
+    assert isinstance(made['eval'], options.EvalOptions) and isinstance(made['vis'], options.VisOptions)
+    assert made['vis'].model.num_classes == 4
 
 
 @pytest.mark.parametrize('page', PAGES, ids=_name)
@@ -107,7 +107,7 @@ def test_items_of_lists_begin_a_line(page):
 
 
 def test_the_readme_links_every_page():
-    more = (ROOT / 'README.md').read_text(encoding='utf-8').partition('## More')[2]
+    more = (ROOT / 'README.md').read_text(encoding='utf-8').partition('## Documentation')[2]
     named = set(re.findall(r'\]\(([^)#]+\.md)\)', more))
     assert named == {_name(page) for page in PAGES} - {'README.md'}
 

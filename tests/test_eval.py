@@ -338,7 +338,7 @@ def test_a_single_checkpoint_may_be_named(options):
     setup.write_checkpoint(options.checkpoint_dir, 4)
     result = eval_program.run(changed(options, checkpoint_dir=path, wait=WaitOptions()))
     assert [r.global_step for r in result.rounds] == [3]
-    with pytest.raises(CheckpointError, match="is one of a checkpoint's files. Give .* without the extension"):
+    with pytest.raises(CheckpointError, match="is one of a checkpoint's files. Pass .* without the extension"):
         eval_program.run(changed(options, checkpoint_dir=f'{path}.index'))
 
 

@@ -33,7 +33,7 @@ from deeplab.options import (
     ResizeOptions,
 )
 from deeplab.registry import EXPORT_FORMATS, Outputs
-from tests.helpers import checkpoint_files
+from tests.helpers import checkpoint_files, numpy_layers
 from tests.helpers.registries import changes_undone
 
 pytestmark = pytest.mark.rewritten
@@ -158,18 +158,6 @@ def test_a_larger_image_is_refused_in_words(small_network, checkpoint, tmp_path)
         _run(path, _image(18, 33), 'SemanticPredictions')
 
 
-def _stretched(values, size):
-    """Bilinear with aligned corners, [h, w] or [h, w, c]."""
-    for axis, new in enumerate(size):
-        old = values.shape[axis]
-        position = np.linspace(0, old - 1, new)
-        lower = np.minimum(position.astype(int), max(old - 2, 0))
-        share = (position - lower).reshape([-1 if i == axis else 1 for i in range(values.ndim)])
-        upper = np.minimum(lower + 1, old - 1)
-        values = np.take(values, lower, axis) * (1 - share) + np.take(values, upper, axis) * share
-    return values
-
-
 @pytest.mark.parametrize(
     ('resize', 'size'),
     [
@@ -188,7 +176,7 @@ def test_resized_inside_and_back(resize, size, small_network, checkpoint, tmp_pa
         path, image, 'SemanticPredictions', 'SemanticProbabilities', 'RawSemanticPredictions'
     )
     inside = preprocess_utils.size_in_range(*size, resize.min_value, resize.max_value, resize.factor)
-    seen = _ids(_stretched(image[..., 0].astype(float), inside))
+    seen = _ids(numpy_layers.resized(image[..., :1].astype(float), inside)[..., 0])
     assert np.mean(raw[0, : inside[0], : inside[1]] == seen) > 0.97
     rows, columns = (np.floor(np.linspace(0, inside[i] - 1, size[i]) + 0.5).astype(int) for i in (0, 1))
     expected = raw[0][rows][:, columns]
@@ -198,7 +186,7 @@ def test_resized_inside_and_back(resize, size, small_network, checkpoint, tmp_pa
     with exports.opened(path) as exported:
         assert exported.resizes and exported.size is None
     (raw_probabilities,) = _run(path, image, 'RawSemanticProbabilities')
-    twin = _stretched(raw_probabilities[0, : inside[0], : inside[1]], size)
+    twin = numpy_layers.resized(raw_probabilities[0, : inside[0], : inside[1]], size)
     np.testing.assert_allclose(probabilities[0], twin, atol=1e-5)
 
 
@@ -436,7 +424,7 @@ def test_long_lists_leave_cause_and_fix_on_the_screen(tmp_path):
     with tf.Graph().as_default(), pytest.raises(CheckpointError) as caught:
         checkpoints.require_all(path, [tf.compat.v1.get_variable(f'v{i}', [1]) for i in range(30)], num_classes=4)
     message = str(caught.value)
-    assert message.index('give another checkpoint') < message.index('30 of 30 variables (v0, v1')
+    assert message.index('pass another checkpoint') < message.index('30 of 30 variables (v0, v1')
     assert message.endswith('and 22 more)')
 
 

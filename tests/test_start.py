@@ -118,7 +118,7 @@ def test_help_and_flags_import_neither_tensorflow_nor_pillow():
         from deeplab import cli
         from deeplab.registry import REGISTRIES
         for registry in REGISTRIES.values():
-            registry.records()
+            registry.parameters()
         cli.find_program('train').flags
         print(*sorted({name.partition('.')[0] for name in sys.modules} & {'tensorflow', 'PIL'}))
     """

@@ -68,15 +68,16 @@ def common_shift(facts: Facts) -> tuple[int, int] | None:
     return (row - reach) * factor, (column - reach) * factor
 
 
+def misplacement(down: int, right: int) -> str:
+    """Returns how far masks lie from their place, such as '3 pixels too low and 2 pixels too far left'."""
+    directions = ((down, ('too low', 'too high')), (right, ('too far right', 'too far left')))
+    return ' and '.join(f'{abs(pixels)} pixels {names[pixels < 0]}' for pixels, names in directions if pixels)
+
+
 def _shifted(data: Data, split: str, shift: tuple[int, int]) -> Finding:
     facts = data.splits[split]
-    down, right = -shift[0], -shift[1]
-    parts = [
-        f'{abs(pixels)} pixels {direction[pixels < 0]}'
-        for pixels, direction in ((down, ('too low', 'too high')), (right, ('too far right', 'too far left')))
-        if pixels
-    ]
-    what = f"The masks of split '{split}' lie {' and '.join(parts)}, judging by the edges in the images."
+    place = misplacement(-shift[0], -shift[1])
+    what = f"The masks of split '{split}' lie {place}, judging by the edges in the images."
     return data.finding(
         'shifted', split, what, cases=[(split, Case(image.name, image.number)) for image in facts.images]
     )

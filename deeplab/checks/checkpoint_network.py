@@ -362,8 +362,8 @@ def explained(path: str, options: ModelOptions) -> Iterator[None]:
         held = shapes_of(path)[0]
         if cause := classifier_mismatch(options, held):
             raise NetworkMismatchError(
-                f"The checkpoint '{path}' {cause}. Give a classifier of the same classes, another "
-                f'{option("DatasetOptions.name")}, or {option("ModelOptions.labels_offset")} if one of both leaves out '
+                f"The checkpoint '{path}' {cause}. Pass a classifier of the same classes, another "
+                f'{option("DatasetOptions.name")}, or {option("ModelOptions.labels_offset")} if one of the two omits '
                 'the first class',
                 error.details,
             ) from error
@@ -373,8 +373,8 @@ def explained(path: str, options: ModelOptions) -> Iterator[None]:
         channels, here = deduced.options.input_channels, options.input_channels
         if visible(dataclasses.replace(deduced.options, input_channels=here)) == visible(options):
             raise NetworkMismatchError(
-                f"The checkpoint '{path}' takes images of {counted(channels, 'channel')}, the network here of {here}. "
-                f'Set image_channels of the data set to {channels}, or give another checkpoint',
+                f"The checkpoint '{path}' expects images with {counted(channels, 'channel')}, but this network "
+                f'expects {here}. Set image_channels of the data set to {channels}, or pass another checkpoint',
                 error.details,
             ) from error
         takes_number = isinstance(error, ClassesMismatchError)
@@ -405,7 +405,10 @@ def _mismatch(path: str, deduced: Deduced, options: ModelOptions, takes_number: 
     """
     named = ' '.join(settings_of(deduced.options))
     if deduced.is_backbone:
-        return f"The checkpoint '{path}' has only a backbone, to train from: {named}. Give the checkpoint of a training"
+        return (
+            f"The checkpoint '{path}' contains only a backbone ({named}), which can initialize training but cannot "
+            'predict. Pass a checkpoint of a trained network'
+        )
     if set(deduced.options.task.split('+')) != set(options.task.split('+')):
         return _mismatch_of_tasks(path, deduced, options)
     expected = options.num_classes
@@ -419,7 +422,7 @@ def _mismatch(path: str, deduced: Deduced, options: ModelOptions, takes_number: 
     if held != expected:
         number = option('ModelOptions.outputs_to_num_classes', held)
         fixes.append(number if takes_number else f'{option("DatasetOptions.name")} to a data set with {held} classes')
-    return f"The checkpoint '{path}' {cause}. Set {' and '.join(fixes)}, or give another checkpoint"
+    return f"The checkpoint '{path}' {cause}. Set {' and '.join(fixes)}, or pass another checkpoint"
 
 
 def _mismatch_of_tasks(path: str, deduced: Deduced, options: ModelOptions) -> str:
@@ -432,7 +435,7 @@ def _mismatch_of_tasks(path: str, deduced: Deduced, options: ModelOptions) -> st
     return (
         f"The checkpoint '{path}' is of the task {deduced.options.task}, with the outputs "
         f'{outputs_in_words(deduced.options)}; the network here is of the task {options.task}, with '
-        f'{outputs_in_words(options)}. Set {fix}, or give another checkpoint'
+        f'{outputs_in_words(options)}. Set {fix}, or pass another checkpoint'
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
+from deeplab.checks.agreement_rules import misplacement
 from deeplab.checks.facts import Case
 from deeplab.checks.findings import Data, Finding
 from deeplab.checks.mask_contradictions import EXCHANGED, MOVED, REGION, SURE, MaskContradiction, Region
@@ -31,13 +32,7 @@ def explanation(data: Data, mask: MaskContradiction) -> str:
     """Describes the likeliest error of a mask."""
     if mask.explanation == MOVED:
         assert mask.shift is not None
-        down, right = mask.shift
-        parts = [
-            f'{abs(pixels)} pixels {direction[pixels < 0]}'
-            for pixels, direction in ((down, ('too low', 'too high')), (right, ('too far right', 'too far left')))
-            if pixels
-        ]
-        return f'seems to lie {" and ".join(parts)}'
+        return f'seems to lie {misplacement(*mask.shift)}'
     if mask.class_ids is None:
         return 'unlikely as a whole'
     one, other = (data.class_text(class_id) for class_id in mask.class_ids)

@@ -104,7 +104,7 @@ class Diagnosis:
             yield 'Classes: unknown, because no mask of ids can be read.'
         elif data.is_assumed:
             yield (
-                f'Classes: {data.descriptor.num_classes}, assumed from the {ids}; give '
+                f'Classes: {data.descriptor.num_classes}, assumed from the {ids}; set '
                 f'{option("DoctorOptions.dataset")} or {option("DoctorOptions.num_classes")} to check them.'
             )
         if table:

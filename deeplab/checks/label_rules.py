@@ -114,7 +114,8 @@ def _histogram(data: Data, split: str, facts: Facts) -> Iterator[Finding]:
             'nothing_ignored',
             split,
             f"No pixel of split '{split}' has the ignore label {descriptor.ignore_label}.",
-            'This is fine if every pixel is labeled with certainty; else give it to borders and unclear objects.',
+            'This is correct if every pixel is labeled reliably; otherwise assign the ignore label to borders and '
+            'unclear objects.',
         )
     yield from _uneven(data, split, pixels)
 

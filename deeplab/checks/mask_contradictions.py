@@ -173,8 +173,8 @@ def _grid(prediction: FoldPrediction, num_classes: int, ignore_label: int) -> _G
     chosen = np.s_[step // 2 :: step, step // 2 :: step]
     probabilities = prediction.probabilities[chosen]
     bins = np.minimum((probabilities.max(axis=2) * _BINS).astype(np.uint16), _BINS - 1)
-    ids = prediction.mask[chosen]
-    labels = np.where(ids == ignore_label, np.uint16(num_classes), ids)  # 256 classes leave no id of 8 bits
+    labels = prediction.mask[chosen].astype(np.uint16)  # 256 classes leave no id of 8 bits
+    labels[labels == ignore_label] = num_classes
     return _Grid(probabilities.argmax(axis=2).astype(np.uint16) * _BINS + bins, labels, step)
 
 

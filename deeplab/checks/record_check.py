@@ -209,7 +209,7 @@ def _message(dataset: SegmentationDataset, facts: Facts, errors: Sequence[Rule],
             fix = _fix_of_ids(allowed.advice(facts.counts), in_records=not dataset.items)
         elif rule.name == 'no_mask' and not dataset.descriptor.has_masks:
             classified = option('ModelOptions.task', 'classification')
-            fix = f'These are records of classes of whole images: set {classified}, or give records with masks.'
+            fix = f'These are records of classes of whole images: set {classified}, or pass records with masks.'
         elif rule.name == 'class_ids' and (left_out := dataset.descriptor.labels_offset):
             fix = f'{fix} If no class is to be left out, omit {option("ModelOptions.labels_offset", left_out)}.'
         shown = shown_cases([case.text for case in cases], number)

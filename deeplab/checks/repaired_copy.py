@@ -80,11 +80,11 @@ def reserved(options: DoctorOptions) -> Iterator[Repairs | None]:
     try:
         os.makedirs(parent, exist_ok=True)
     except OSError as error:
-        raise OptionError(f'{said} cannot be written: {error.strerror}. Give another folder.') from None
+        raise OptionError(f'{said} cannot be written: {error.strerror}. Use another folder.') from None
     with folder_lock.held(folder, 'doctor', 'DoctorOptions.fix', is_beside=True):
         repairs = _unfinished(options, folder)
         if repairs is None and (os.path.isfile(folder) or (os.path.isdir(folder) and os.listdir(folder))):
-            raise OptionError(f'{said} exists already. Give a new folder: a data set is never repaired in place.')
+            raise OptionError(f'{said} exists already. Use a new folder: a data set is never repaired in place.')
         writing.remove_leftovers(parent, re.escape(name))
         yield repairs
 
@@ -119,9 +119,7 @@ def write(data: Data, folder: str) -> Repairs:
     """
     if instead := data.instead_of_masks:
         given = option('DoctorOptions.fix', folder)
-        raise DataError(
-            f'{given} makes folders of images and masks, not of {instead}. Correct the images and build again.'
-        )
+        raise DataError(f'{given} can write images and masks, but not {instead}. Correct the images and build again.')
     plan = sample_repair.make_plan(data)
     repairs = Repairs(folder)
     try:

@@ -41,7 +41,7 @@ _IMAGE_FOLDERS = ('images', 'image', 'imgs', 'img', 'jpegimages')
 _MASK_FOLDERS = ('segmentationclassraw', 'segmentationclass', 'masks', 'mask', 'labels', 'annotations', 'gt')
 _LIST_FOLDERS = ('ImageSets/Segmentation', 'ImageSets', 'lists', 'splits', '.')
 # Files of other formats are a finding.
-_OTHER_FORMATS = ('bmp', 'tif', 'tiff', 'webp', 'gif', 'ppm', 'pgm')
+_OTHER_FORMATS = ('bmp', 'tif', 'tiff', 'webp', 'gif', 'ppm', 'pgm', 'avif', 'heic', 'heif')
 _SEARCHED_IMAGES = (*IMAGE_FORMATS, *_OTHER_FORMATS)
 _SEARCHED_MASKS = (*file_pairs.MASK_FORMATS, *_OTHER_FORMATS)
 _SEPARATORS = '_-. '  # first character of an ending such as _mask
@@ -113,7 +113,7 @@ def open_source(options: DoctorOptions, label_divisor: int | None = None) -> Sou
     for given, other in (('image_folder', 'mask_folder'), ('mask_folder', 'image_folder')):
         if getattr(options, given) is not None and getattr(options, other) is None:
             here = option(f'DoctorOptions.{given}', getattr(options, given))
-            raise OptionError(f'{here} needs {option(f"DoctorOptions.{other}")}. Give both folders, or neither.')
+            raise OptionError(f'{here} needs {option(f"DoctorOptions.{other}")}. Pass both folders, or neither.')
     try:
         return _splits(options, label_divisor)
     except OSError as error:
@@ -132,8 +132,8 @@ def _splits(options: DoctorOptions, label_divisor: int | None) -> Source:
         return Source([_records(data, split, label_divisor) for split in splits], True)
     if storage.is_remote(data):
         raise DataError(
-            f"'{options.data}' holds no shards (SPLIT-00000-of-00004.tfrecord). Images and masks are read from local "
-            'folders only: copy them to a local disk, or give the folder of records.'
+            f"'{options.data}' contains no shards (SPLIT-00000-of-00004.tfrecord). Images and masks are read from "
+            'local folders only: copy them to a local disk, or pass the folder of records.'
         )
     folder = pathlib.Path(data)
     inner = _folders_in(folder)
@@ -145,8 +145,8 @@ def _splits(options: DoctorOptions, label_divisor: int | None) -> Source:
             [_FolderPair(*pair, options.mask_suffix).split(name) for name, pair in split_pairs.items()], False
         )
     raise DataError(
-        f"'{options.data}' holds neither shards (SPLIT-00000-of-00004.tfrecord) nor a folder of images with one of "
-        f'masks (images and masks, JPEGImages and SegmentationClass). {folders.summary(folder)} Set '
+        f"'{options.data}' contains neither shards (SPLIT-00000-of-00004.tfrecord) nor a folder of images and a "
+        f'folder of masks (images and masks, JPEGImages and SegmentationClass). {folders.summary(folder)} Set '
         f'{option("DoctorOptions.image_folder")} and {option("DoctorOptions.mask_folder")} if they have other names. '
         'If it has annotations of a labeling tool, build records with deeplab build_folder_data '
         f'{option("BuildFolderOptions.annotations", options.data)}, and check those.'
@@ -216,8 +216,8 @@ class _FolderPair:
         )
         if not self.images and self.masks and image_folder.samefile(mask_folder):
             raise DataError(
-                f"All images in '{image_folder}' are taken as masks, because it is the folder of both. Set "
-                f'{option("DoctorOptions.mask_suffix")} to the end of the names of masks, such as _mask.'
+                f"'{image_folder}' contains both images and masks, and all files were read as masks. Set "
+                f'{option("DoctorOptions.mask_suffix")} to the suffix of the mask names, such as _mask.'
             )
         file_pairs.require_images(self.images, self.image_folder, _SEARCHED_IMAGES, 'DoctorOptions')
         file_pairs.require_masks(self.masks, self.mask_folder, mask_suffix, 'DoctorOptions')

@@ -13,12 +13,15 @@ import numpy as np
 from deeplab.checks import similarity
 from deeplab.checks.facts import Case, ImageSummary
 from deeplab.checks.findings import Data, Finding, build_again
-from deeplab.datasets import segmentation_dataset
+from deeplab.datasets import folder_splits, segmentation_dataset
 from deeplab.names import agreeing, counted
 from deeplab.options import crop_sizes
 from deeplab.wording import option
 
 _DEFAULT_CROP = 513  # of train and eval
+# Photos with a longer side are resized, as docs/tutorial_own_dataset.md says, by these flags of all programs.
+LARGEST_UNRESIZED = 1500
+RESIZING = {'min_resize_value': 321, 'max_resize_value': 513, 'resize_factor': 16}
 _LEAST_AGREEMENT = 0.6  # share of the cells in which the masks of two similar images agree
 
 
@@ -57,6 +60,7 @@ def _missing(data: Data) -> Iterator[Finding]:
             f'Set {option("DoctorOptions.train_split")} to the split to train on.',
         )
     if data.evaluated not in data.splits:
+        fraction = option('BuildFolderOptions.val_fraction', folder_splits.DEFAULT_VAL_FRACTION)
         yield data.finding(
             'no_evaluation',
             data.evaluated,
@@ -64,7 +68,7 @@ def _missing(data: Data) -> Iterator[Finding]:
             build_again(
                 data,
                 f'Set aside a part of the images in a list {data.evaluated}.txt; without any list, deeplab '
-                'build_folder_data sets aside a tenth',
+                f'build_folder_data with {fraction} sets aside a tenth',
             ),
         )
 
@@ -155,16 +159,22 @@ def _large_images(data: Data) -> Iterator[Finding]:
             continue
         crop = crop_sizes.above(largest, data.options.output_stride)
         text = f'{largest[0]} x {largest[1]} (height x width)'
+        flags = ' '.join(f'--{flag}={value}' for flag, value in RESIZING.items())
+        resized = f'make the images smaller, or let all programs resize them, such as by {flags}.'
         is_evaluated = name == data.evaluated
+        if is_evaluated and largest.max() > LARGEST_UNRESIZED:
+            fix = f'Evaluation does not crop: {resized} Or evaluate in windows with --window.'
+        elif is_evaluated:
+            fix = (
+                f'Evaluate with --eval_crop_size={crop[0]},{crop[1]}, since evaluation does not crop, or in '
+                'windows with --window, or make the images smaller.'
+            )
+        else:
+            fix = f'Training cuts a random crop from each image. If objects are larger than a crop, {resized}'
         yield data.finding(
             'large_images',
             name,
             f"{counted(count, 'image')} of split '{name}' {agreeing(count, 'are')} larger than the default crop size "
             f'{_DEFAULT_CROP},{_DEFAULT_CROP}: the largest sides are {text}.',
-            f'Evaluate with --eval_crop_size={crop[0]},{crop[1]}, since evaluation does not crop, or in '
-            'windows with --window, or make the images smaller.'
-            if is_evaluated
-            else 'Training cuts a random crop from each image. If objects are larger than a crop, make the images '
-            'smaller, or let all programs resize them, such as by --min_resize_value=321 --max_resize_value=513 '
-            '--resize_factor=16.',
+            fix,
         )

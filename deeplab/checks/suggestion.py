@@ -9,9 +9,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from deeplab.checks import sources
+from deeplab.checks import sources, split_rules
 from deeplab.checks.findings import Data, Finding
 from deeplab.checks.label_rules import LABEL_WEIGHTS
+from deeplab.core import preprocess_utils
 from deeplab.datasets import description_file, folder_splits
 from deeplab.names import shell_quoted
 from deeplab.options import BuilderOptions, DoctorOptions, crop_sizes
@@ -102,15 +103,8 @@ def suggest(data: Data, findings: Iterable[Finding]) -> Suggestion | None:
     # No description is named that lies beside the records, or that the builder writes there.
     dataset = data.options.dataset or (None if data.has_description else description_file.FILE_NAME)
     is_uneven = any(finding.rule == 'uneven' for finding in findings)
-    stride = data.options.output_stride
-    sizes = np.array(list(facts.image_sizes))
-    common = np.array(facts.image_sizes.most_common(1)[0][0])
-    crop = tuple(min(side, *crop_sizes.below([_LARGEST_CROP], stride)) for side in crop_sizes.above(common, stride))
-    if (evaluated := data.splits.get(data.evaluated)) is not None and evaluated.image_sizes:
-        sizes = np.array(list(evaluated.image_sizes))
-    eval_crop = crop_sizes.above(sizes.max(axis=0), stride)
-    if data.is_classification:
-        crop = eval_crop = _OF_CLASSIFICATION
+    crop, eval_crop, resizing = _sizes(data)
+    evaluated = data.splits.get(data.evaluated)
     free = memory.free()
     batch = _batch_size(crop[0] * crop[1], len(facts.images), free)
     rate = float(f'{_RATE * batch / _OF_BATCH:.2g}')
@@ -130,7 +124,12 @@ def suggest(data: Data, findings: Iterable[Finding]) -> Suggestion | None:
         'train_split': splits[data.train],
         'train_logdir': 'logs/train',
         'model_variant': 'mobilenet_v2',  # of _INITIAL, whose preset would set --dataset, too
-        **({} if data.is_classification else {'output_stride': str(stride), 'train_crop_size': f'{crop[0]},{crop[1]}'}),
+        **(
+            {}
+            if data.is_classification
+            else {'output_stride': str(data.options.output_stride), 'train_crop_size': f'{crop[0]},{crop[1]}'}
+        ),
+        **resizing,
         'train_batch_size': str(batch),
     }
     lines.append(f'deeplab download {_INITIAL} --cache_dir={_CHECKPOINTS}')
@@ -148,12 +147,34 @@ def suggest(data: Data, findings: Iterable[Finding]) -> Suggestion | None:
         split = DoctorOptions.eval_split if is_split_by_builder else splits[data.evaluated]
         kept |= {'eval_split': split, 'checkpoint_dir': 'logs/train', 'eval_logdir': 'logs/eval'}
         kept |= {} if data.is_classification else {'eval_crop_size': f'{eval_crop[0]},{eval_crop[1]}'}
-        kept['max_number_of_evaluations'] = '1'
+        kept |= {**resizing, 'max_number_of_evaluations': '1'}
         lines.append(_line('eval', kept))
     return Suggestion(
-        (crop[0], crop[1]), batch, rate, steps, (eval_crop[0], eval_crop[1]), free, tuple(lines),
+        crop, batch, rate, steps, eval_crop, free, tuple(lines),
         from_scratch, scratch_steps, data.options.minutes is not None,
     )  # fmt: skip
+
+
+def _sizes(data: Data) -> tuple[tuple[int, int], tuple[int, int], dict[str, str]]:
+    """Returns crop sizes of training and evaluation, and flags that resize large photos before."""
+    if data.is_classification:
+        return _OF_CLASSIFICATION, _OF_CLASSIFICATION, {}
+    stride, facts = data.options.output_stride, data.splits[data.train]
+    sizes = np.array(list(facts.image_sizes))
+    common = np.array(facts.image_sizes.most_common(1)[0][0])
+    if (evaluated := data.splits.get(data.evaluated)) is not None and evaluated.image_sizes:
+        sizes = np.array(list(evaluated.image_sizes))
+    resizing: dict[str, str] = {}
+    if common.max() > split_rules.LARGEST_UNRESIZED:
+        common, sizes = _resized(common), _resized(sizes)
+        resizing = {name: str(value) for name, value in split_rules.RESIZING.items()}
+    height, width = (min(side, *crop_sizes.below([_LARGEST_CROP], stride)) for side in crop_sizes.above(common, stride))
+    return (height, width), crop_sizes.above(sizes.max(axis=0), stride), resizing
+
+
+def _resized(sizes: np.ndarray) -> np.ndarray:
+    """Returns sizes [..., 2] as the flags of `split_rules.RESIZING` make them."""
+    return np.stack(preprocess_utils.size_in_range(sizes[..., 0], sizes[..., 1], *split_rules.RESIZING.values()), -1)
 
 
 def _from_checkpoint(has_task: bool, rate: float, batch: int) -> dict[str, str]:

@@ -136,7 +136,7 @@ def _start_file(program: str, folder: str) -> None:
         file = _LogFile(path, encoding='utf-8', errors='backslashreplace')
     except OSError as error:
         raise UsageError(
-            f'--log_dir={folder} cannot be written ({error.strerror or error}). Give another folder, or omit the flag.'
+            f'--log_dir={folder} cannot be written ({error.strerror or error}). Use another folder, or omit the flag.'
         ) from None
     file.setFormatter(logging.PythonFormatter())
     file.addFilter(_FILTER)

@@ -165,8 +165,8 @@ def _warn_of_resizing(file: str, given: Mapping[str, Any], values: Values) -> No
     resized = [f'--{name}={given[field]}' for name, field in RESIZE_FLAGS.items() if given.get(field) is not None]
     if resized:
         values.warnings.append(
-            f'The training in {file} resized images: {" ".join(resized)}. Without these flags, images are predicted at '
-            'another scale here.'
+            f'The training in {file} resized images: {" ".join(resized)}. Without these flags, this program predicts '
+            'images at a different scale than in training.'
         )
 
 
@@ -229,7 +229,7 @@ def _apply_dataset_of_run(values: Values) -> None:
     if beside is not None and (name := descriptor.name_in_run(beside[1])) is not None:
         reason = f"The data set of {beside[0]}, '{shown(name)}', is not known here"
     number = descriptor.load(assumed).num_classes
-    values.notes.append(f'{reason}: --dataset={assumed} with {number} classes is assumed. Give --dataset if it is not.')
+    values.notes.append(f'{reason}: --dataset={assumed} with {number} classes is assumed. Set --dataset if not.')
 
 
 def _run_of_checkpoint(values: Values) -> tuple[str, run_manifests.Run] | None:

@@ -89,6 +89,15 @@ def _wait(rounds: str, meaning: str) -> tuple[Entry, ...]:
     )
 
 
+def _windows_of_large_images() -> tuple[Entry, ...]:
+    """Returns the flags of windows, without which images of any size could not be predicted."""
+    meaning = (
+        'Height and width of the overlapping windows in which larger images are predicted, such as 513,513. Not set: '
+        '513,513, or --eval_crop_size, for images of more than 4,194,304 pixels.'
+    )
+    return flag_of(options.WindowOptions, 'window', meaning=meaning), of(options.WindowOptions, without=['window'])
+
+
 TRAIN = Program(
     name='train',
     package='deeplab',
@@ -270,7 +279,7 @@ program.PROGRAMS += [
         name='report',
         example='logs/train --dataset_dir=tfrecord --output=report.html',
         groups=report_groups(
-            'Log folder of a training, checkpoint or export; several are compared with the first', 'report.html'
+            'Log folder of a training run, checkpoint or export; several are compared with the first', 'report.html'
         ),
         to_options=report_options,
         beginning=(early.check_report, early.use_one_dnn),
@@ -282,7 +291,7 @@ program.PROGRAMS += [
         name='compare',
         example='logs/one logs/two --dataset_dir=tfrecord --output=compare.html',
         groups=report_groups(
-            'Checkpoint, export, or log folder of a training; the others are compared with the first', 'compare.html'
+            'Checkpoint, export or log folder of a training run; the others are compared with the first', 'compare.html'
         ),
         to_options=compare_options,
         beginning=(early.check_report, early.use_one_dnn),
@@ -401,15 +410,9 @@ program.PROGRAMS += [
                 of(options.PredictorOptions, without=['classes', *_PREDICT_SIZES]),
             ),
             Group(
-                'Sizes',
+                'Image sizes and windows',
                 of(options.PredictorOptions, *_PREDICT_SIZES),
-                flag_of(
-                    options.WindowOptions,
-                    'window',
-                    meaning='Height and width of the overlapping windows in which larger images are predicted, such '
-                    'as 513,513. Not set: 513,513, or --eval_crop_size, for images of more than 4,194,304 pixels.',
-                ),
-                of(options.WindowOptions, without=['window']),
+                *_windows_of_large_images(),
                 *RESIZE,
             ),
             PREDICTION,
@@ -433,7 +436,7 @@ program.PROGRAMS += [
             Group('Images and results', of(options.RankOptions, without=_RANK_VIEWS), of(options.PartOptions)),
             Group('Views of an image', of(options.RankOptions, *_RANK_VIEWS)),
             Group('Prediction', of(options.PredictorOptions, without=['classes'])),
-            Group('Sizes', of(options.WindowOptions), *RESIZE),
+            Group('Image sizes and windows', *_windows_of_large_images(), *RESIZE),
             engine_group(),
             NETWORK,
             HEAD,

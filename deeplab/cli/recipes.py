@@ -89,9 +89,14 @@ def _has_loss_of_class_ids(task: Task) -> bool:
     return task.losses is None or (task.takes_loss_options and task.needs_labels)
 
 
+def _has_maps(task: Task) -> bool:
+    """Returns whether a task predicts something for each pixel, with ASPP and a decoder."""
+    return not task.per_image
+
+
 SMALL_DATA = Recipe(
     'small_data',
-    'For up to a few thousand images, short training, and classes of very different frequency.',
+    'For up to a few thousand images, 1500 to 3000 steps, and classes of very different frequency.',
     (
         Setting('optimizer', 'adamw', 'converges in fewer steps than momentum'),
         Setting('base_learning_rate', '0.005', 'the learning rate of adamw', ('optimizer',)),
@@ -125,20 +130,34 @@ SMALL_DATA = Recipe(
             'half of the crops contain a randomly drawn class, usually a rare one',
             is_for=lambda task: task.needs_labels,
         ),
-        Setting('min_scale_factor', '0.75', 'a few steps are not enough for scales of 0.5 to 2', ('max_scale_factor',)),
-        Setting('max_scale_factor', '1.5', 'as above', ('min_scale_factor',)),
+        Setting(
+            'min_scale_factor',
+            '0.75',
+            'a few steps are not enough for scales of 0.5 to 2',
+            ('max_scale_factor',),
+            is_for=_has_maps,
+        ),
+        Setting('max_scale_factor', '1.5', 'as above', ('min_scale_factor',), is_for=_has_maps),
         Setting(
             'decoder_output_stride',
             _decoder_stride,
             'half the output stride; not for a preset or an initial checkpoint',
+            is_for=_has_maps,
         ),
         Setting(
             'decoder_filters',
             '48',
             'a narrow decoder, for thin and small objects',
             ('decoder_output_stride', 'decoder_output_is_logits'),
+            is_for=_has_maps,
         ),
-        Setting('aspp_convs_filters', '96', 'makes up for the time that the decoder takes', ('decoder_output_stride',)),
+        Setting(
+            'aspp_convs_filters',
+            '96',
+            'makes up for the time that the decoder takes',
+            ('decoder_output_stride',),
+            is_for=_has_maps,
+        ),
         Setting(
             'batch_norm_decay',
             _batch_norm_decay,
@@ -160,7 +179,7 @@ SMALL_DATA = Recipe(
 _OF_SHORT_TRAININGS = ('loss_stride', 'label_weights_power')
 SMALL_DATA_LONG = Recipe(
     'small_data_long',
-    'For data as for small_data, and training for half an hour or more.',
+    'For data as for small_data, and 3000 steps or more.',
     (
         *(setting for setting in SMALL_DATA.settings if setting.flag not in _OF_SHORT_TRAININGS),
         Setting('label_weights_power', '0.3', 'milder than for short training', ('label_weights',)),
@@ -208,8 +227,8 @@ RECIPE = Flag(
     'recipe',
     'string',
     None,
-    f'Set of training flags, found by experiment, for a kind of data: {", ".join(RECIPES)}. Flags given on the command '
-    f'line override it, and the log shows what it sets; {LIST} explains the recipes. Not set: no recipe.',
+    f'Training flags for a kind of data: {", ".join(RECIPES)} ({LIST} explains them). Flags on the command line '
+    'override them; the log shows them. Not set: no recipe.',
 )
 
 
@@ -228,7 +247,7 @@ def apply(name: str, values: Values) -> None:
         raise UsageError(f"--recipe='{name}': there is no such recipe. {hint}Allowed: {', '.join(RECIPES)}, or {LIST}.")
     settings, needed = RECIPES[name].settings, RECIPES[name].needs
     if needed and not values[needed]:
-        raise UsageError(f'--recipe={name} needs --{needed}. Give the checkpoint, or train with another recipe.')
+        raise UsageError(f'--recipe={name} needs --{needed}. Pass the checkpoint, or train with another recipe.')
     named = {part.strip() for part in values[TASK_FLAG].split('+')}
     tasks = [task for task in TASKS.records() if task.name in named]  # an unknown name is refused later
     unfit = [each.flag for each in settings if not any(map(each.is_for, tasks))]

@@ -111,7 +111,7 @@ def _run(path: str, values: Values, taken: Mapping[str, str]) -> options.Reporte
         )
     if not values['dataset_dir'] and not os.path.isdir(directory):
         return options.ReportedRun(
-            path, no_records=f"The records of run.json, in '{directory}', do not exist here; give --dataset_dir."
+            path, no_records=f"The records of run.json, in '{directory}', do not exist here; set --dataset_dir."
         )
     network = None if run_manifests.beside(path) else given_network(values)
     return options.ReportedRun(path, _evaluation(path, taken, values), network=network)

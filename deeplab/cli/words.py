@@ -105,8 +105,8 @@ class Flag:
             'boolean': 'it must be true or false',
             'enum': one_of(value, self.choices),
             'list': 'it must be comma-separated whole numbers, such as 513,513',
-            'repeated integer': f'give one whole number at a time, such as --{self.name}=6 --{self.name}=12',
-            'repeated float': f'give one number at a time, such as --{self.name}=0.5 --{self.name}=1.0',
+            'repeated integer': f'pass one whole number at a time, such as --{self.name}=6 --{self.name}=12',
+            'repeated float': f'pass one number at a time, such as --{self.name}=0.5 --{self.name}=1.0',
         }
         return kinds[self.kind] + (f', or --{self.name}={self.word}' if self.word else '')
 
@@ -327,7 +327,7 @@ def _check_checkpoint(flag: Flag, value: str) -> None:
     whole = _CHECKPOINT_SUFFIX.sub('', value)
     if whole == value:
         return
-    fix = f'give its prefix, --{flag.name}={whole}'
+    fix = f'pass its prefix, --{flag.name}={whole}'
     if flag.name == 'checkpoint_dir':
         fix += f', or its folder, --{flag.name}={os.path.dirname(value) or "."}'
     raise UsageError(f'--{flag.name}={value} is one of the files of a checkpoint: {fix}.')

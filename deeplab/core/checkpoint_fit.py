@@ -102,13 +102,13 @@ def require(
         (other,) = classes
         summary.append(
             f"{option(_CLASSES, num_classes)}, but the checkpoint '{path}' has {other} classes. Set "
-            f'{option(_CLASSES, other)}, or give a checkpoint with {num_classes} classes'
+            f'{option(_CLASSES, other)}, or pass a checkpoint with {num_classes} classes'
         )
         different = {name: line for name, line in different.items() if name not in of_classes}
     if missing or different:
         summary.append(
             f"The checkpoint '{path}' does not match this network. Set the options of its training (model variant, "
-            'data set, heads, decoder, optimizer, trainable scopes), or give another checkpoint'
+            'data set, heads, decoder, optimizer, trainable scopes), or pass another checkpoint'
         )
     if different:
         verb = agreeing(len(different), 'differ')

@@ -69,7 +69,7 @@ def check_path(path: str) -> str:
     prefix = _SUFFIX.sub('', path)
     if prefix != path and _exists(prefix):
         raise CheckpointError(
-            f"'{path}' is one of a checkpoint's files. Give the path of the checkpoint without the extension: {prefix}"
+            f"'{path}' is one of a checkpoint's files. Pass the path of the checkpoint without the extension: {prefix}"
         )
     if os.path.isdir(path):
         inside = newest(as_unpacked(path))
@@ -81,7 +81,7 @@ def check_path(path: str) -> str:
         return inside
     if not _exists(path):
         raise CheckpointError(
-            f"There is no checkpoint '{path}'. Give the common PATH of its files PATH.index and "
+            f"There is no checkpoint '{path}'. Pass the common PATH of its files PATH.index and "
             'PATH.data-00000-of-00001'
         )
     return path
@@ -217,7 +217,7 @@ def find_checkpoint(path: str) -> str:
     inside = newest_whole(as_unpacked(path))
     if inside is None:
         raise CheckpointError(
-            f"There is no checkpoint in the folder '{path}'. Give the log directory of a training that has saved "
+            f"There is no checkpoint in the folder '{path}'. Pass the log folder of a training run that has saved "
             'one, or the path of a checkpoint, such as DIR/model.ckpt-30000'
         )
     return inside
@@ -354,7 +354,7 @@ def assign(
     """Runs the variables' own initializers, fed with values of the checkpoint, in one run without new operations."""
     bad = [name for name, value in values.items() if value.dtype.kind == 'f' and not np.isfinite(value).all()]
     if bad:
-        text = "The checkpoint '%s' has values that are NaN or infinite (%s). Give another checkpoint."
+        text = "The checkpoint '%s' has values that are NaN or infinite (%s). Use another checkpoint."
         logging.warning(text, path, listed(bad, 3))
     fed = {variable.initializer.inputs[1]: values[variable.op.name] for variable in variables}
     session.run([variable.initializer for variable in variables], fed)

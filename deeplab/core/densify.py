@@ -60,7 +60,7 @@ def multi_grid_factors(options: ModelOptions, number: int, parts: str) -> tuple[
     if len(factors) != number or min(factors) < 1:
         raise OptionError(
             f'{option("ModelOptions.multi_grid", factors)} is not supported by {options.model_variant}: its last block '
-            f'has {number} {parts}. Give {number} factors, each 1 or more, such as '
+            f'has {number} {parts}. Pass {number} factors, each 1 or more, such as '
             f'{option("ModelOptions.multi_grid", (1,) * number)}.'
         )
     return factors

@@ -168,8 +168,8 @@ def names_of_weights(
     if not held_by(path):
         field = next(filter(is_set_by_flag, _USE_FIELDS), _USE_FIELDS[0])
         raise CheckpointError(
-            f"The checkpoint '{path}' contains no moving averages (EMA) of the weights. Omit {option(field)}, or give "
-            f'a checkpoint of a training with {option("TrainOptions.moving_average_decay")}'
+            f"The checkpoint '{path}' contains no moving averages (EMA) of the weights. Omit {option(field)}, or pass "
+            f'a checkpoint of a training run with {option("TrainOptions.moving_average_decay")}'
         )
     names = [variable.op.name for variable in variables]
     return {name: name if quantization.is_range(name) else average_name(name) for name in names}

@@ -114,7 +114,7 @@ def check_label_weights(label_weights: Sequence[float] | None, num_classes: int)
     if label_weights and len(label_weights) not in (1, num_classes):
         raise OptionError(
             f'{option("LossOptions.label_weights")} has {len(label_weights)} weights, but there are {num_classes} '
-            'classes. Give one weight for all classes, or one per class'
+            'classes. Pass one weight for all classes, or one per class'
         )
 
 

@@ -80,7 +80,7 @@ def _pairs_of_line(text: str) -> list[tuple[str, str]]:
         if not equals or '=' in new or (not old and not new):
             raise OptionError(
                 f"{option('RestoreOptions.rename_map', text)}: '{entry.strip()}' is not an entry. Write "
-                "old_prefix=new_prefix,... with the checkpoint's names first, or give a file that ends in .json, .yaml "
+                "old_prefix=new_prefix,... with the checkpoint's names first, or pass a file that ends in .json, .yaml "
                 'or .yml'
             )
         pairs.append((old, new))

@@ -149,7 +149,7 @@ def _of_folders(root: str, paths: Mapping[str, str]) -> dict[str, Row]:
         rows[stem] = Row(parts[depth], folder_splits.usual_split(parts[0]) or '' if depth else '')
     others, classes = [], set()
     for here, files in folders.walk(root):
-        inside = [] if here == root else os.path.relpath(here, root).split(os.sep)
+        inside = [] if here == root else folders.composed(os.path.relpath(here, root)).split(os.sep)
         classes.update(inside[depth : depth + 1])
         wrong = [file for file in files if os.path.splitext(file)[1][1:].lower() not in IMAGE_FORMATS]
         others += ['/'.join([*inside, file]) for file in wrong if len(inside) > depth]
@@ -267,6 +267,8 @@ def _splits(rows: Mapping[str, Row], options: BuildClassificationOptions) -> dic
         splits = folder_splits.by_ratio(sorted(rows), rules)
     elif '' not in by_split and rules.val_fraction is None:
         splits = by_split
+        if 'val' not in splits:
+            folder_splits.log(folder_splits.without_val(splits))
     elif '' not in groups:
         splits = folder_splits.by_ratio(sorted(rows), rules, groups)
     else:

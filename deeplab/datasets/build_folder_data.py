@@ -16,7 +16,7 @@ import contextlib
 import dataclasses
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import tqdm
@@ -37,7 +37,7 @@ from deeplab.datasets.annotations import items as annotated_items
 from deeplab.datasets.annotations import label_classes
 from deeplab.datasets.mask_ids import MaskIds
 from deeplab.errors import DataError, OptionError
-from deeplab.names import shell_quoted
+from deeplab.names import escaped, shell_quoted
 from deeplab.options import BuildFolderOptions
 from deeplab.options.rules import require_classes
 from deeplab.wording import option
@@ -67,6 +67,49 @@ class Classes:
     table: color_tables.ColorTable | None
     palette: np.ndarray | None = None
     things: tuple[int, ...] | None = None
+
+
+class _Checked(NamedTuple):
+    """Pixels of each id, ids with instances and colors of a mask, see `pairs.BuiltRecord`."""
+
+    counts: np.ndarray | None
+    things: tuple[int, ...] | None
+    palette: bytes
+
+
+class _PaletteColors:
+    """The colors of the ids in masks with palettes, of which each id must have one."""
+
+    def __init__(self, ignore_label: int) -> None:
+        self._ignore_label = ignore_label
+        self._first: dict[int, tuple[bytes, str]] = {}
+        self._known: set[tuple[bytes, bytes]] = set()
+        self._differing: tuple[int, str, str] | None = None
+
+    def add(self, path: str, palette: bytes, counts: np.ndarray) -> None:
+        """Adds a mask with its palette (three bytes per index) and the number of pixels of each id."""
+        used = np.flatnonzero(counts[: len(palette) // 3])
+        key = palette, used.astype(np.uint8).tobytes()
+        if key in self._known or self._differing is not None:
+            return
+        self._known.add(key)
+        for number in used.tolist():
+            color = palette[3 * number : 3 * number + 3]
+            first, other = self._first.setdefault(number, (color, path))
+            if color != first and number != self._ignore_label:
+                self._differing = number, other, path
+                return
+
+    def require_one(self) -> None:
+        """Raises `DataError` if an id has different colors in two masks."""
+        if self._differing is not None:
+            number, one, other = self._differing
+            raise DataError(
+                f"The index {number} has different colors in the palettes of '{escaped(one)}' and '{escaped(other)}', "
+                'so that it is probably no class id. Give the class of each color in a file for '
+                f'{option("BuildFolderOptions.colors")}; if the indices are the ids nevertheless, remove the palettes '
+                'with deeplab remove_gt_colormap.'
+            )
 
 
 def run(options: BuildFolderOptions) -> dict[str, Any]:
@@ -136,7 +179,7 @@ def _find_annotated(options: BuildFolderOptions, given: Classes) -> tuple[Classe
     count = len(labeled.names)
     if given.count not in (None, count) and names is None:
         raise OptionError(
-            f'The numbers of classes disagree: {given.count} by the options, {count} by the annotations '
+            f'The options define {given.count} classes, but the annotations contain {count} '
             f'({", ".join(labeled.names)}).'
         )
     classes = dataclasses.replace(
@@ -185,26 +228,29 @@ def _check(
       folds, the pixels of each id by the name of the record.
     """
     items = list({item.name: item for split in splits.values() for item in split}.values())
-    allowed = None if classes.count is None else MaskIds(classes.count, classes.ignore_label)
+    named = () if any(map(label_classes.is_background, classes.names or ())) else classes.names or ()
+    allowed = None if classes.count is None else MaskIds(classes.count, classes.ignore_label, named)
 
-    def checked(item: pairs.SourceFiles) -> tuple[np.ndarray | None, tuple[int, ...] | None] | DataError:
+    def checked(item: pairs.SourceFiles) -> _Checked | DataError:
         try:
             record = pairs.read(item, allowed)
         except DataError as error:
             return error
-        return record.counts, record.things
+        return _Checked(record.counts, record.things, record.palette)
 
     total, errors = np.zeros(256, np.int64), []
     things: set[int] | None = None
-    of_images = {}
+    of_images, colors = {}, _PaletteColors(classes.ignore_label)
     with contextlib.closing(build_data.in_order(checked, items, options.num_workers)) as results:
         progress = tqdm.tqdm(results, 'check', len(items), leave=False, disable=None)
         for item, result in zip(items, progress, strict=True):
             if isinstance(result, DataError):
                 errors.append(str(result))
                 continue
-            counts, own_things = result
+            counts, own_things, palette = result
             total += 0 if counts is None else counts
+            if counts is not None and palette and item.label is not None:
+                colors.add(item.label, palette, counts)
             if options.folds is not None and counts is not None:
                 of_images[item.name] = counts
             things = things if own_things is None else {*(things or ()), *own_things}
@@ -217,17 +263,25 @@ def _check(
             more += f' The command line "deeplab doctor . {flags}" names them by cause.'
         count = f'{len(errors)} of {len(items)} pairs are invalid. ' if len(errors) > 1 else ''
         raise DataError(count + ' '.join(errors[:_SHOWN]) + more)
+    colors.require_one()
     return total, things, of_images
 
 
 def _refuse_black_and_white(counts: np.ndarray, classes: Classes) -> None:
-    """Raises `DataError` for several classes and masks of 0 and 255 alone, of which 255 is ignored."""
+    """Raises `DataError` for masks of 0 and 255 alone, of which 255 is ignored, if the number of classes is known."""
     is_black_and_white = np.flatnonzero(counts).tolist() == [0, 255] and classes.ignore_label == 255
-    if is_black_and_white and (classes.count or 0) > 1:
-        raise DataError(
-            'The masks contain only the ids 0 and 255, and 255 is ignored, so that nothing but 0 can be learned. Write '
-            f'1 for the object (mask // 255), or {_gray_table()}.'
-        )
+    if not is_black_and_white or classes.count is None:
+        return
+    more = ''
+    if classes.count == 1:
+        both = option('BuilderOptions.num_classes', 2)
+        if classes.names:
+            both = option('BuildFolderOptions.class_names', (label_classes.BACKGROUND, *classes.names))
+        more = f' The background is a class, too: set {both}.'
+    raise DataError(
+        'The masks contain only the ids 0 and 255, and 255 is ignored, so that nothing but 0 can be learned. Write '
+        f'1 for the object (mask // 255), or {_gray_table()}.{more}'
+    )
 
 
 def _gray_table() -> str:

@@ -387,7 +387,7 @@ def _palette_of(name: str, path: str) -> np.ndarray:
     registered = DATASETS.names()
     if name not in registered:
         raise OptionError(
-            f"{path}: palette '{name}' is unknown. {did_you_mean(name, registered)}Give a list of [red, green, blue] "
+            f"{path}: palette '{name}' is unknown. {did_you_mean(name, registered)}Use a list of [red, green, blue] "
             f'or one of: {", ".join(registered)}.'
         )
     colors = load(name).palette

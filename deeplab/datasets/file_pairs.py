@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
@@ -15,6 +16,7 @@ from deeplab.wording import option
 # Files that are certainly meant as masks, although only PNG can be read: the error names them.
 MASK_FORMATS = ('png', 'jpg', 'jpeg')
 RASTER_FORMATS = ('tif', 'tiff')  # which are taken where there are no others
+_OTHER_IMAGES = ('.bmp', '.tif', '.tiff', '.webp', '.gif', '.avif', '.heic', '.heif')
 _SHOWN = 10  # number of names that a message lists
 
 
@@ -168,21 +170,23 @@ def grouped(
 
     Returns:
       Paths by stem, in the order of the formats. A stem is the path relative to `folder`, with slashes, without suffix
-      and extension.
+      and extension, its umlauts as one character each.
 
     Raises:
       DataError: A folder cannot be read.
     """
     visited = {os.path.realpath(other) for other in without}
+    suffix = folders.composed(suffix)
     files: dict[str, list[str]] = {}
     for here, names in folders.walk(folder, visited):
         for name in names:
             stem, extension = os.path.splitext(name)
-            path, plain = os.path.join(here, name), stem.removesuffix(suffix)
+            stem, path = folders.composed(stem), os.path.join(here, name)
+            plain = stem.removesuffix(suffix)
             if not (plain and stem.endswith(suffix) and extension[1:].lower() in formats and is_wanted(path)):
                 continue
             key = os.path.relpath(os.path.join(here, plain), folder).replace(os.sep, '/')
-            files.setdefault(key, []).append(path)
+            files.setdefault(folders.composed(key), []).append(path)
     for paths in files.values():
         paths.sort(key=lambda path: formats.index(os.path.splitext(path)[1][1:].lower()))
     return files
@@ -226,6 +230,9 @@ def _require_partners(images: Mapping[str, str], masks: Mapping[str, str], optio
     parts = _without_partner(images, masks, options.image_folder, options.mask_folder)
     if not parts:
         return
+    if other := _of_other_format(sorted(masks.keys() - images.keys()), options.image_folder):
+        formats = ', '.join(IMAGE_FORMATS)
+        parts.append(f"'{shown(other)}' has the name of such a mask, but images are {formats}: convert it.")
     fix = f'Leave them out with {option("BuildFolderOptions.allow_unmatched", True)}.'
     suffix = fitting_suffix(images, masks)
     if suffix:
@@ -236,6 +243,15 @@ def _require_partners(images: Mapping[str, str], masks: Mapping[str, str], optio
             f'masks end in the same text, such as _mask, set {option("BuildFolderOptions.mask_suffix")}.'
         )
     raise DataError(' '.join([*parts, fix]))
+
+
+def _of_other_format(stems: Sequence[str], folder: str) -> str:
+    """Returns a file in the folder of images that has the name of one of some masks; '' if there is none."""
+    for stem in stems[:_SHOWN]:
+        for path in glob.glob(f'{glob.escape(os.path.join(folder, stem))}.*'):
+            if os.path.splitext(path)[1].lower() in _OTHER_IMAGES:
+                return path
+    return ''
 
 
 def fitting_suffix(images: Collection[str], masks: Collection[str]) -> str:

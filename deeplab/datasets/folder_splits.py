@@ -6,14 +6,14 @@ import collections
 import hashlib
 import pathlib
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from typing import NamedTuple
 
 from absl import logging
 
 from deeplab.datasets import color_tables, file_pairs, folders, mask_sources, pairs, plane_files, split_lists
 from deeplab.errors import DataError
-from deeplab.names import agreeing, counted
+from deeplab.names import agreeing, counted, listed, shown
 from deeplab.options import IMAGE_FORMATS, BuildFolderOptions
 from deeplab.wording import option
 
@@ -25,6 +25,9 @@ _FOLDERS = {
     'val': 'val',
     'valid': 'val',
     'validation': 'val',
+    'dev': 'val',
+    'eval': 'val',
+    'evaluation': 'val',
     'test': 'test',
     'testing': 'test',
 }
@@ -38,7 +41,8 @@ class Remark(NamedTuple):
     Attributes:
       kind: OTHER_TEXT: a text file beside the lists is not a list; LEFT_OUT: files without a partner are in no split;
         REPEATED: a list has names more than once; SHARED: images are in train and in val; UNLISTED: images are in no
-        list.
+        list; NO_VAL: the names of folders, or of a tool's splits, leave nothing for val; POOLED: they are not used,
+        since some are no names of splits.
       what: the remark, as a sentence without a full stop.
       names: the files or names that it is about; none if the sentence has them.
     """
@@ -49,6 +53,7 @@ class Remark(NamedTuple):
 
 
 OTHER_TEXT, LEFT_OUT, REPEATED, SHARED, UNLISTED = 'other_text', 'left_out', 'repeated', 'shared', 'unlisted'
+NO_VAL, POOLED = 'no_val', 'pooled'
 Listener = Callable[[Remark], None]
 
 
@@ -115,7 +120,7 @@ def split(
       options: the lists, or the fraction and the groups of val.
       named: a tool's name of the split of each image, which counts before folders; None for none.
       unmatched: paths, without extension, of files without a partner, which lists may name: they are left out.
-      tell: function that is called with each remark about the lists.
+      tell: function that is called with each remark about the lists, or about names that give no splits, or no val.
 
     Returns:
       Stems by split: in the order of the lists, or else sorted.
@@ -128,8 +133,12 @@ def split(
     if options.folds is not None or (options.val_fraction is None and options.group_pattern is None):
         in_folders = {stem: stem.partition('/')[0] if '/' in stem else None for stem in stems}
         if splits := _by_names(stems, named or {}) or _by_names(stems, in_folders):
+            if 'val' not in splits and options.folds is None:
+                tell(without_val(splits))
             return splits
         require_splits_alone(in_folders, 'choose the images of each split by lists or by a fraction for val')
+        for names in (named or {}, in_folders):
+            _tell_of_pool(frozenset(names.values()), tell)
     return {'train': list(stems)} if options.folds is not None else by_ratio(stems, options)
 
 
@@ -142,6 +151,33 @@ def _by_names(stems: Sequence[str], names: Mapping[str, str | None]) -> dict[str
             return None
         splits.setdefault(name, []).append(stem)
     return {name: splits[name] for name in ('train', 'val', 'test') if name in splits} if 'train' in splits else None
+
+
+def without_val(splits: Mapping[str, Sequence[str]]) -> Remark:
+    """Returns the remark that the names of folders, or of a tool's splits, leave nothing for val."""
+    counts = ' and '.join(f'{counted(len(stems), "image")} into {name}' for name, stems in splits.items())
+    fraction = option('BuildFolderOptions.val_fraction', DEFAULT_VAL_FRACTION)
+    what = f'There is no split val: the folders, or the splits that are given, put {counts}'
+    return Remark(NO_VAL, f'{what}. To draw val from all images instead, set {fraction}')
+
+
+def _tell_of_pool(names: Set[str | None], tell: Listener) -> None:
+    """Tells of names of splits that are not used, because other images have another name, or none."""
+    given = sorted(name for name in names if name)
+    others = [name for name in given if usual_split(name) is None]
+    if len(others) == len(given):
+        return
+    reason = 'none is for training'
+    if others:
+        reason = f'{_quoted(others)} {agreeing(len(others), "are")} not among train, val and test'
+    elif None in names:
+        reason = 'some images have none'
+    what = f'The names {_quoted(given)} are not used as splits, since {reason}: all images are one pool. To use them, '
+    tell(Remark(POOLED, f'{what}rename or move the others, or write lists'))
+
+
+def _quoted(names: Sequence[str]) -> str:
+    return listed([f"'{shown(name)}'" for name in names])
 
 
 def require_splits_alone(folders: Mapping[str, str | None], other_fix: str) -> None:

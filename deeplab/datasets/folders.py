@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import os
 import pathlib
+import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 
 from deeplab.errors import DataError
@@ -13,6 +14,11 @@ from deeplab.wording import option
 
 _SHOWN = 3  # number of names that a message lists
 _KINDS_SHOWN = 5
+
+
+def composed(name: str) -> str:
+    """Returns a name for comparisons: macOS writes an umlaut as two characters, other systems as one."""
+    return unicodedata.normalize('NFC', name)
 
 
 def of_extension(paths: Iterable[pathlib.Path], extension: str) -> list[pathlib.Path]:

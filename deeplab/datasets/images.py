@@ -82,6 +82,7 @@ class Mask:
       counts: [256] int64, pixels of each id (index into the palette, or sample as it is stored, also where it has fewer
         than 8 bits); None where the file has several channels or 16 bits.
       orientation: EXIF orientation, 1 to 8; height and width are not turned by it.
+      palette: red, green and blue of each index, three bytes together; empty without a palette.
     """
 
     mode: str
@@ -89,6 +90,7 @@ class Mask:
     width: int
     counts: np.ndarray | None
     orientation: int = orientation.UPRIGHT
+    palette: bytes = b''
 
     @property
     def size(self) -> tuple[int, int]:
@@ -251,10 +253,14 @@ def read_mask(content: bytes) -> Mask:
     if mask_format == 'npy':
         raise DataError("it is an array in NumPy's format; masks are PNG")
     if mask_format != 'png':
-        raise DataError('it is a JPEG, which is lossy and cannot store ids; masks are PNG')
+        raise DataError(
+            'it is a JPEG, whose compression changes ids at every edge; export it as PNG from the program in which it '
+            'was drawn, or leave its image out, since converting the JPEG does not restore the ids'
+        )
     with _loaded(content) as image:
         counts = _counts(image, content) if image.mode in ('1', 'L', 'P') else None
-        return Mask(image.mode, image.height, image.width, counts, orientation.read(content))
+        palette = bytes(image.getpalette() or ()) if image.mode == 'P' else b''
+        return Mask(image.mode, image.height, image.width, counts, orientation.read(content), palette)
 
 
 def read_colors(content: bytes, meaning: str) -> np.ndarray:

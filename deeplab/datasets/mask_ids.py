@@ -19,10 +19,12 @@ class MaskIds:
     Attributes:
       num_classes: 0 to num_classes - 1 are classes.
       ignore_label: id of the pixels that are excluded from loss and metrics.
+      names: names that were given to the classes, if none is the background, which may have been forgotten.
     """
 
     num_classes: int
     ignore_label: int
+    names: tuple[str, ...] = ()
 
     def outside(self, counts: np.ndarray) -> np.ndarray:
         """Returns the ids of a mask that are neither classes nor `ignore_label`, ascending.

@@ -56,6 +56,7 @@ class BuiltRecord:
       turns: handling of the EXIF orientations of image and mask; None if neither has one.
       encoded_again: whether the image is a JPEG that had to be re-encoded.
       things: ids of the classes that have an instance; None without instances.
+      palette: colors of the ids in the mask, see `images.Mask`; empty without a palette.
     """
 
     record: bytes
@@ -63,6 +64,7 @@ class BuiltRecord:
     turns: orientation.Decision | None
     encoded_again: bool
     things: tuple[int, ...] | None = None
+    palette: bytes = b''
 
 
 def read(item: SourceFiles, allowed: MaskIds | None, image: bytes | None = None) -> BuiltRecord:
@@ -81,6 +83,7 @@ def read(item: SourceFiles, allowed: MaskIds | None, image: bytes | None = None)
     with naming(item.image):
         header = images.read_whole(image)
     gray = counts = things = turns = None
+    palette = b''
     further: dict[str, wire.Value] = {}
     if item.label is None:
         if header.orientation != orientation.UPRIGHT:
@@ -89,6 +92,7 @@ def read(item: SourceFiles, allowed: MaskIds | None, image: bytes | None = None)
         with naming(item.label):
             masks = mask_sources.masks_of(item.source, item.label)
             mask = images.read_mask(masks.classes)
+            palette = mask.palette
             gray = images.mask_as_gray_png(masks.classes, mask=mask)
             turns = _decide(item.image, header, mask)
             if turns is not None and turns.turn_mask:
@@ -110,7 +114,7 @@ def read(item: SourceFiles, allowed: MaskIds | None, image: bytes | None = None)
     size = header.height, header.width
     record = example.encode(content, header.format, item.name, *size, channels, gray, features)
     encoded_again = header.format == 'jpeg' and len(content) != len(image)
-    return BuiltRecord(record, counts, turns, encoded_again, things)
+    return BuiltRecord(record, counts, turns, encoded_again, things, palette)
 
 
 def _instances(content: bytes, header: images.Header, turns_image: bool) -> np.ndarray:
@@ -160,13 +164,15 @@ def _decide(image: str, header: images.Header, mask: images.Mask) -> orientation
 
 
 def _check_ids(counts: np.ndarray, allowed: MaskIds | None) -> None:
-    outside = () if allowed is None else allowed.outside(counts)
-    if allowed is None or not len(outside):
+    if allowed is None or not len(outside := allowed.outside(counts)):
         return
     shown = listed([f'{value} on {counts[value]} pixels' for value in outside], _SHOWN)
     settings = f'set {option("BuilderOptions.num_classes")} or {option("BuilderOptions.ignore_label")}'
     fix = f'{settings}, or fix the mask'
-    if pattern := allowed.advice(counts):
+    if allowed.names and list(outside) == [allowed.num_classes]:
+        names = option('BuildFolderOptions.class_names', ('background', *allowed.names))
+        fix = f'if 0 is the background, name it, too: set {names}; otherwise fix the mask'
+    elif pattern := allowed.advice(counts):
         fix = f'fix the masks, {pattern}; otherwise {settings}'
     raise DataError(f'it contains ids that are neither classes nor the ignore label: {shown}; {fix}')
 

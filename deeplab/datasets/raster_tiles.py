@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import io
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 from absl import logging
@@ -14,8 +15,8 @@ from absl import logging
 from deeplab.datasets import color_tables, file_pairs, folder_splits, images, mask_sources, pairs, rasters
 from deeplab.datasets.mask_sources import Masks
 from deeplab.datasets.rasters import Place
-from deeplab.errors import DataError
-from deeplab.names import counted
+from deeplab.errors import DataError, UnreadableFileError
+from deeplab.names import counted, escaped
 from deeplab.options import BuildFolderOptions, RasterOptions
 from deeplab.wording import option
 
@@ -42,7 +43,9 @@ class Tile:
     def __call__(self, path: str) -> bytes:
         """Returns the image; raises `DataError` if the file cannot be used."""
         stream = io.BytesIO()
-        np.lib.format.write_array(stream, rasters.read(path, self.place, self.options)[0], allow_pickle=False)
+        with _telling_unreadable(path):
+            pixels, _ = rasters.read(path, self.place, self.options)
+        np.lib.format.write_array(stream, pixels, allow_pickle=False)
         return stream.getvalue()
 
 
@@ -69,10 +72,26 @@ class TileMask:
 
     def masks(self, path: str) -> Masks:
         """Returns the class ids of the part."""
-        ids, is_valid = rasters.read_ids(path, None if self.tile is None else self.tile.place)
+        with _telling_unreadable(path):
+            ids, is_valid = rasters.read_ids(path, None if self.tile is None else self.tile.place)
         if self.image is not None and self.tile is not None:
-            is_valid &= rasters.read(self.image, self.tile.place, self.tile.options)[1]
+            with _telling_unreadable(self.image):
+                is_valid &= rasters.read(self.image, self.tile.place, self.tile.options)[1]
         return Masks(images.encode_png(np.where(is_valid, ids, self.ignore_label).astype(np.uint8)))
+
+
+@contextlib.contextmanager
+def _telling_unreadable(path: str) -> Iterator[None]:
+    """Raises `UnreadableFileError` instead of another `DataError` if the system cannot read a file."""
+    try:
+        yield
+    except DataError:
+        try:
+            with open(path, 'rb') as file:
+                file.read(1)
+        except OSError as error:
+            raise UnreadableFileError(f"Cannot read '{escaped(path)}': {error.strerror}.") from None
+        raise
 
 
 def items(

@@ -22,6 +22,7 @@ SUFFIXES = ('.tif', '.tiff')
 _WHITE = 65535
 _CACHE_BYTES = 128 << 20  # of decoded blocks; GDAL takes a twentieth of the machine's memory otherwise
 _AS_THEY_ARE = ('uint8', 'uint16')
+_PROBE = 16  # side of the part of a tile that is read first
 ANY_VALUES = RasterOptions(value_range=(0, 1))  # for headers of masks, which may have any type
 
 _opening = threading.Lock()
@@ -199,21 +200,38 @@ def with_data(path: str, tiles: Sequence[Place], options: RasterOptions | None =
     """Returns the tiles that have data in some pixel, as `read` says; raises `DataError` if the file cannot be read."""
     with opened(path) as dataset:
         from rasterio.enums import MaskFlags
-        from rasterio.windows import Window
 
-        if any(np.dtype(kind).kind == 'f' for kind in dataset.dtypes):  # NaN, which no mask has, is no data either
-            return [tile for tile in tiles if read(path, tile, options)[1].any()]
-        if all(MaskFlags.all_valid in flags for flags in dataset.mask_flag_enums):
+        has_floats = any(np.dtype(kind).kind == 'f' for kind in dataset.dtypes)
+        if not has_floats and all(MaskFlags.all_valid in flags for flags in dataset.mask_flag_enums):
             return list(tiles)
-        windows = [Window(tile.left, tile.top, tile.width, tile.height) for tile in tiles]
-        return [tile for tile, window in zip(tiles, windows, strict=True) if dataset.dataset_mask(window=window).any()]
+        bands = _bands(dataset, options or RasterOptions()) if has_floats else None
+        # Most tiles have data in their middle: then the rest is not read.
+        return [tile for tile in tiles if _has_data(dataset, bands, _middle(tile)) or _has_data(dataset, bands, tile)]
+
+
+def _has_data(dataset: Any, bands: list[int] | None, place: Place) -> bool:
+    """Returns whether some pixel of a place has data; takes the chosen bands of floats, None for integers."""
+    from rasterio.windows import Window
+
+    window = Window(place.left, place.top, place.width, place.height)
+    if bands is None:
+        return bool(dataset.dataset_mask(window=window).any())
+    is_valid = dataset.read_masks(bands, window=window) > 0
+    return bool((is_valid & np.isfinite(dataset.read(bands, window=window))).any())  # no mask has NaN
+
+
+def _middle(place: Place) -> Place:
+    """Returns a small part of a place, which begins in the middle: blocks of the file often begin there, too."""
+    down, right = place.height // 2, place.width // 2
+    size = min(_PROBE, place.height - down), min(_PROBE, place.width - right)
+    return Place(place.top + down, place.left + right, *size)
 
 
 def require_one_page(path: str, header: Header) -> None:
     """Raises `DataError` for a file of several pages; the message names the file."""
     if header.pages > 1:
         raise DataError(
-            f"'{path}' has {header.pages} pages, and a record has one image. Write each page to a file of its own."
+            f"'{path}' has {header.pages} pages, and a record has one image. Save each page as a separate file."
         )
 
 
@@ -286,8 +304,8 @@ def _type(dataset: Any, bands: list[int], options: RasterOptions) -> type[np.uns
     types = {dataset.dtypes[band - 1] for band in bands}
     if not options.value_range and not types <= set(_AS_THEY_ARE):
         raise DataError(
-            f'its values are {", ".join(sorted(types))}. Say which of them are black and white, with '
-            f'{option("RasterOptions.value_range")}'
+            f'its values have type {", ".join(sorted(types))}. Set {option("RasterOptions.value_range")} to the values '
+            'that become black and white'
         )
     return np.uint8 if types == {'uint8'} and not options.value_range else np.uint16
 

@@ -8,6 +8,7 @@ import pathlib
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
+from deeplab.datasets import folders
 from deeplab.errors import DataError
 from deeplab.files import documents
 from deeplab.options import IMAGE_FORMATS
@@ -83,11 +84,11 @@ class Search:
           stems: paths of the images, relative to their folder, without extension.
           formats: extensions that the names may have.
         """
-        self._stems = frozenset(stems)
+        self._stems = {folders.composed(stem): stem for stem in stems}
         self._formats = formats
         self._by_name: dict[str, list[str]] = collections.defaultdict(list)
         for stem in self._stems:
-            self._by_name[stem.rpartition('/')[2]].append(stem)
+            self._by_name[stem.rpartition('/')[2]].append(self._stems[stem])
 
     def find(self, line: str) -> str | None:
         """Returns the stem of the image in a line of a list; None if there is no such image, or several."""
@@ -99,9 +100,10 @@ class Search:
 
     def _first(self, names: Collection[str]) -> str | None:
         """Returns the stem of the first name that belongs to exactly one image."""
+        names = list(map(folders.composed, names))
         for name in names:
             if name in self._stems:
-                return name
+                return self._stems[name]
         for name in names:
             if '/' not in name and len(same := self._by_name.get(name, [])) == 1:
                 return same[0]

@@ -98,8 +98,8 @@ def check(figure: BestFigure | None, network: ModelOptions, descriptor: DatasetD
         )
     if figure is None:
         raise OptionError(
-            f'{option("ModelOptions.task", network.task)} does not say which figure tells the best checkpoint. Set '
-            f"{option(_FIELD)} to one of {', '.join(keys)}, with '-' before it if smaller is better."
+            f'{option("ModelOptions.task", network.task)} does not define a metric for selecting the best checkpoint. '
+            f"Set {option(_FIELD)} to one of {', '.join(keys)}, with '-' before it if smaller is better."
         )
     if figure.key not in keys:
         raise OptionError(

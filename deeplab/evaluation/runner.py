@@ -150,7 +150,7 @@ def open_split(
         train_utils.warn_of_crop_size(crop_size, network.output_stride, crop_field)
     elif crop_size is None and not chooses_crop:
         example = option(crop_field, (513, 513))
-        raise OptionError(f'{option(crop_field)} is not set. Give height and width, such as {example}.')
+        raise OptionError(f'{option(crop_field)} is not set. Pass height and width, such as {example}.')
     split = checked_split(dataset, network, needs_truth, cache_dir)
     resized = functools.partial(input_preprocess.size_in_range, resize)
     if crop_size is None:

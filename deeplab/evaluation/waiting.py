@@ -111,7 +111,7 @@ class _Waiting:
     def _what_is_awaited(self, is_next: bool) -> str:
         what = 'a new checkpoint' if is_next else 'a first checkpoint'
         missing = '' if os.path.isdir(self._directory) else ', which does not exist yet'
-        training = f' of the training there, {self._training}' if self._training else ''
+        training = f' of the training run there, {self._training}' if self._training else ''
         return f"Waiting for {what} in '{self._directory}'{missing}{training}"
 
     def _how_long(self) -> str:
@@ -123,22 +123,22 @@ class _Waiting:
         rest = self._until - time.monotonic()
         if self._wait.timeout_secs is not None:
             return f'until {_clock(rest)}, {option("WaitOptions.timeout_secs", self._wait.timeout_secs)}'
-        return f'until {_clock(rest)}, as no training runs there; set {timeout} to wait longer'
+        return f'until {_clock(rest)}, because no training run is active there; set {timeout} to wait longer'
 
     def in_vain(self) -> str:
         """Returns the error message if no first checkpoint appeared."""
         timeout = option('WaitOptions.timeout_secs')
-        within = 'of the training that ran there'
+        within = 'of the training run that was active there'
         if self._wait.timeout_secs is not None:
             within = f'within {self._wait.timeout_secs:g} seconds ({timeout})'
         elif not self._has_seen_training:
-            within = f'within {START_SECS:g} seconds, and no training runs there'
+            within = f'within {START_SECS:g} seconds, and no training run is active there'
         missing = '' if os.path.isdir(self._directory) else ' The folder does not exist.'
         others = _folders_with_checkpoints(os.path.dirname(os.path.abspath(self._directory)))
         hint = f' Folders next to it with checkpoints: {", ".join(others)}.' if others else ''
         return (
             f"No checkpoint appeared in '{self._directory}' {within}.{missing} Set "
-            f'{option("EvalOptions.checkpoint_dir")} to the log directory of a training that has saved one, or '
+            f'{option("EvalOptions.checkpoint_dir")} to the log folder of a training run that has saved one, or '
             f'increase {timeout}.{hint}'
         )
 

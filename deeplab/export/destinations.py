@@ -89,7 +89,7 @@ def check_target(path: str, record: ExportFormat) -> None:
             folders = [each.name for each in EXPORT_FORMATS.records() if each.is_folder]
             other = f', or set {option(EXPORT_FORMATS.field, folders[-1])}' if folders else ''
             raise DataError(
-                f'{option(_PATH, path)} is a folder, but {record.noun} is one file. Give the path of a file, such as '
+                f'{option(_PATH, path)} is a folder, but {record.noun} is one file. Pass the path of a file, such as '
                 f'{example}{other}.'
             )
         output_files.require_own(path, _PATH, own, record.is_own)
@@ -100,14 +100,14 @@ def check_target(path: str, record: ExportFormat) -> None:
         return
     if os.path.isfile(path):
         raise DataError(
-            f'{option(_PATH, path)} is a file, but {record.noun} is a folder. Give a folder that does not exist yet.'
+            f'{option(_PATH, path)} is a file, but {record.noun} is a folder. Use a folder that does not exist yet.'
         )
     inside = sorted(os.listdir(path)) if os.path.isdir(path) else []
     foreign = [name for name in inside if name not in record.contents]
     if foreign or (inside and record.contents[0] not in inside):
         raise DataError(
             f'{option(_PATH, path)} is a folder with other files ({", ".join((foreign or inside)[:3])}), which '
-            f'{record.noun} would replace. Give a folder that does not exist yet, such as '
+            f'{record.noun} would replace. Use a folder that does not exist yet, such as '
             f'{example}.'
         )
     output_files.require_own(os.path.join(path, record.contents[0]), _PATH, own, record.is_own)
@@ -132,7 +132,7 @@ def beside(path: str, record: ExportFormat) -> Iterator[str]:
     temporary = writing.temporary_name(path)
     _recover(path)
     try:
-        with writing.explained(path, f'Give another {option(_PATH)}.'):
+        with writing.explained(path, f'Use another {option(_PATH)}.'):
             yield temporary
             _replace(temporary, path, record.files_of(path))
     finally:

@@ -89,14 +89,14 @@ def images_of(options: ExportOptions, source: DataSource, split: str, number: in
     count = len(index)
     if not count:
         raise DataError(
-            f"{option(field, split)}: the split has no image in '{data.directory}'. Give another split, or build its "
+            f"{option(field, split)}: the split has no image in '{data.directory}'. Use another split, or build its "
             'records'
         )
     descriptor = data.descriptor
     if descriptor.image_channels != options.model.input_channels:
         raise DataError(
-            f'{option(field, split)}: its images have {descriptor.image_channels} channels, the network takes '
-            f'{options.model.input_channels}. Give the data set of the training'
+            f'{option(field, split)}: its images have {descriptor.image_channels} channels, but the network '
+            f'expects {options.model.input_channels}. Pass the data set of the training run'
         )
     reader = input_generator.RecordReader(index, descriptor.image_channels, descriptor.image_bits)
     records = np.unique(np.linspace(0, count - 1, min(number, count)).astype(np.int64))

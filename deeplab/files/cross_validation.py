@@ -83,8 +83,8 @@ def require_other(path: str) -> None:
     if is_in(path):
         fold = os.path.join(path, split_of_fold(1))
         raise CheckpointError(
-            f"'{path}' is the folder of a cross-validation. Give one of its trainings, such as '{fold}', or take all "
-            f'with {option("PredictOptions.ensemble")}'
+            f"'{path}' is the folder of a cross-validation. Pass the training run of one fold, such as '{fold}', or "
+            f'use all folds with {option("PredictOptions.ensemble")}'
         )
 
 
@@ -97,7 +97,7 @@ def read(folder: str) -> CrossValidation:
     cross_validation = load(folder)
     if cross_validation is None:
         raise DataError(
-            f"'{folder}' is not the folder of a cross-validation: it has no {FILE}. Give the output folder of "
+            f"'{folder}' is not the folder of a cross-validation: it has no {FILE}. Pass the output folder of "
             'deeplab cross_validate.'
         )
     if not cross_validation.is_finished:

@@ -33,7 +33,7 @@ def make_folder(path: str) -> str:
     try:
         os.makedirs(path, exist_ok=True)
     except OSError as error:
-        raise DataError(f"Cannot create the folder '{path}': {error.strerror}. Give another path.") from None
+        raise DataError(f"Cannot create the folder '{path}': {error.strerror}. Use another path.") from None
     return path
 
 
@@ -52,12 +52,12 @@ def require_folder(path: str, field: str) -> None:
         existing = os.path.dirname(existing)
     if not os.path.isdir(existing):
         raise OptionError(
-            f"{option(field)}: the folder '{path}' cannot be created: '{existing}' is not a folder. Give another path, "
+            f"{option(field)}: the folder '{path}' cannot be created: '{existing}' is not a folder. Use another path, "
             'or move that file'
         )
     if not os.access(existing, os.W_OK | os.X_OK):
         raise OptionError(
-            f"{option(field)}: the folder '{path}' is not writable: '{existing}' is read-only for this user. Give "
+            f"{option(field)}: the folder '{path}' is not writable: '{existing}' is read-only for this user. Pass "
             'another path, or allow this user to write there'
         )
 
@@ -80,7 +80,7 @@ def require_own(path: str, field: str, kind: str, is_own: Callable[[str], bool])
         if os.path.isfile(path) and (not os.path.getsize(path) or is_own(path)):
             return
     raise OptionError(
-        f"{option(field)}: '{path}' exists and is not {kind}, so it is not overwritten. Give another path, or move it"
+        f"{option(field)}: '{path}' exists and is not {kind}, so it is not overwritten. Use another path, or move it"
     )
 
 
@@ -102,7 +102,7 @@ def writing_to(path: str, field: str, report: str | None = None) -> Iterator[Non
     except write_failures() as error:
         message = (
             f"{option(field)}: '{path}' cannot be written: {reason_of(error)}. The disk may be full, or the folder "
-            'read-only: free some space, or give another path'
+            'read-only: free some space, or use another path'
         )
         raise (OptionError(message) if report is None else OutputError(message, report)) from error
 

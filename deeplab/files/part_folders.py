@@ -65,7 +65,7 @@ def begin(folder: str, part: Part, program: str) -> str:
     path = part.folder(folder)
     with contextlib.suppress(OSError, documents.DocumentError):
         if (other := documents.load(os.path.join(path, _NOTE))['program']) != program:
-            raise DataError(f"'{path}' is a part of '{other}'. Join it first (deeplab merge), or give another folder.")
+            raise DataError(f"'{path}' is a part of '{other}'. Join it first (deeplab merge), or use another folder.")
     with writing.explained(path):
         os.makedirs(path, exist_ok=True)
         writing.remove(os.path.join(path, _NOTE))
@@ -110,7 +110,7 @@ def find(folder: str) -> list[PartFolder]:
                 raise DataError(f"'{path}' is not complete: run part {part} again, or wait until it ends.") from None
     if not parts:
         raise DataError(
-            f"'{folder}' has no parts, such as part-1-of-4. Give the output folder of the commands with "
+            f"'{folder}' has no parts, such as part-1-of-4. Pass the output folder of the commands with "
             f'{option("PartOptions.part")}'
         )
     require_all([each.part for each in parts], f"'{folder}'")

@@ -104,7 +104,7 @@ def of(path: str) -> _Storage:
     if scheme not in schemes:
         shown = ', '.join(f'{name}://' for name in [*sorted(schemes - {_IN_MEMORY}), *_PACKAGES])
         raise DataError(
-            f"'{path}' cannot be used: this TensorFlow knows {shown}, but not {scheme}://. Give another path."
+            f"'{path}' cannot be used: this TensorFlow knows {shown}, but not {scheme}://. Use another path."
         )
     return _TensorFlow()
 

@@ -102,7 +102,7 @@ class AnySize:
         if window is not None and not self._runner.has_probabilities:
             raise DataError(
                 f'an image of {height} x {width} pixels is predicted in windows of {window[0]} x {window[1]}, for '
-                'which the export must give probabilities. Give smaller images, or export the network again, with '
+                'which the export must give probabilities. Use smaller images, or export the network again, with '
                 f'{option("ConversionOptions.outputs", "probabilities")}'
             )
         if window is not None:
@@ -156,7 +156,7 @@ def _sizes(runner: Runner, options: WindowOptions) -> tuple[Size, Size]:
         if fixed is not None and (window[0] > fixed[0] or window[1] > fixed[1]):
             raise OptionError(
                 f'{option("WindowOptions.window", given)} is larger than the {fixed[0]} x {fixed[1]} pixels of the '
-                'input of the network. Give at most that.'
+                'input of the network. Pass at most that.'
             )
     stride = options.window_stride or tuple(max(side * 3 // 4, 1) for side in window)
     return window, (min(stride[0], window[0]), min(stride[1], window[1]))

@@ -30,7 +30,7 @@ def paths_in(folder: str) -> list[str]:
     paths = inputs.images_in(folder)
     if not paths:
         given = option('EngineOptions.calibration_dir', folder)
-        raise CalibrationError(f'{given}: there is no image in this folder. Give a folder with images.')
+        raise CalibrationError(f'{given}: there is no image in this folder. Pass a folder with images.')
     return paths
 
 
@@ -79,7 +79,7 @@ class CalibrationImages:
         return digest.hexdigest()
 
     def _error(self, path: str, reason: object) -> CalibrationError:
-        return CalibrationError(f"{self._given}: '{path}' cannot be used: {reason}. Remove it, or give another folder.")
+        return CalibrationError(f"{self._given}: '{path}' cannot be used: {reason}. Remove it, or use another folder.")
 
     def calibrating(self) -> Iterator[np.ndarray]:
         """Yields the images that calibrate as batches, see `Execution.calibration`; logs the progress.

@@ -154,7 +154,7 @@ def find(
     if twice is not None or len(given) < 2:
         reason = f"'{twice}' is given twice" if twice else f"'{given[0]}' is the only one"
         raise OptionError(
-            f'An ensemble has several different checkpoints, but {reason}. Give each once, or the folder of a '
+            f'An ensemble has several different checkpoints, but {reason}. Pass each once, or the folder of a '
             'cross-validation, which means all of its folds.'
         )
     _require_equal(networks)
@@ -168,8 +168,8 @@ def _require_equal(networks: Sequence[NetworkDescription]) -> None:
     first = networks[0].options
     if first.is_per_image:
         raise OptionError(
-            f'An ensemble is not possible for {option("ModelOptions.task", first.task)}: each of its networks takes '
-            'images of a size of its own. Predict with one checkpoint at a time.'
+            f'An ensemble is not possible for {option("ModelOptions.task", first.task)}: its networks may need '
+            'different image sizes. Predict with one checkpoint at a time.'
         )
     _require_one('classes', networks, lambda each: f'{each.options.num_classes} classes', omit)
     named = [each for each in networks if has_names(each.classes)]

@@ -35,8 +35,9 @@ def required_format(path: str) -> ExportFormat:
     record = format_of(path)
     if record is None:
         nouns = [each.noun for each in EXPORT_FORMATS.records() if each.open is not None]
-        state = 'is no export that can be run' if os.path.exists(path) else 'cannot be loaded (it does not exist)'
-        raise CheckpointError(f"The export '{names.shown(path)}' {state}. Give {', '.join(nouns[:-1])} or {nouns[-1]}")
+        is_there = os.path.exists(path)
+        state = 'is not an export that this program can run' if is_there else 'cannot be loaded (it does not exist)'
+        raise CheckpointError(f"The export '{names.shown(path)}' {state}. Pass {', '.join(nouns[:-1])} or {nouns[-1]}")
     return record
 
 

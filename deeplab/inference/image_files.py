@@ -6,13 +6,14 @@ JPEG, PNG and NumPy files are decoded as in records, so that a network sees the 
 from __future__ import annotations
 
 import contextlib
+import inspect
 import io
 import os
 import stat
 import threading
 import warnings
-from collections.abc import Iterator
-from typing import IO
+from collections.abc import Iterable, Iterator
+from typing import IO, Any
 
 import numpy as np
 import tensorflow as tf
@@ -40,6 +41,10 @@ _DECODED_AS_RECORDS = ('JPEG', 'MPO', 'PNG')
 
 _TIFF = (b'II*\0', b'MM\0*', b'II+\0', b'MM\0+')  # the last two are BigTIFF
 _SUBFILE_TYPE, _NO_PAGE = 254, 5  # tag of a TIFF, and its bits of overviews and masks; source: TIFF 6.0, section 8
+
+Source = np.ndarray | str | os.PathLike[str] | Image.Image | bytes | bytearray | memoryview | IO[bytes]
+# What is one image although it can be iterated; files are, too.
+_SINGLE = (np.ndarray, str, os.PathLike, Image.Image, bytes, bytearray, memoryview)
 
 _opening = threading.Lock()
 
@@ -122,7 +127,7 @@ class Reader:
         if kind == 'npy':
             return self.of_array(images.read_array(content))
         if not header.reads_as(self.channels):
-            raise DataError(f'it has {header.channels} channels, the network takes {self.channels}')
+            raise DataError(f'it has {header.channels} channels, but the network expects {self.channels}')
         return orientation.turned_pixels(self._decoded(content), header.orientation)
 
     def bytes_of(self, path: str | os.PathLike[str]) -> int:
@@ -174,6 +179,12 @@ class Reader:
 
     def _of_sixteen_bits(self, values: np.ndarray) -> np.ndarray:
         """Converts uint16 as the decoders of records do."""
+        if 0 < (largest := int(values.max())) <= 255:
+            logging.warning(
+                'An image of 16 bits has values of at most %d, and white is 65535: it is black. Convert it to uint8 if '
+                'white is 255.',
+                largest,
+            )
         return (values >> 8).astype(np.uint8) if self.bits == 8 else values.astype(np.float32) / _OF_SIXTEEN_BITS
 
     def _of_raster(self, path: str) -> np.ndarray:
@@ -182,8 +193,8 @@ class Reader:
         if header.channels not in (1, self.channels):  # a single band is repeated, as gray images are
             saved = option('PredictOptions.save', GEOTIFF)
             raise DataError(
-                f'it has {header.channels} bands, the network takes {self.channels} channels, and only {saved} chooses '
-                'other bands'
+                f'it has {header.channels} bands, but the network expects {self.channels} channels; only {saved} '
+                'chooses other bands'
             )
         _require_sensible(header.width, header.height)
         pixels, _ = rasters.read(path, rasters.Place(0, 0, header.height, header.width), self.raster)
@@ -195,7 +206,7 @@ class Reader:
             chosen = 'bands' if self.raster.bands else 'value_range'
             raise DataError(
                 f'it is a TIFF, and the network was trained with {option(f"RasterOptions.{chosen}")}, which applies to '
-                'files only. Give the path of the file, or an array with the channels of the network'
+                'files only. Pass the path of the file, or an array with the channels of the network'
             )
 
     def _with_pillow(self, content: bytes) -> np.ndarray:
@@ -253,6 +264,22 @@ class Reader:
         return self.of_array(np.asarray(image))
 
 
+def is_single(images: Any) -> bool:
+    """Returns whether images are a single one, or what is no image at all, rather than several."""
+    return isinstance(images, _SINGLE) or is_file(images) or not isinstance(images, Iterable)
+
+
+def is_file(image: Any) -> bool:
+    """Returns whether an image is an open file; files whose contents must be awaited are not."""
+    return hasattr(image, 'read') and not inspect.iscoroutinefunction(image.read)
+
+
+def name_of(image: Any, attribute: str) -> str:
+    """Returns the name of an image in messages, from an attribute that may hold the path of its file."""
+    path = getattr(image, attribute, '')
+    return f"'{path}'" if path and isinstance(path, str) else 'The image'
+
+
 def with_channels(image: np.ndarray, channels: int) -> np.ndarray:
     """Returns an image [..., c] with the channels of a network: gray is repeated for three, transparency left out.
 
@@ -263,7 +290,7 @@ def with_channels(image: np.ndarray, channels: int) -> np.ndarray:
     if channels == 3 and given in (1, 2, 4):
         image = image[..., :3] if given == 4 else np.repeat(image[..., :1], 3, axis=-1)
     if image.shape[-1] != channels:
-        raise DataError(f'it has {given} channels, the network takes {channels}')
+        raise DataError(f'it has {given} channels, but the network expects {channels}')
     return image
 
 
@@ -372,7 +399,7 @@ def _opened(file: IO[bytes]) -> ImageFile.ImageFile:
             file.seek(0)
             if file.read(len(_TIFF[0])).startswith(_TIFF):
                 saved = option('PredictOptions.save', GEOTIFF)
-                raise DataError(f'it is a TIFF whose bands or values only {saved} reads, if it is whole') from None
+                raise DataError(f'it is a TIFF that only {saved} can read, or it is damaged') from None
             raise DataError('it is not an image in a known format') from None
         except Image.DecompressionBombError as error:  # worded as for PNG
             raise DataError(f'it is too large ({str(error).partition(", could")[0]})') from None

@@ -15,8 +15,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from deeplab import names
-from deeplab.errors import OptionError
+from deeplab.datasets import split_lists
+from deeplab.errors import DataError, OptionError
 from deeplab.inference import image_files, videos
+from deeplab.options import IMAGE_FORMATS
 from deeplab.wording import option
 
 VIDEO_SUFFIXES = frozenset({'.mp4', '.avi', '.mov', '.mkv', '.webm', '.m4v', '.mpg', '.mpeg', '.wmv', '.flv'})
@@ -65,8 +67,8 @@ def find(inputs: Sequence[str], output_dir: str) -> tuple[list[InputFile], list[
     """Finds the files to predict, each once, in a fixed order.
 
     Args:
-      inputs: files, folders, patterns such as `photos/**/*.jpg`, and lists (.txt) of one path a line, which are
-        relative to the list or to the current folder.
+      inputs: files, folders, patterns such as `photos/**/*.jpg`, and lists (.txt) of one path a line, with or without
+        extension, which are relative to the list or to the current folder.
       output_dir: folder of the results; files in it are not taken from folders and patterns.
 
     Returns:
@@ -78,7 +80,9 @@ def find(inputs: Sequence[str], output_dir: str) -> tuple[list[InputFile], list[
     if live := [text for text in inputs if videos.is_live(text)]:
         shown = videos.without_password(live[0])
         if len(inputs) > 1:
-            raise OptionError(f"'{shown}' is a camera or stream, which is predicted until it is stopped: give it alone")
+            raise OptionError(
+                f"'{shown}' is a camera or stream and must be the only input, because prediction runs until you stop it"
+            )
         return [InputFile(live[0], _clean(re.sub(r'[^\w.-]+', '_', shown)), is_video=True, is_live=True)], []
     results = [result for text in inputs for result in _of_input(text, output_dir)]
     failures = [result for result in results if isinstance(result, Failure)]
@@ -154,25 +158,27 @@ def _matching(pattern: str, output_dir: str) -> Iterator[_RootedFile]:
 def _listed(path: str) -> Iterator[_RootedFile | Failure]:
     """Yields the files in a list, and the lines of which there is no file."""
     try:
-        lines = [line.strip() for line in pathlib.Path(path).read_text('utf-8-sig').splitlines()]
-    except OSError as error:
-        yield Failure(path, f'it cannot be read ({error.strerror})')
+        lines = split_lists.read(pathlib.Path(path))
+    except DataError as error:
+        yield Failure(path, str(error).removesuffix('.'))
         return
-    except UnicodeDecodeError:
-        yield Failure(path, 'it is not a list: it is not text in UTF-8')
-        return
-    if not any(lines):
-        yield Failure(path, 'the list is empty')
     paths = []
-    for line in filter(None, lines):
-        candidates = [os.path.join(os.path.dirname(path), line), line]
-        existing = next((each for each in candidates if os.path.isfile(each)), None)
+    for line in lines:
+        existing = next(filter(os.path.isfile, _candidates(line, os.path.dirname(path))), None)
         if existing is None:
             yield Failure(line, f'it does not exist (listed in {path})')
         else:
             paths.append(existing)
     root = _common([os.path.dirname(each) for each in paths])
     yield from (_RootedFile(each, root) for each in paths)
+
+
+def _candidates(line: str, folder: str) -> Iterator[str]:
+    """Yields the paths that a line of a list in a folder may stand for: lists of splits often omit extensions."""
+    for text in dict.fromkeys((line, line.replace('\\', '/'))):
+        for suffix in ('', *(f'.{kind}' for kind in IMAGE_FORMATS)):
+            yield os.path.join(folder, f'{text}{suffix}')
+            yield f'{text}{suffix}'
 
 
 def _common(folders: Iterable[str]) -> str:

@@ -136,13 +136,13 @@ def checkpoint_at(path: str) -> str:
     """Returns the checkpoint at `path`, or the newest complete one in a folder."""
     if exports.format_of(path) is not None:
         field = 'PredictOptions.export_path'
-        instead = f'give {option(field, path)}' if is_set_by_flag(field) else 'use Predictor.from_export'
+        instead = f'pass {option(field, path)}' if is_set_by_flag(field) else 'use Predictor.from_export'
         raise CheckpointError(f"'{path}' is an exported network, not a checkpoint: {instead}")
     cross_validation.require_other(path)
     if not os.path.isdir(path):
         if not glob.glob(f'{glob.escape(path)}*'):
             raise CheckpointError(
-                f"There is no folder and no checkpoint '{path}'. Give the log directory of a training, or the path of "
+                f"There is no folder and no checkpoint '{path}'. Pass the log folder of a training run, or the path of "
                 'a checkpoint, such as DIR/model.ckpt-30000'
             )
         return checkpoints.find(path)
@@ -181,6 +181,7 @@ def require_one_description(
     advice: str,
     compared: Callable[[ModelOptions], ModelOptions] = lambda options: options,
     used: ModelOptions | None = None,
+    given: Changes = types.MappingProxyType({}),
 ) -> None:
     """Raises `OptionError` if the run.json files beside checkpoints describe different networks or classes.
 
@@ -190,12 +191,14 @@ def require_one_description(
       compared: makes the network that is compared of the one in run.json.
       used: the network that stands for all of them if there is no run.json beside the first one; None for no such
         network. With it, a warning names the others without a run.json if there is one beside the first one.
+      given: options that are set explicitly. There is no warning if they include the output stride and the rates.
     """
+    hidden = {_STRIDE, RATES} if used is not None and used.aspp.rates else {_STRIDE}
     found = {path: of_run(path) for path in paths}
     described = [(path, description) for path, description in found.items() if description is not None]
     if used is not None and found[paths[0]] is None:
         described.insert(0, (paths[0], NetworkDescription(used, None)))
-    elif used is not None and (unknown := [path for path in paths if found[path] is None]):
+    elif used is not None and hidden - set(given) and (unknown := [path for path in paths if found[path] is None]):
         logging.warning(
             "There is no run.json beside %s: the network of '%s' is used. The variables of a checkpoint do not show "
             'whether its training had the same output stride and atrous rates.',
@@ -240,20 +243,25 @@ def _identified(checkpoint: str, changes: Changes) -> NetworkDescription:
         stride = changes.get(_STRIDE, options.output_stride)
         rates = changes.get(RATES, rates_at(options.aspp.rates, options.output_stride, stride))
         options = changed(options, {_STRIDE: stride, RATES: rates})
-        logging.info(
-            "There is no run.json of a training beside '%s'. Its variables belong to a network with %d classes and "
+        assumed = _assumed(options, changes, deduced.branches > 0)
+        logging.log(
+            logging.WARNING if assumed else logging.INFO,
+            "There is no run.json of a training run beside '%s'. Its variables belong to a network with %d classes and "
             '%s.%s',
             checkpoint,
             options.num_classes,
             ' '.join(checkpoint_network.settings_of(options)),
-            _assumed(options, changes, deduced.branches > 0),
+            assumed,
         )
         return NetworkDescription(options, None)
     outputs = checkpoint_network.outputs_of(held)
     if outputs and any(field == 'ModelOptions.model_variant' for field in changes):
         return NetworkDescription(ModelOptions(outputs), None)  # what does not match is reported when it is restored
     if deduced is not None and deduced.is_backbone:
-        raise CheckpointError(f"'{checkpoint}' has only a backbone, to train from. Give the checkpoint of a training")
+        raise CheckpointError(
+            f"'{checkpoint}' contains only a backbone, which can initialize training but cannot predict. Pass a "
+            'checkpoint of a trained network'
+        )
     raise CheckpointError(
         f"The network of '{checkpoint}' cannot be identified: no known network has its variables. Describe it "
         f'by {option("ModelOptions.model_variant")} and the other options of its training'

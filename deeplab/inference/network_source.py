@@ -91,7 +91,7 @@ class NetworkSource:
         newest = checkpoints.newest(best) or checkpoints.newest(self.path)
         if newest is None:
             raise CheckpointError(
-                f"There is no checkpoint in '{self.path}'. Give the log folder of a training, or a checkpoint"
+                f"There is no checkpoint in '{self.path}'. Pass the log folder of a training run, or a checkpoint"
             )
         return newest
 
@@ -190,7 +190,7 @@ class _Export(NetworkSource):
 
     def check_among_several(self) -> None:
         raise OptionError(
-            f"'{self.path}' is an export, which eval evaluates alone. Give one "
+            f"'{self.path}' is an export, which eval evaluates alone. Pass one "
             f'{option("EvalOptions.checkpoint_dir")} at a time, or compare both with deeplab compare'
         )
 
@@ -225,8 +225,8 @@ class _Export(NetworkSource):
         with exports.opened(self.path) as exported:
             if exported.num_classes not in (None, model.num_classes):
                 raise CheckpointError(
-                    f"The export '{names.shown(self.path)}' has {exported.num_classes} classes, the data set "
-                    f'{model.num_classes}. Give the data set on which it was trained'
+                    f"The export '{names.shown(self.path)}' has {exported.num_classes} classes, but the data set has "
+                    f'{model.num_classes}. Pass the data set on which it was trained'
                 )
             model = with_tasks(model, exported.metadata, self.path, options.network)
             model = dataclasses.replace(model, crop_size=None)

@@ -78,7 +78,10 @@ class OutputFolder:
     def check(self, items: Sequence[InputFile]) -> None:
         """Raises `OptionError` if a result would replace a file that predict has not written."""
         if self._writers and (videos := [item.path for item in items if item.is_video]):
-            raise OptionError(f"Annotations are of images, and '{videos[0]}' is a video. Give its frames as images")
+            raise OptionError(
+                f"Annotations can be written only for images, but '{videos[0]}' is a video. Extract its frames and "
+                'pass them as images'
+            )
         self._check_videos(items)
         planned = [os.path.join(self._folder, SUMMARY), *self._document_paths()]
         planned += [self._videos.path_of(item) for item in items if item.is_video and VIDEO in self.kinds]
@@ -91,10 +94,11 @@ class OutputFolder:
             planned += [self._path(kind, name, suffix) for name in names for suffix in suffixes]
         in_the_way = [path for path in planned if self._is_foreign(path)]
         if in_the_way:
-            others = f' and {len(in_the_way) - 1} more' if len(in_the_way) > 1 else ''
+            more = len(in_the_way) - 1
+            state = f' and {more} more exist and were' if more else ' exists and was'
             raise OptionError(
-                f"{option(_FIELD, self._folder)}: '{in_the_way[0]}'{others} would be replaced, which predict has not "
-                f'written. Give another folder, or set {option("PredictOptions.overwrite", True)}'
+                f"{option(_FIELD, self._folder)}: '{in_the_way[0]}'{state} not written by predict. "
+                f'Choose another folder, or set {option("PredictOptions.overwrite", True)}'
             )
 
     def _check_videos(self, items: Sequence[InputFile]) -> None:
@@ -102,8 +106,8 @@ class OutputFolder:
         images = [item for item in items if not item.is_video]
         if VIDEO in self.kinds and images and (len(self.kinds) == 1 or len(images) == len(items)):
             raise OptionError(
-                f"{option('PredictOptions.save', VIDEO)} is of videos, and '{images[0].path}' is an image. Add a kind "
-                f'of images, such as {option("PredictOptions.save", "overlay")}'
+                f"{option('PredictOptions.save', VIDEO)} applies only to videos, but '{images[0].path}' is an image. "
+                f'Add a kind for images, such as {option("PredictOptions.save", "overlay")}'
             )
 
     def begin(self) -> None:
@@ -166,7 +170,7 @@ class OutputFolder:
     def _begin_file(self, path: str) -> None:
         """Prepares the folder of a file; raises `DataError` if it would replace one that predict has not written."""
         if self._is_foreign(path):
-            raise DataError(f"'{path}' exists, and predict has not written it")
+            raise DataError(f"'{path}' exists and was not written by predict")
         self._prepare(os.path.dirname(path))
 
     def _pictures(self) -> list[str]:

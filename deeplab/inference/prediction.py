@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from deeplab.options import LEGENDS, SAVED
 from deeplab.pictures import drawing
 from deeplab.pictures import legend as legends
 from deeplab.registry import TASKS
+from deeplab.wording import did_you_mean, option
 
 # Label of pixels with a class that is not kept.
 NO_CLASS = 255
@@ -73,7 +74,7 @@ class Prediction:
         self._is_kept = is_kept
         self.labels = self.kept(labels)
         self._confidence, self._probabilities = scores
-        self._compute = compute
+        self._compute = _Computation(compute)
 
     def __getattr__(self, name: str) -> Any:
         """Returns a value of a result."""
@@ -107,9 +108,10 @@ class Prediction:
 
     @property
     def confidence(self) -> np.ndarray:
-        """Probability of the most probable class at each pixel, [h, w] float32."""
+        """Probability of the most probable class at each pixel, [h, w] float32; computed when it is first read."""
         if self._confidence is None:
-            self._confidence = self.probabilities.max(axis=2)
+            scores = self._compute() if self._probabilities is None else self._probabilities
+            self._confidence = scores.max(axis=2)  # the probabilities themselves are many times larger
         confidence: np.ndarray = self._confidence.astype(np.float32, copy=False)
         return confidence
 
@@ -169,11 +171,14 @@ class Prediction:
 
     def _task_overlay(self, alpha: float) -> np.ndarray | None:
         """Returns the picture of a task over the image, or larger; None if the task is `semantic`, or has none."""
-        is_shown = self._opacity(alpha)[self.labels] > 0 if not self._is_kept.all() else None
-        drawn = None if self._tasks is None else self._tasks.overlay(self.image, alpha)
-        if drawn is not None and is_shown is not None:
-            drawn = np.where(is_shown[..., np.newaxis], drawn, drawing.in_rgb(self.image))
-        return drawn
+        opacity, tasks = self._opacity(alpha), self._kept_tasks()
+        drawn = None if tasks is None else tasks.overlay(self.image, alpha)
+        if tasks is None or drawn is None or self._is_kept.all():
+            return drawn
+        by = next(task for task in TASKS.chosen(tasks.decoder.options) if task.overlay is not None)
+        if by.keep is not None:  # it has drawn the kept classes alone
+            return drawn
+        return np.where(opacity[self.labels][..., np.newaxis] > 0, drawn, drawing.in_rgb(self.image))
 
     def _opacity(self, alpha: float) -> np.ndarray:
         """Returns the opacity of the color of each id, [256]; 0 for classes that are not kept."""
@@ -284,6 +289,49 @@ class Prediction:
         height, width = self.labels.shape
         most = ', '.join(f'{name} {share:.1%}' for name, share in list(self.shares.items())[:5])
         return f'<Prediction of {height} x {width} pixels{": " if most else ""}{most}>'
+
+
+class _Computation:
+    """Computes the probabilities of a prediction; a pickled one raises an error instead, as it has no network."""
+
+    def __init__(self, compute: Callable[[], np.ndarray]) -> None:
+        self._compute = compute
+
+    def __call__(self) -> np.ndarray:
+        return self._compute()
+
+    def __deepcopy__(self, memo: object) -> _Computation:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _Computation, (_without_network,)
+
+
+def _without_network() -> np.ndarray:
+    raise ValueError(
+        'A prediction that was pickled has no network to compute probabilities with. Read its confidence or its '
+        f'probabilities before, or open the predictor with {option("PredictorOptions.probabilities", True)}.'
+    )
+
+
+def kept_ids(wanted: Sequence[str], names: Sequence[str]) -> np.ndarray:
+    """Returns whether each of 256 ids is kept; raises `OptionError` for an unknown class."""
+    if not wanted:
+        return np.ones(256, bool)
+    is_kept = np.zeros(256, bool)
+    folded = [name.casefold() for name in names]
+    for name in map(str, wanted):
+        if name.casefold() in folded:
+            is_kept[folded.index(name.casefold())] = True
+        elif name.isdecimal() and int(name) < len(names):
+            is_kept[int(name)] = True
+        else:
+            hint = f'. Names need {option("PredictorOptions.dataset")}' if names[0] == '0' else ''
+            raise OptionError(
+                f'{option("PredictorOptions.classes", tuple(wanted))}: there is no class {name!r}. '
+                f'{did_you_mean(name, names)}Known: {", ".join(names)}{hint}'
+            )
+    return is_kept
 
 
 def overlay_suffix(height: int, width: int) -> str:

@@ -12,10 +12,9 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
-import inspect
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import IO, Any, cast
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from typing import Any, cast
 
 import numpy as np
 from PIL import Image
@@ -36,11 +35,13 @@ from deeplab.inference import (
     task_calibration,
     task_decoding,
     task_files,
+    thread_bound,
 )
 from deeplab.inference.any_size import Scores
 from deeplab.inference.engine_choice import EngineChoice
+from deeplab.inference.image_files import Source
 from deeplab.inference.network import InferenceNetwork
-from deeplab.inference.prediction import Prediction
+from deeplab.inference.prediction import Prediction, kept_ids
 from deeplab.inference.run_weights import WeightsChoice
 from deeplab.inference.runners import CheckpointRunner, ExportRunner, Runner
 from deeplab.inference.task_decoding import TaskDecoder
@@ -61,7 +62,7 @@ from deeplab.options import (
 from deeplab.options.parameters import parameters_of
 from deeplab.registry import PREPROCESSINGS, TASKS
 from deeplab.system import overlap
-from deeplab.wording import did_you_mean, option
+from deeplab.wording import option
 from deeplab.zoo import cache, fetching
 
 _MOST_SHOWN = 5  # classes in the text of a predictor
@@ -74,15 +75,9 @@ _KEYWORDS: dict[Any, str] = {
 }
 _AHEAD = 2  # images of a list that are read before they are needed
 
-Source = np.ndarray | str | os.PathLike[str] | Image.Image | bytes | bytearray | memoryview | IO[bytes]
-
-
-# What is one image although it can be iterated; files are, too.
-_SINGLE = (np.ndarray, str, os.PathLike, Image.Image, bytes, bytearray, memoryview)
-
 
 class Predictor:
-    """Predicts the classes of images; safe to use from several threads.
+    """Predicts the classes of images; safe to use from several threads, but not in a fork of the process.
 
     Close it, or use it in a `with` statement, to release the network.
 
@@ -117,8 +112,8 @@ class Predictor:
                 f"{option('PredictorOptions.classes', tuple(options.classes))}: '{source}' predicts no class for each "
                 f'pixel ({decoder.options.task}). Omit it'
             )
-        self._is_kept = _kept(options.classes, classes.names)
-        self._is_closed = False
+        self._is_kept = kept_ids(options.classes, classes.names)
+        self._is_closed, self._process = False, os.getpid()
         with contextlib.ExitStack() as closing:
             closing.callback(runner.close)
             self._reader = image_files.Reader(runner.channels, classes.image_bits, classes.raster)
@@ -321,13 +316,35 @@ class Predictor:
         Raises:
           DataError: An image cannot be read; the message names its file.
         """
-        if isinstance(images, _SINGLE) or _is_file(images) or not isinstance(images, Iterable):
+        if image_files.is_single(images):
             return self.predict([self.read(cast(Source, images))])[0]
-        predictions: list[Prediction] = []
-        with contextlib.closing(overlap.map_in_order(self.read, images, 1, _AHEAD)) as pixels:
-            for batch in any_size.batches(pixels, self._options.batch_size, np.shape):
-                predictions += self.predict(batch)
-        return predictions
+        return list(self.stream(cast(Iterable[Source], images)))
+
+    def stream(self, images: Iterable[Source]) -> Generator[Prediction, None, None]:
+        """Yields the predictions of images in their order, each batch as soon as it is computed.
+
+        Only the predictions that the caller keeps stay in memory. The next images are read meanwhile.
+
+        Args:
+          images: a list of images, or what yields them; see `read`.
+
+        Raises:
+          DataError: An image cannot be read, after the predictions of those before it; the message names its file.
+        """
+
+        def read(image: Source) -> np.ndarray | Exception:
+            try:
+                return self.read(image)
+            except Exception as error:
+                return error
+
+        given = [cast(Source, images)] if image_files.is_single(images) else images
+        with contextlib.closing(overlap.map_in_order(read, given, 1, _AHEAD)) as pixels:
+            # Errors have no shape: the images before one are predicted first.
+            for batch in any_size.batches(pixels, self._options.batch_size, lambda each: getattr(each, 'shape', None)):
+                if isinstance(batch[0], Exception):
+                    raise batch[0]
+                yield from self.predict(cast(list[np.ndarray], batch))
 
     def read(self, image: Source) -> np.ndarray:
         """Returns an image as the network takes it, upright, before resizing and padding: [h, w, channels], 0 to 255.
@@ -340,21 +357,24 @@ class Predictor:
             - an image of Pillow, turned as its EXIF orientation says. A JPEG or PNG that was opened and not changed is
               decoded from its file, with the same result as the path. Pillow's own pixels are used if it was changed,
               or loaded from a file object; Pillow decodes a JPEG slightly differently from TensorFlow;
-            - an array [h, w, 3] or [h, w] of uint8 (or of floats, 0 to 255), as it is.
+            - an array [h, w, 3] or [h, w] of uint8 (or of floats, 0 to 255), which is copied; colors are RGB: for
+              OpenCV `image[..., ::-1]`.
 
         Raises:
           DataError: It cannot be read; the message names its file.
+          RuntimeError: The process is a fork of the one that has opened the predictor.
           TypeError: It is none of these.
+          ValueError: The predictor is closed.
         """
         name, read = 'The image', cast(Callable[[Any], np.ndarray], self._reader.of_array)
         if isinstance(image, Image.Image):
-            name, read = _name_of(image, 'filename'), self._reader.of_picture
+            name, read = image_files.name_of(image, 'filename'), self._reader.of_picture
         elif isinstance(image, (bytes, bytearray, memoryview)):
             read = self._reader.of_content
         elif isinstance(image, (str, os.PathLike)):
             name, read = f"'{os.fspath(image)}'", self._reader.read
-        elif _is_file(image):
-            name, read = _name_of(image, 'name'), self._reader.of_file
+        elif image_files.is_file(image):
+            name, read = image_files.name_of(image, 'name'), self._reader.of_file
         elif not isinstance(image, np.ndarray):
             raise TypeError(
                 'an image is an array, the path of a file, a binary file, bytes or an image of Pillow, not '
@@ -362,9 +382,10 @@ class Predictor:
             )
         self._require_open()
         try:
-            return read(image)
+            pixels = read(image)
         except DataError as error:
             raise DataError(f'{name}: {error}') from None
+        return pixels.copy() if isinstance(image, np.ndarray) and np.may_share_memory(pixels, image) else pixels
 
     @property
     def window(self) -> tuple[int, int] | None:
@@ -465,8 +486,12 @@ class Predictor:
         self.close()
 
     def _require_open(self) -> None:
+        thread_bound.require_process(self._process)
         if self._is_closed:
-            raise ValueError('The predictor is closed.')
+            raise ValueError(
+                'The predictor is closed. Predict, and read confidences and probabilities, before it is closed, or '
+                f'open it with {option("PredictorOptions.probabilities", True)} to read them later.'
+            )
 
     def _probabilities(self, image: np.ndarray, part_of: resizing.Size | None) -> np.ndarray:
         """Computes the probabilities of an image, [h, w, classes]."""
@@ -525,17 +550,6 @@ def _require_one_shape(images: Sequence[np.ndarray]) -> None:
         )
 
 
-def _is_file(image: Any) -> bool:
-    """Returns whether an image is an open file; files whose contents must be awaited are not."""
-    return hasattr(image, 'read') and not inspect.iscoroutinefunction(image.read)
-
-
-def _name_of(image: Any, attribute: str) -> str:
-    """Returns the name of an image in messages, from an attribute that may hold the path of its file."""
-    path = getattr(image, attribute, '')
-    return f"'{path}'" if path and isinstance(path, str) else 'The image'
-
-
 def _classes_in(metadata: Mapping[str, Any]) -> DatasetDescriptor | None:
     """Returns names and colors of the classes; None if the metadata has none."""
     names, colors = metadata.get('class_names') or (), metadata.get('colors') or ()
@@ -558,26 +572,6 @@ def _decoder_of_export(
     options = model_source.changed(ModelOptions(outputs, task=described['name'], settings=settings), changes)
     context = task_data.context_of(classes, options, described.get('calibration'))
     return TaskDecoder(options, context)
-
-
-def _kept(wanted: Sequence[str], names: Sequence[str]) -> np.ndarray:
-    """Returns whether each of 256 ids is kept; raises `OptionError` for an unknown class."""
-    if not wanted:
-        return np.ones(256, bool)
-    is_kept = np.zeros(256, bool)
-    folded = [name.casefold() for name in names]
-    for name in map(str, wanted):
-        if name.casefold() in folded:
-            is_kept[folded.index(name.casefold())] = True
-        elif name.isdecimal() and int(name) < len(names):
-            is_kept[int(name)] = True
-        else:
-            hint = f'. Names need {option("PredictorOptions.dataset")}' if names[0] == '0' else ''
-            raise OptionError(
-                f'{option("PredictorOptions.classes", tuple(wanted))}: there is no class {name!r}. '
-                f'{did_you_mean(name, names)}Known: {", ".join(names)}{hint}'
-            )
-    return is_kept
 
 
 def _sorted_out(options: dict[str, Any]) -> tuple[PredictorOptions, model_source.Changes]:

@@ -74,7 +74,7 @@ def check(options: PredictOptions, items: Sequence[InputFile]) -> None:
     for path in (path for item in items for path in _targets(options, item).values()):
         if not options.overwrite and os.path.lexists(path) and not written.is_own(path):
             raise OptionError(
-                f"'{path}' would be replaced, which predict has not written. Give another folder, or set "
+                f"'{path}' exists and was not written by predict. Choose another folder, or set "
                 f'{option("PredictOptions.overwrite", True)}'
             )
 
@@ -143,7 +143,7 @@ def _require_fitting(predictor: Predictor, export_path: str | None) -> None:
         fix = 'Train it without resizing.'
         if export_path is not None:
             bounds = f'{option("ResizeOptions.min_value")} and {option("ResizeOptions.max_value")}'
-            fix = f'Export it without {bounds}, or give its checkpoint.'
+            fix = f'Export it without {bounds}, or pass its checkpoint.'
         raise OptionError(
             f'{save} predicts blocks of {BLOCK} x {BLOCK} pixels in the resolution of the raster, but the network '
             f'resizes its images. {fix}'
@@ -165,8 +165,8 @@ def predict(predictor: Predictor, source: str, target: str, options: PredictOpti
     header = rasters.read_header(source, options.raster)
     if header.channels not in (1, predictor.channels):  # a single band is repeated, as gray images are
         raise DataError(
-            f'it has {header.channels} bands, the network takes {predictor.channels} channels. Choose bands with '
-            f'{option("RasterOptions.bands")}'
+            f'it has {header.channels} bands, but the network expects {predictor.channels} channels. Choose bands '
+            f'with {option("RasterOptions.bands")}'
         )
     _tell_of(source, header)
     blocks = _blocks(header, predictor)

@@ -23,10 +23,12 @@ from deeplab.options.rules import MOST_CLASSES
 from deeplab.registry import TASKS, ExportFormat, Outputs, Predict
 from deeplab.wording import option
 
-# Networks that stay open at a time, each for images of one size; the least recently used one is closed first.
+# Networks of TensorFlow that stay open at a time, each for images of one size; the least recently used one is closed
+# first.
 MOST_NETWORKS = 4
-# Sizes of images for which the network is converted for another engine; TensorFlow predicts images of further sizes.
-MOST_SIZES = 8
+# Sizes of images for which the network is converted for another engine, and stays open; TensorFlow predicts images of
+# further sizes.
+MOST_SIZES = 4
 
 
 class Runner(abc.ABC):
@@ -159,7 +161,8 @@ class CheckpointRunner(Runner):
     The life of a network: `_key` says which one takes the images. `_network` looks it up in `_open`, or opens it in a
     thread of its own (`ThreadBound`), to which its graph and session belong: the graph is built, and its weights are
     frozen or converted for the engine. Each batch is handed to that thread. The network is closed when `MOST_NETWORKS`
-    others were used after it, by `close`, or when nothing refers to the runner any more.
+    others of TensorFlow were used after it (not if it is converted), by `close`, or when nothing refers to the runner
+    any more.
     """
 
     def __init__(
@@ -195,9 +198,12 @@ class CheckpointRunner(Runner):
         self._sizes: set[Size] = set()  # for which the network is converted
         self._open: collections.OrderedDict[_Key, ThreadBound[Predict]] = collections.OrderedDict()
         self._lock = threading.Lock()
+        self._is_closed = False
 
     def _run(self, images: np.ndarray, with_probabilities: bool) -> Outputs:
         with self._lock:
+            if self._is_closed:
+                raise ValueError('The network was closed before it took this image. Close it after all predictions.')
             key = self._key(images.shape[1:3], with_probabilities)
             network = self._network(key)
             batch_size = None if key.execution.engine == DEFAULT_ENGINE else 1
@@ -206,6 +212,7 @@ class CheckpointRunner(Runner):
     def close(self) -> None:
         """See `Runner.close`."""
         with self._lock:
+            self._is_closed = True
             while self._open:
                 self._open.popitem()[1].close()
 
@@ -233,8 +240,9 @@ class CheckpointRunner(Runner):
 
     def _network(self, key: _Key) -> ThreadBound[Predict]:
         if key not in self._open:
-            while len(self._open) >= MOST_NETWORKS:
-                self._open.popitem(last=False)[1].close()
+            of_tensorflow = [each for each in self._open if each.execution.engine == DEFAULT_ENGINE]
+            if key.execution.engine == DEFAULT_ENGINE and len(of_tensorflow) >= MOST_NETWORKS:
+                self._open.pop(of_tensorflow[0]).close()
                 logging.log_first_n(
                     logging.WARNING,
                     'The images have many sizes, and this network is built anew for each. Set %s to pad all to one.',

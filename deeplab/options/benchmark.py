@@ -37,8 +37,8 @@ class BenchmarkOptions(Options):
     )
     threads: tuple[int, ...] = declared(
         (),
-        'Numbers of inference threads, such as 1,2,4. Not set: one, and the number of the process (by default one per '
-        'core).',
+        'Numbers of inference threads, such as 1,2,4. Not set: 1, and the number of threads of the process (by '
+        'default one per core).',
         kind='list',
         range='(0, inf)',
     )

@@ -26,7 +26,7 @@ class BuilderOptions(Options):
     image_format: str = declared(
         'png',
         'Extension of the image files; npy files hold arrays [height, width, channels] of uint8 or uint16.',
-        choices=IMAGE_FORMATS,
+        choices=IMAGE_FORMATS[:4],
     )
     label_format: str = declared('png', 'Extension of the mask files.', choices=LABEL_FORMATS)
     output_dir: LocalPath = declared(
@@ -132,7 +132,9 @@ class BuildAde20kOptions(BuilderOptions):
 
 @dataclasses.dataclass(frozen=True)
 class BuildFolderOptions(BuilderOptions):
-    """Options of `deeplab build_folder_data`. It takes files of every known format, whatever the formats above."""
+    """Options of `deeplab build_folder_data`. Accepts every supported file format;
+    `image_format` and `label_format` have no effect.
+    """
 
     image_folder: PathText = declared(
         './images', 'Folder of the images (jpg, png, npy, or else tif), including its subfolders.'
@@ -289,7 +291,8 @@ class BuildFolderOptions(BuilderOptions):
 
 @dataclasses.dataclass(frozen=True)
 class BuildClassificationOptions(BuilderOptions):
-    """Options of `deeplab build_classification_data`. It takes files of every known format, whatever the formats above.
+    """Options of `deeplab build_classification_data`. Accepts every supported file format;
+    `image_format` and `label_format` have no effect.
 
     Images are shuffled.
     """
@@ -342,7 +345,9 @@ class BuildClassificationOptions(BuilderOptions):
 
 @dataclasses.dataclass(frozen=True)
 class BuildCamvidOptions(BuilderOptions):
-    """Options of `deeplab build_camvid_data`. It takes files of every known format, whatever the formats above."""
+    """Options of `deeplab build_camvid_data`. Accepts every supported file format;
+    `image_format` and `label_format` have no effect.
+    """
 
     camvid_root: PathText = declared(
         './CamVid',
@@ -359,7 +364,9 @@ class BuildCamvidOptions(BuilderOptions):
 
 @dataclasses.dataclass(frozen=True)
 class BuildCocoStuffOptions(BuilderOptions):
-    """Options of `deeplab build_coco_stuff_data`. It takes files of every known format, whatever the formats above."""
+    """Options of `deeplab build_coco_stuff_data`. Accepts every supported file format;
+    `image_format` and `label_format` have no effect.
+    """
 
     coco_root: PathText = declared(
         './coco',
@@ -376,7 +383,9 @@ class BuildCocoStuffOptions(BuilderOptions):
 
 @dataclasses.dataclass(frozen=True)
 class BuildCocoOptions(BuilderOptions):
-    """Options of `deeplab build_coco_data`. It takes files of every known format, whatever the formats above."""
+    """Options of `deeplab build_coco_data`. Accepts every supported file format;
+    `image_format` and `label_format` have no effect.
+    """
 
     coco_root: PathText = declared(
         './coco', 'Folder of the images (train2017 and val2017, or these inside images) and the folder annotations.'
@@ -404,7 +413,9 @@ class BuildCocoOptions(BuilderOptions):
 
 @dataclasses.dataclass(frozen=True)
 class BuildMapillaryOptions(BuilderOptions):
-    """Options of `deeplab build_mapillary_data`. It takes files of every known format, whatever the formats above."""
+    """Options of `deeplab build_mapillary_data`. Accepts every supported file format;
+    `image_format` and `label_format` have no effect.
+    """
 
     mapillary_root: PathText = declared(
         './mapillary',

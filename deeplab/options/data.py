@@ -11,7 +11,7 @@ from deeplab.registry.augmentations import AUGMENTATIONS, CROP, Augmentation
 from deeplab.registry.datasets import DATASETS, Dataset
 from deeplab.wording import option
 
-IMAGE_FORMATS = ('jpg', 'jpeg', 'png', 'npy')
+IMAGE_FORMATS = ('jpg', 'jpeg', 'png', 'npy', 'jfif', 'jpe')
 LABEL_FORMATS = ('png',)
 
 

@@ -207,10 +207,10 @@ class ExportOptions(OptionsWithSettings, registries=(EXPORT_FORMATS,)):
         if len(targets) > 1:
             raise OptionError(
                 f'{option(_PATH, self.export_path)} is not allowed: several exports are written to a folder, and '
-                f'{ending}. Give a folder, or a single format.'
+                f'{ending}. Use a folder, or a single format.'
             )
         raise OptionError(
-            f'{option(_PATH, self.export_path)} contradicts {chosen}: {ending}. Give a path with another extension, or '
+            f'{option(_PATH, self.export_path)} contradicts {chosen}: {ending}. Use a path with another extension, or '
             f'{option(_FORMATS, owners[0])}.'
         )
 

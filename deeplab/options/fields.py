@@ -41,7 +41,7 @@ _KINDS = {
 }
 _LOCAL = (
     'it must be on a local disk or in a bucket mounted as a folder (such as with gcsfuse); only records, their '
-    'descriptions and single checkpoints to start from are read from remote storage. Give a local folder, and copy it '
+    'descriptions and single checkpoints to start from are read from remote storage. Use a local folder, and copy it '
     'before or after the run'
 )
 _UNCHANGED: Any = object()

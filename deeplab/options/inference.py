@@ -22,18 +22,15 @@ SUBMISSIONS = ('voc', 'cityscapes')
 DEFAULT_ENGINE = 'tensorflow'
 USE_MOVING_AVERAGE = (
     'Use the exponential moving averages (EMA) of the weights, which training with '
-    '{TrainOptions.moving_average_decay} keeps. Not set: yes if the run.json of the training has a decay.'
+    '{TrainOptions.moving_average_decay} keeps. Not set: used if the run.json of the training run contains a decay.'
 )
-_CHECKPOINT_DIR = (
-    'Folder of the checkpoints (the {TrainOptions.train_logdir} of training), a checkpoint, or an export. Repeat the '
-    'flag to compare several, each evaluated once.'
-)
+_CHECKPOINT_DIR = 'Folder of the checkpoints (the {TrainOptions.train_logdir} of training), a checkpoint, or an export.'
 ENSEMBLE = (
-    'Average the probabilities of several checkpoints: repeat {checkpoint_dir}, or give the folder of a finished '
+    'Average the probabilities of several checkpoints: repeat {checkpoint_dir}, or pass the folder of a finished '
     'deeplab cross_validate for the networks of all folds. The networks may differ, but not their classes.'
 )
 NAMED_CLASSES = (
-    'Data set with the names and colors of the classes. Not set: the data set of the training, if it is known.'
+    'Data set with the names and colors of the classes. Not set: the data set of the training run, if it is known.'
 )
 OVERLAY_ALPHA = 'Opacity of the colors in overlays, 0 to 1. If given, overlays are written.'
 AUTO_ENGINE = 'auto'  # the fastest of the installed engines
@@ -57,7 +54,7 @@ class PredictionOptions(Options):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._require(bool(self.scales), 'scales', 'give at least one')
+        self._require(bool(self.scales), 'scales', 'set at least one')
 
     @property
     def is_single_scale(self) -> bool:
@@ -90,13 +87,13 @@ class WindowOptions(Options):
             self._require(
                 all(step <= side for step, side in zip(self.window_stride, self.window, strict=True)),
                 'window_stride',
-                f'windows would leave gaps; give at most {option("WindowOptions.window", self.window)}',
+                f'windows would leave gaps; set at most {option("WindowOptions.window", self.window)}',
             )
 
 
 @dataclasses.dataclass(frozen=True)
 class EngineOptions(Options):
-    """What runs a network that predicts, and how."""
+    """The inference engine and its data type."""
 
     engine: str = declared(
         DEFAULT_ENGINE,
@@ -181,8 +178,8 @@ class WaitOptions(Options):
     timeout_secs: float | None = declared(
         None,
         'Stop after this many seconds without a new checkpoint. Not set: if the number of rounds is limited, stop '
-        'when no training runs in the folder or starts there within 60 seconds, except between rounds; otherwise wait '
-        'forever.',
+        'when no training run is active in the folder or starts there within 60 seconds, except between rounds; '
+        'otherwise wait forever.',
         range='[0, inf)',
     )
 
@@ -215,7 +212,9 @@ class EvalOptions(OptionsWithSettings, registries=(METRICS,)):
 
     model: ModelOptions
     dataset: DatasetOptions
-    checkpoint_dir: LocalPath = declared(meaning=_CHECKPOINT_DIR)
+    checkpoint_dir: LocalPath = declared(
+        meaning=f'{_CHECKPOINT_DIR} Repeat the flag to compare several, each evaluated once.'
+    )
     eval_logdir: LocalPath = declared(meaning='Folder for the metrics: metrics-STEP.json and TensorBoard summaries.')
     resize: ResizeOptions = ResizeOptions()
     prediction: PredictionOptions = PredictionOptions()

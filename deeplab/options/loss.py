@@ -125,7 +125,7 @@ class LossOptions(OptionsWithSettings, registries=(LOSSES,)):
         self._require(
             not (self.auto_label_weights and self.label_weights),
             'label_weights',
-            f'give either numbers or {auto_label_weights_option()}',
+            f'pass either numbers or {auto_label_weights_option()}',
         )
         self._require(
             self.auto_label_weights or self.label_weights_power == 1.0,

@@ -209,7 +209,7 @@ class ServerOptions(Options):
         field = f'ServerOptions.{self.job_name}_hosts'
         hosts = self.ps_hosts if self.job_name == 'ps' else self.worker_hosts
         if not hosts:
-            raise OptionError(f'{option(field)} is empty: give HOST:PORT of each {self.job_name}.')
+            raise OptionError(f'{option(field)} is empty: set HOST:PORT of each {self.job_name}.')
         self._require(
             0 <= self.task < len(hosts),
             'task',

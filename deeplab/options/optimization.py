@@ -127,7 +127,7 @@ class OptimizerOptions(OptionsWithSettings, registries=(OPTIMIZERS,)):
 
 @dataclasses.dataclass(frozen=True)
 class RateTestOptions(Options):
-    """A learning rate range test, which takes the place of a training.
+    """A learning rate range test, which replaces a training run.
 
     Source: arXiv:1506.01186, section 3.3.
     """

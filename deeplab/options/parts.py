@@ -78,7 +78,7 @@ class PartOptions(Options):
         self._require(
             self.part is None or self.chosen is not None,
             'part',
-            'give the number of the part, from 1, and the number of parts, such as 3/16',
+            'pass the number of the part, from 1, and the number of parts, such as 3/16',
         )
 
     @property

@@ -74,7 +74,7 @@ class PredictorOptions(Options):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._require(not isinstance(self.classes, str), 'classes', 'give a tuple of names')
+        self._require(not isinstance(self.classes, str), 'classes', 'pass a tuple of names')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -96,9 +96,9 @@ class PredictOptions(Options):
     )
     checkpoint_dir: LocalPath | None = declared(
         None,
-        'A checkpoint, or a folder, whose newest checkpoint is used: the {TrainOptions.train_logdir} of a training, '
-        'or best in it. The network flags are read from run.json, or else inferred from the variables. Not set: no '
-        'checkpoint.',
+        'A checkpoint, or a folder, whose newest checkpoint is used: the {TrainOptions.train_logdir} of a training '
+        'run, or best in it. The network flags are read from run.json, or else inferred from the variables. Not set: '
+        'no checkpoint.',
     )
     export_path: PathText | None = declared(
         None, 'An export of any format, such as a frozen graph (.pb), a SavedModel or model.tflite. Not set: no export.'
@@ -152,7 +152,7 @@ class PredictOptions(Options):
             raise OptionError(f'{given} is not allowed: annotations ({", ".join(formats)}) {rule}; omit one of them.')
         for field, value in ((_CHECKPOINT_DIR, self.checkpoint_dir), (_PRESET, self.preset)):
             if value is not None and self.export_path is not None:
-                raise OptionError(f'Give either {option(field)} or {option(_EXPORT_PATH)}, not both.')
+                raise OptionError(f'Pass either {option(field)} or {option(_EXPORT_PATH)}, not both.')
         if self.checkpoint_dir is None and self.export_path is None and self.preset is None:
             raise OptionError(
                 f'There is no network to predict with. Set {option(_CHECKPOINT_DIR)}, {option(_EXPORT_PATH)} or '

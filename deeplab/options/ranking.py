@@ -29,8 +29,8 @@ class RankOptions(Options):
     checkpoint_dir: tuple[LocalPath, ...] = declared(
         (),
         'A checkpoint, or a folder, whose newest checkpoint is used, such as the {TrainOptions.train_logdir} of a '
-        'training. If it is repeated, or the folder of a cross-validation, the disagreement of the networks is also '
-        'taken into account.',
+        'training run. If it is repeated, or the folder of a cross-validation, the disagreement of the networks is '
+        'also taken into account.',
         kind='repeated string',
     )
     output_dir: LocalPath = declared(
@@ -79,4 +79,4 @@ class RankOptions(Options):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._require(bool(self.checkpoint_dir), 'checkpoint_dir', 'give at least one checkpoint, or its folder')
+        self._require(bool(self.checkpoint_dir), 'checkpoint_dir', 'pass at least one checkpoint, or its folder')

@@ -36,5 +36,5 @@ class RasterOptions(Options):
         super().__post_init__()
         given = self.value_range
         is_range = len(given) == 2 and given[0] < given[1]
-        self._require(not given or is_range, 'value_range', 'give two numbers, the lower one first')
+        self._require(not given or is_range, 'value_range', 'pass two numbers, the lower one first')
         self._require(len(set(self.bands)) == len(self.bands), 'bands', 'name each band once')

@@ -56,10 +56,10 @@ class ReportOptions(Options):
         self._require(
             not self.path.lower().endswith('.json'),
             'path',
-            'it names the page, whose figures are written beside it, with .json. Give a path that ends in .html',
+            'it names the page, whose figures are written beside it, with .json. Use a path that ends in .html',
         )
         self._require(
             len(self.metrics_dirs) in (0, len(self.runs)),
             'metrics_dirs',
-            f'give one folder for each of the {len(self.runs)} runs',
+            f'pass one folder for each of the {len(self.runs)} runs',
         )

@@ -44,7 +44,7 @@ class PresetsOptions(Options):
 
 @dataclasses.dataclass(frozen=True)
 class FetchOptions(Options):
-    """Where published checkpoints come from, and where they are kept."""
+    """Download server and cache folder of published checkpoints."""
 
     mirror: str | None = declared(
         None,
@@ -209,7 +209,7 @@ class VerifyOptions(Options):
         super().__post_init__()
         if self.preset is None and self.checkpoint_dir is None:
             raise OptionError(
-                f'{option("VerifyOptions.preset")} and {option("VerifyOptions.checkpoint_dir")} are not set. Give at '
+                f'{option("VerifyOptions.preset")} and {option("VerifyOptions.checkpoint_dir")} are not set. Pass at '
                 'least one of them: a published checkpoint, or the checkpoint to verify.'
             )
 

@@ -195,10 +195,14 @@ class TrainOptions(Options):
     )
     save_summaries_images: bool = declared(False, 'Include images, labels and predictions in the summaries.')
     save_summaries_miou: bool = declared(
-        False, 'Include the mIoU of the training batches in the summaries; it is higher than on other images.'
+        False, 'Include the mIoU of training batches in the summaries; it is usually higher than the validation mIoU.'
     )
     profile_logdir: LocalPath | None = declared(None, 'Folder for a profile of some steps. Not set: no profile.')
-    seed: int = declared(0, 'Seed of all random choices. Two runs with the same seed give the same result.')
+    seed: int = declared(
+        0,
+        'Seed of all random choices. On the same processor, two runs with the same seed give the same result; on a GPU '
+        'they differ slightly.',
+    )
     precision: str = declared(
         'float32',
         'Data type of convolutions and activations: 16-bit types need less memory and are faster on hardware that '
@@ -384,7 +388,7 @@ class CrossValidateOptions(Options):
 
     train: TrainOptions
     output_dir: LocalPath = declared(
-        meaning='Folder for the results: fold1 to foldN with the trainings, predictions, report.html and '
+        meaning='Folder for the results: fold1 to foldN with the training runs, predictions, report.html and '
         'cross_validation.json.'
     )
     save: tuple[str, ...] = declared(
@@ -404,7 +408,7 @@ class CrossValidateOptions(Options):
         one_by_one = 'the folds are trained one after the other, by one process. Omit it'
         clones._require(not clones.worker_hosts, 'worker_hosts', one_by_one)
         clones._require(not clones.master, 'master', one_by_one)
-        alone = 'find the learning rate in a training without one of the folds first, and omit it here'
+        alone = 'find the learning rate in a training run without one of the folds first, and omit it here'
         self.train.rate_test._require(not self.train.rate_test.is_on, 'is_on', alone)
 
     def of_fold(self, fold: int) -> TrainOptions:
@@ -435,7 +439,7 @@ class AverageOptions(Options):
     train: TrainOptions
     checkpoints: tuple[PathText, ...] = declared(
         meaning='Checkpoints of one network, or folders, for all checkpoints in them; {checkpoints}= may be omitted. '
-        'The flags of the training are read from the run.json of the first.',
+        'The flags of the training run are read from the run.json of the first.',
         kind='repeated string',
     )
     output_dir: LocalPath = declared(meaning='Folder for the averaged checkpoint, model.ckpt-STEP, and its run.json.')
@@ -472,5 +476,5 @@ class PreviewOptions(Options):
         self._require(
             self.path.lower().endswith('.png'),
             'path',
-            'the sheet is a PNG file; give a folder, or a name that ends in .png',
+            'the sheet is a PNG file; pass a folder, or a name that ends in .png',
         )

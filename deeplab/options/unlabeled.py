@@ -12,7 +12,7 @@ from deeplab.wording import did_you_mean
 
 @dataclasses.dataclass(frozen=True)
 class UnlabeledOptions(Options):
-    """Images without labels, which a teacher, the averaged network, labels during training."""
+    """Unlabeled images: the moving average of the network (the teacher) predicts their labels during training."""
 
     directory: PathText | None = declared(
         None,

@@ -51,11 +51,11 @@ def run(options: AverageOptions) -> AverageResult:
     _require_other_folder(folder, paths)
     if not options.train.dataset.directory:
         raise OptionError(
-            f"There is no run.json beside '{paths[0]}' that names its records. Give "
+            f"There is no run.json beside '{paths[0]}' that names its records. Pass "
             f'{option("DatasetOptions.directory")} and the other flags of its training'
         )
     weight_averaging.require_one_network(paths)
-    model_source.require_one_description(paths, 'Give checkpoints of one network')
+    model_source.require_one_description(paths, 'Pass checkpoints of one network')
     choice = WeightsChoice(options.use_moving_average, 'AverageOptions.use_moving_average')
     averages = [choice.takes_averages(path) for path in paths]
     output_files.make_folder(folder)
@@ -93,5 +93,5 @@ def _require_other_folder(folder: str, paths: Sequence[str]) -> None:
     if has_source or has_others or folder_lock.owner(folder, 'train') is not None:
         found = 'one of the checkpoints' if has_source else 'checkpoints'
         raise OptionError(
-            f'{option(_OUTPUT_DIR, folder)} has {found}, from which a training may continue. Set another folder'
+            f'{option(_OUTPUT_DIR, folder)} has {found}, from which a training run may continue. Set another folder'
         )

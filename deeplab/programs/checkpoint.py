@@ -130,7 +130,7 @@ def _refuse_frozen_graph(path: str) -> None:
     """Raises `CheckpointError` for an exported graph; the message names a checkpoint in the same folder, if any."""
     if path.endswith('.pb') and os.path.isfile(path):
         beside = checkpoints.newest(os.path.dirname(path) or '.')
-        fix = f'give the checkpoint next to it, {beside}' if beside else 'give the checkpoint that was exported'
+        fix = f'pass the checkpoint next to it, {beside}' if beside else 'pass the checkpoint that was exported'
         raise CheckpointError(f"'{path}' is an exported graph, not a checkpoint: {fix}")
 
 
@@ -258,14 +258,14 @@ def _report(result: CheckpointReport, options: CheckpointOptions) -> Iterator[st
     yield from names.aligned([('scope', 'variables', 'values'), *rows, total])
     averages = [name for name in result.slots if moving_average.is_average(name)]
     if averages:
-        use = option('EvalOptions.use_moving_average', True)
-        yield f'and moving averages of {len(averages)} variables ({use}, if no run.json of the training is beside it)'
+        use = f'{option("EvalOptions.use_moving_average", True)}, if no run.json of the training run is beside it'
+        yield f'and moving averages of {len(averages)} variables ({use})'
     others = sorted(set(result.slots) - {*averages, *loss_scaling.NAMES})
     if counts := collections.Counter(name.rpartition('/')[2] for name in others if '/' in name):
         slots = ', '.join(f'{slot} of {count} variables' for slot, count in counts.items())
         yield f'and of the optimizer: {slots}'
     if any(name in result.slots for name in loss_scaling.NAMES):
-        yield 'and the loss scale of a training in float16'
+        yield 'and the loss scale of a training run in float16'
     yield ''
     yield from _network_lines(result)
     if result.comparison is not None:

@@ -47,7 +47,7 @@ def run(options: ListDatasetsOptions) -> DatasetsReport:
     if options.directory is None:
         if options.index:
             raise OptionError(
-                f'{option("ListDatasetsOptions.index", True)} needs a folder of records. Give the folder.'
+                f'{option("ListDatasetsOptions.index", True)} needs a folder of records. Pass the folder.'
             )
         datasets = [descriptor.load(name) for name in DATASETS.names()]
         as_json = json.dumps([_as_json(dataset) for dataset in datasets], indent=1)

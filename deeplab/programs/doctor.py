@@ -270,9 +270,14 @@ def _predictions(data: Data, checkpoint: str) -> Iterator[tuple[str, ImageSummar
         from deeplab.inference.predictor import Predictor  # it needs TensorFlow
     with Predictor.from_checkpoint(checkpoint) as predictor:
         if predictor.decoder is None or not predictor.decoder.options.is_per_image:
-            raise OptionError(f'{given} is no classifier. Give a training with --task=classification.')
+            raise OptionError(
+                f'{given} is not an image classifier. Pass the checkpoint of a training run with --task=classification.'
+            )
         if (classes := len(predictor.class_names)) != number:
-            raise OptionError(f'{given} has {classes} classes, the data set {number}. Give a classifier of the same.')
+            raise OptionError(
+                f'{given} has {classes} classes, but the data set has {number}. Pass a classifier trained on the '
+                'classes of this data set.'
+            )
         for split in data.source.splits:
             images = data.splits[split.name].images
             for start in range(0, len(images), _BATCH):
@@ -295,7 +300,7 @@ def _fold_predictions(data: Data, folder: str) -> Iterator[mask_contradictions.F
     lacking = [fold.split for fold in folds if fold.split not in data.splits]
     if lacking:
         raise OptionError(
-            f'{given} is of other records: these have no split {lacking[0]}. Give the records of the folds.'
+            f'{given} belongs to other records: these have no split {lacking[0]}. Pass the records of the folds.'
         )
     if data.is_classification:
         raise OptionError(f'{given} is for masks, but these records have classes of whole images. Omit it.')
@@ -309,7 +314,8 @@ def _fold_predictions(data: Data, folder: str) -> Iterator[mask_contradictions.F
             with Predictor.from_checkpoint(fold.checkpoint, **weights) as predictor:
                 if (classes := len(predictor.class_names)) != number:
                     raise OptionError(
-                        f'{given} has networks of {classes} classes, the data set {number}. Give its own.'
+                        f'{given} has networks of {classes} classes, but the data set has {number}. Pass the '
+                        'cross-validation of this data set.'
                     )
                 for image in data.splits[fold.split].images:
                     sample = splits[fold.split].read(image.number)

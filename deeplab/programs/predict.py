@@ -79,7 +79,7 @@ def run(options: PredictOptions) -> PredictResult:
     if not items:
         reasons = '; '.join(f"'{names.shown(failure.path)}': {failure.reason}" for failure in missing)
         raise DataError(
-            f'There is no image to predict{f" ({reasons})" if reasons else ""}. Give images or their folder'
+            f'There is no image to predict{f" ({reasons})" if reasons else ""}. Pass images or their folder'
         )
     if options.is_of_rasters:
         return _predict_rasters(options, items, missing)

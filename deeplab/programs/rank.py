@@ -40,7 +40,7 @@ LIST, TABLE, DOCUMENT, PAGE = (f'ranking.{suffix}' for suffix in ('txt', 'csv', 
 _FORMAT = 1
 _MOST_SHOWN = 20  # images, and failures, in the report; the files have all
 _OTHERS = 'labeled', 'target'  # images beside the ones to rank, by field of the options
-_IS_VIDEO = 'it is a video, camera or stream; give frames as images'
+_IS_VIDEO = 'it is a video, camera or stream; pass frames as images'
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,7 +76,7 @@ def run(options: RankOptions) -> RankResult:
     items, failures = _images_of(options.inputs, options.output_dir)
     if not items:
         reasons = '; '.join(f"'{names.shown(failure.path)}': {failure.reason}" for failure in failures)
-        raise DataError(f'There is no image to rank{f" ({reasons})" if reasons else ""}. Give images or their folder.')
+        raise DataError(f'There is no image to rank{f" ({reasons})" if reasons else ""}. Pass images or their folder.')
     every, others, missing = _with_others(options, items)
     failures += missing
     part = options.part.chosen
@@ -131,7 +131,7 @@ def _with_others(
         found, missing = _images_of(given, options.output_dir) if given else ([], [])
         if given and not found:
             raise DataError(
-                f'There is no image in {option(f"RankOptions.{name}", given)}. Give images or their folder.'
+                f'There is no image in {option(f"RankOptions.{name}", given)}. Pass images or their folder.'
             )
         failures += missing
         there = {os.path.abspath(item.path): item for item in every}
@@ -141,7 +141,7 @@ def _with_others(
     for item in others['labeled']:
         if item.path in unlabeled:
             where = option('RankOptions.labeled')
-            raise OptionError(f"'{names.shown(item.path)}' is among the images to rank and in {where}. Give it once.")
+            raise OptionError(f"'{names.shown(item.path)}' is among the images to rank and in {where}. Pass it once.")
     return every, others, failures
 
 
@@ -161,12 +161,12 @@ def _predicted(
         if predictor.decoder is not None and not task_decoding.has_classes(predictor.decoder.options):
             raise OptionError(
                 f"'{predictor.source}' predicts no class for each pixel ({predictor.decoder.options.task}), so that "
-                'images cannot be ranked. Give a network of classes.'
+                'images cannot be ranked. Pass a network of classes.'
             )
         if len(predictor.class_names) < 2:
             raise OptionError(
-                f"'{predictor.source}' predicts a single class, so that it is equally certain of all images. Give a "
-                'network of at least two classes.'
+                f"'{predictor.source}' predicts a single class, so all images have the same uncertainty. Use a "
+                'network with at least two classes.'
             )
         settings = {
             'network': predictor.digest(),
@@ -213,7 +213,7 @@ def _finish(folder: str, journal: Journal, facts: Mapping[str, Any]) -> RankResu
     images = [entries[path] for path in ranked]
     labeled, target = ([entries[path] for path, _ in facts[name] if path in entries] for name in _OTHERS)
     if facts['target'] and not target:
-        raise DataError(f'No image of {option("RankOptions.target")} could be predicted. Give other images.')
+        raise DataError(f'No image of {option("RankOptions.target")} could be predicted. Use other images.')
     choice = facts['choice']
     of_all = [*images, *labeled]
     scores, of_target = (

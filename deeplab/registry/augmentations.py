@@ -161,7 +161,7 @@ class _Augmentations(Registry[Augmentation]):
         if record.seed_purpose in taken:
             raise ValueError(
                 f"The augmentation '{record.name}' has the seed_number {record.seed_purpose} of "
-                f"'{taken[record.seed_purpose]}'. Omit it, or give another number."
+                f"'{taken[record.seed_purpose]}'. Omit it, or use another number."
             )
         super().add(record, origin)
 

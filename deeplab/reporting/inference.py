@@ -254,6 +254,6 @@ def _not_comparable(first: str, other: str, what: str, compared: str = 'images')
     """Returns the error for runs that are evaluated on `what`, and not on the same images or labels."""
     name, directory, split = (option(f'DatasetOptions.{field}') for field in ('name', 'directory', 'split'))
     return DataError(
-        f"'{first}' and '{other}' are evaluated on {what}: runs are compared on the same {compared}. Give {name}, "
+        f"'{first}' and '{other}' are evaluated on {what}: runs are compared on the same {compared}. Pass {name}, "
         f'{directory} and {split} for all of them'
     )

@@ -22,7 +22,7 @@ def require_paths(runs: Iterable[str]) -> None:
     """Raises `OptionError` for a run that is neither a folder nor a checkpoint."""
     for path in runs:
         if not os.path.exists(path) and not os.path.exists(f'{path}.index'):
-            raise OptionError(f"'{path}' does not exist. Give the log folder of a training, or a checkpoint.")
+            raise OptionError(f"'{path}' does not exist. Pass the log folder of a training run, or a checkpoint.")
 
 
 def require_library() -> None:

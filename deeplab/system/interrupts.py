@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import signal
 import socket
@@ -11,6 +12,8 @@ import threading
 import time
 from collections.abc import Container, Iterator
 from types import FrameType
+
+from deeplab import wording
 
 # A signal that comes again within this time is the same one, delivered twice: `timeout` and others signal a process and
 # then its whole group.
@@ -96,17 +99,23 @@ class Interrupts:
             again = ' Ctrl-C again quits at once.' if number == signal.SIGINT else ''
             _tell(f'{signal.Signals(number).name}: finishing this step and saving a checkpoint.{again}')
         elif number == signal.SIGINT and time.monotonic() - self._received_at >= REPEAT_SECS:
+            self._received_at = time.monotonic()
             _tell('SIGINT again: quitting without a checkpoint of this step.')
-            os._exit(128 + number)
+            if wording.current_flag_names() is not None:  # a program of the command line
+                os._exit(128 + number)
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(
+                ctypes.c_ulong(threading.main_thread().ident or 0), ctypes.py_object(KeyboardInterrupt)
+            )
 
 
 @contextlib.contextmanager
 def deferred() -> Iterator[Interrupts]:
-    """Makes signals set `received` of the yielded object instead of raising; a second Ctrl-C ends the process.
+    """Makes signals set `received` of the yielded object instead of raising; a second Ctrl-C ends the work at once.
 
     Python runs its signal handlers only between two operations of the main thread, and one training step is a single
     operation of seconds. So a thread reads the signals from a pipe that Python's C handler writes to, answers at once,
-    and can end the process although the main thread is busy.
+    and at a second Ctrl-C ends a program of the command line although the main thread is busy. In Python, as in a
+    notebook, the main thread raises `KeyboardInterrupt` after its operation.
 
     Outside the main thread, where no handler can be set, it does nothing.
     """

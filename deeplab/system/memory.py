@@ -84,7 +84,7 @@ def advice(program: str) -> str:
     resize = f'{option("ResizeOptions.min_value")} and {option("ResizeOptions.max_value")}'
     return {
         VALIDATION: f'Validation needs memory beside training: resize the images ({resize}), reduce '
-        f'{option(_BATCH_SIZES["train"])}, or {option("ValidationOptions.crop_size")} if it exceeds the images, give a '
+        f'{option(_BATCH_SIZES["train"])}, or {option("ValidationOptions.crop_size")} if it exceeds the images, use a '
         f'split of smaller images ({option("ValidationOptions.split")}), or omit the split and run eval after the '
         'training',
         'predict': f'Predict in smaller windows: reduce {window}, or save no probabilities',

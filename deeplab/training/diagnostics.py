@@ -48,8 +48,7 @@ def folders(options: TrainOptions) -> Iterator[str]:
     if os.path.realpath(records) == os.path.realpath(options.train_logdir):
         yield (
             f'{option("TrainOptions.train_logdir", options.train_logdir)} is the folder of the records, too. '
-            'Checkpoints are not taken for records, but whoever removes the run may remove the records: set another '
-            'folder.'
+            'Training works, but deleting the run would also delete the records: set another folder.'
         )
 
 

@@ -58,7 +58,7 @@ def require_agreement(options: TrainOptions, chief: dict[str, Any], own: dict[st
             f'{task} cannot train with task 0, which has another data set or network. From task 0 to this one: '
             f'{"; ".join(lines)}. Use the command line of task 0, with another {option("CloneOptions.master")} '
             f'and {option("CloneOptions.task")} only. If the parameter servers still hold an earlier '
-            'training, start task 0 first.'
+            'training run, start task 0 first.'
         )
     if changes:
         others = '; '.join(map(str, changes))

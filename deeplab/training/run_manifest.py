@@ -54,12 +54,12 @@ def load(path: str) -> Run:
         runs = run_manifests.parse(pathlib.Path(file).read_text('utf-8-sig', 'replace'))
     except OSError as error:
         raise OptionError(
-            f"{option('TrainOptions.repeats', path)}: '{file}' cannot be read ({error.strerror}). Give the run.json "
+            f"{option('TrainOptions.repeats', path)}: '{file}' cannot be read ({error.strerror}). Pass the run.json "
             f'that training writes into its {option("TrainOptions.train_logdir")}'
         ) from None
     if not runs:
         raise OptionError(
-            f"{option('TrainOptions.repeats', path)}: '{file}' is not a run manifest. Give the run.json of a "
+            f"{option('TrainOptions.repeats', path)}: '{file}' is not a run manifest. Pass the run.json of a "
             f'{option("TrainOptions.train_logdir")}'
         )
     newest = runs[-1]

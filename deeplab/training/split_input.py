@@ -71,7 +71,7 @@ def with_label_weights(options: TrainOptions, data: CheckedSplit) -> TrainOption
     auto = option('LossOptions.label_weights', 'auto')
     if not data.has_labels:
         raise OptionError(
-            f'{auto} counts class ids, which {option("ModelOptions.task", options.model.task)} does not read. Give a '
+            f'{auto} counts class ids, which {option("ModelOptions.task", options.model.task)} does not read. Pass a '
             'weight for each class, or omit it.'
         )
     try:

@@ -67,8 +67,8 @@ def check(options: TrainOptions) -> None:
         changed = options.loss.formula != LossOptions.formula
         name = 'LossOptions.formula' if changed else 'LossOptions.label_weights'
         raise OptionError(
-            f'{option("ModelOptions.task", options.model.task)} has losses of its own: {option(name)} and the other '
-            'options of the loss have no effect. Omit them.'
+            f'{option("ModelOptions.task", options.model.task)} uses its own losses, so {option(name)} and the other '
+            'loss options have no effect. Omit them.'
         )
 
 

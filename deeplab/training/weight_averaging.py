@@ -47,7 +47,7 @@ def checkpoints_at(paths: Sequence[str]) -> list[str]:
         each_once |= dict.fromkeys(map(os.path.normpath, by_step))
     if len(each_once) < 2:
         raise CheckpointError(
-            f"'{next(iter(each_once))}' is the only checkpoint. Give at least two, or a folder with several"
+            f"'{next(iter(each_once))}' is the only checkpoint. Pass at least two, or a folder with several"
         )
     return list(each_once)
 
@@ -62,8 +62,8 @@ def require_one_network(paths: Sequence[str]) -> None:
             name = differing[0]
             texts = (f'{shapes[name]}' if name in shapes else 'missing' for shapes in (first, other))
             raise NetworkMismatchError(
-                f"'{paths[0]}' and '{path}' are of different networks, whose weights have no mean: "
-                f'{len(differing)} variables differ, such as {name} ({", ".join(texts)}). Give checkpoints of one '
+                f"'{paths[0]}' and '{path}' belong to different networks, so their weights cannot be averaged: "
+                f'{len(differing)} variables differ, such as {name} ({", ".join(texts)}). Pass checkpoints of one '
                 f'network, or average what they predict ({option("EvalOptions.ensemble")})'
             )
 

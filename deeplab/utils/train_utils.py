@@ -225,7 +225,7 @@ def get_model_init_fn(
     tf_initial_checkpoint: str | None,
     initialize_last_layer: bool,
     last_layers: Sequence[str],
-    ignore_missing_vars: bool = True,
+    ignore_missing_vars: bool = False,
     exclude_scopes: Sequence[str] = (),
     rename_map: str | None = None,
     input_channels: int = 3,

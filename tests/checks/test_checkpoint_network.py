@@ -133,7 +133,7 @@ def test_images_of_other_channels_than_the_checkpoint_s():
     shapes = checkpoint_network.network_shapes(dataclasses.replace(gray, input_channels=3))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(checkpoint_network, 'shapes_of', lambda path: (shapes, ()))
-        with pytest.raises(NetworkMismatchError, match='takes images of 3 channels, the network here of 1. Set image_'):
+        with pytest.raises(NetworkMismatchError, match='images with 3 channels, but this network expects 1. Set'):
             with checkpoint_network.explained('model.ckpt-1', gray):
                 raise NetworkMismatchError('differs')
 
@@ -184,7 +184,7 @@ def test_a_mismatch_is_explained_by_the_options_of_the_checkpoint_s_network(tmp_
             raise NetworkMismatchError('No match', 'In detail: 257 variables differ')
     cause = f"The checkpoint '{path}' is of another network: model_variant='mobilenet_v2' depth_multiplier=0.5. Set ex"
     assert str(error.value).startswith(cause)
-    assert str(error.value).endswith('or give another checkpoint. In detail: 257 variables differ')
+    assert str(error.value).endswith('or pass another checkpoint. In detail: 257 variables differ')
     with pytest.raises(NetworkMismatchError, match='^it lacks slots$'):  # the network is right: it is something else
         with checkpoint_network.explained(path, network):
             raise NetworkMismatchError('it lacks slots')

@@ -142,6 +142,7 @@ def test_each_fault(tmp_path, name):
         assert (wanted[finding.rule] or '') in ''.join(finding.cases)
         assert finding.fix and not finding.repair
         assert 'mask' not in finding.fix and 'build_folder_data' not in finding.fix
+        assert finding.rule != 'no_evaluation' or 'build_classification_data with val_fraction=0.1' in finding.fix
 
 
 def test_texts_about_classes(tmp_path):
@@ -187,7 +188,7 @@ def test_more_classes_than_masks_can_have(tmp_path):
 
 
 def test_a_repaired_copy_is_refused(tmp_path):
-    with pytest.raises(OutputError, match='fix.* not of classes') as caught:
+    with pytest.raises(OutputError, match='fix.*, but not classes') as caught:
         run(tmp_path, LabeledImages(), fix=str(tmp_path / 'copy'))
     assert '\n' not in str(caught.value) and not (tmp_path / 'copy').exists()
 

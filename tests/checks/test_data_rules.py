@@ -8,7 +8,7 @@ import pathlib
 from deeplab.checks.data_rules import RULES
 from deeplab.checks.rule import SEVERITIES
 
-VERBS = ('are ', 'cannot ', 'have ', 'show ')  # the first words of rules about single images
+VERBS = ('are ', 'cannot ', 'do ', 'have ', 'show ')  # the first words of rules about single images
 PAGE = pathlib.Path(__file__).parents[2] / 'docs' / 'doctor.md'
 VALUES = {
     'suffix': '--mask_suffix',
@@ -24,7 +24,7 @@ def row(rule):
     """The line of the table for a rule."""
     what = ('images that ' if rule.what.startswith(VERBS) else '') + rule.what
     for number, place in (
-        ('other than the 3 of the data set', 'other than the data set has'),
+        ('the 3 channels of', 'the number of channels of'),
         ('among the 3 classes (0 to 2)', 'classes'),
         (' ignore_label 255', ' the ignore label'),
     ):

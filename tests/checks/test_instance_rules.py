@@ -153,7 +153,7 @@ def test_depth_and_overlapping_masks_are_read(tmp_path):
     assert of_rules['no_mask'].count == 4
     # A copy would have no image.
     assert not result.repair_line and not any(found.repair for found in result.findings)
-    with pytest.raises(OutputError, match='fix=.* not of depth'):
+    with pytest.raises(OutputError, match='fix=.*, but not depth'):
         doctor.run(dataclasses.replace(options, fix=str(tmp_path / 'copy')))
     assert 'sample_0' in of_rules['bad_plane'].cases[0] and '32 x 96' in of_rules['bad_plane'].cases[0]
     assert "no plane 'multilabel'" in of_rules['no_plane'].what and 'sample_1' in of_rules['no_plane'].cases[0]

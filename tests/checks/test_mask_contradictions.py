@@ -88,10 +88,12 @@ def test_an_ignore_label_that_is_a_class_does_not_count():
     ids = np.array([[0, 3], [255, 1]], np.uint8)
     ignored = FoldPrediction('fold1', image, ids * 0, np.ones((2, 2, CLASSES), np.float32))
     assert mask_contradictions.find([ignored], CLASSES, 0) == []
-    of_256 = FoldPrediction('fold1', image, ids, np.ones((2, 2, 256), np.float32))
-    with mask_contradictions._GridFile() as grids:  # no id of 8 bits is free
-        grids.append(mask_contradictions._grid(of_256, 256, 0))
-        assert grids.read(0).labels.tolist() == [[256, 3], [255, 1]]
+    for classes in (CLASSES, 256):  # of 256, no id of 8 bits is free
+        of_classes = FoldPrediction('fold1', image, ids, np.ones((2, 2, classes), np.float32))
+        with mask_contradictions._GridFile() as grids:
+            grids.append(mask_contradictions._grid(of_classes, classes, 0))
+            labels = grids.read(0).labels
+        assert labels.dtype == np.uint16 and labels.tolist() == [[classes, 3], [255, 1]]
 
 
 def test_labels_given_a_prediction_have_their_frequencies():

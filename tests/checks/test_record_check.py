@@ -164,7 +164,7 @@ def test_records_of_classes_of_images_name_their_task(tmp_path):
     described = dataclasses.replace(dataset.descriptor, has_masks=False)
     said = message(dataclasses.replace(dataset, descriptor=described), 3)
     assert 'has no mask' in said
-    assert said.endswith("set task='classification', or give records with masks.")
+    assert said.endswith("set task='classification', or pass records with masks.")
 
 
 def test_without_need_masks_are_not_judged(tmp_path):
@@ -447,7 +447,7 @@ class TestImages:
         )
         text = message(dataset, 3)
         for part in (
-            "2 of 3 records of split 'train' have a number of channels other than the 4 of the data set",
+            "2 of 3 records of split 'train' do not have the 4 channels of the data set",
             "'image_1' (train-00000-of-00001.tfrecord, record 1): 3;",
             "'image_2' (train-00000-of-00001.tfrecord, record 2): 5.",
             'image_channels in the description of the data set (name)',
@@ -478,7 +478,7 @@ class TestImages:
         record_check.check(dataset, 3, cache_dir=str(tmp_path))
         (tmp_path / 'it.json').write_text('{"num_classes": 3, "image_channels": 2}')
         other = segmentation_dataset.get_dataset(str(tmp_path / 'it.json'), 'train', str(tmp_path))
-        assert 'other than the 2' in message(other, 3, cache_dir=str(tmp_path))
+        assert 'not have the 2 channels' in message(other, 3, cache_dir=str(tmp_path))
 
 
 def test_samples_of_few_bits_are_ids(tmp_path):

@@ -98,6 +98,16 @@ def test_linked_folders_and_names_by_path(tmp_path):
     assert _remarks(source, sources.UNUSED_MASK) == [('s/a', 's/b')] and source.has_unmatched
 
 
+def test_photos_of_phones_have_their_masks(tmp_path):
+    for path in (
+        *pairs(['a'], tmp_path / 'images', tmp_path / 'masks', 'heic'),
+        *pairs(['b'], tmp_path / 'images', tmp_path / 'masks', 'jfif'),
+    ):
+        put(tmp_path / path, b'')
+    found = sources.open_source(DoctorOptions(str(tmp_path)))
+    assert len(found.splits[0]) == 2 and not _remarks(found, sources.UNUSED_MASK)
+
+
 def test_images_outside_the_folders_of_splits_are_named(tmp_path):
     for path in (*pairs(('train/a', 'val/b', 'c', 'more/d')), 'images/e.jpg'):
         put(tmp_path / path, b'')
@@ -112,7 +122,7 @@ def test_images_outside_the_folders_of_splits_are_named(tmp_path):
     ('options', 'said'),
     [
         ({'mask_suffix': '_no'}, r'no mask \(\*_no.png\).*mask_suffix'),
-        ({'mask_folder': 'images'}, 'taken as masks.*mask_suffix'),
+        ({'mask_folder': 'images'}, 'read as masks.*mask_suffix'),
         ({'list_folder': 'none'}, "'none' of .*list_folder does not exist"),
         ({'list_folder': 'images'}, 'no list'),
         ({'image_folder': 'lists'}, r'no image \(jpg, .*It contains 1 \.txt.*image_folder'),
@@ -134,7 +144,7 @@ def test_records_that_tensorflow_reads(tmp_path):
     tf.io.gfile.copy(str(tmp_path / 'val-00000-of-00001.tfrecord'), 'ram://doctor/val-00000-of-00001.tfrecord', True)
     source = sources.open_source(DoctorOptions('ram://doctor'))
     assert source.is_records and source.splits[0].read(0).mask == b'mask'
-    with pytest.raises(DataError, match="'ram://doctor/none' holds no shards.*local folders only"):
+    with pytest.raises(DataError, match="'ram://doctor/none' contains no shards.*local folders only"):
         sources.open_source(DoctorOptions('ram://doctor/none'))
     with pytest.raises(DataError, match="'ram://other' cannot be read: No such file"):
         sources.open_source(DoctorOptions('ram://other'))

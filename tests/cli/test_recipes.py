@@ -15,6 +15,7 @@ TRAIN = ['--train_logdir=log', '--dataset_dir=records']
 
 CHECKPOINT = '--tf_initial_checkpoint=model.ckpt'
 NEEDS = {'fine_tune': [CHECKPOINT]}
+OF_MAPS = ['min_scale_factor', 'max_scale_factor', 'decoder_output_stride', 'decoder_filters', 'aspp_convs_filters']
 
 
 def parsed(*words):
@@ -146,6 +147,7 @@ def test_a_number_of_steps_that_is_not_allowed_is_refused_as_without_a_recipe():
         ('edges', False, True),
         ('depth', False, False),
         ('multilabel', False, False),
+        ('classification', False, False),
         ('depth + semantic', True, True),
         ('edges+depth', False, True),
     ],
@@ -160,6 +162,8 @@ def test_what_the_task_cannot_use_is_omitted(name, task, has_loss, has_classes):
     assert ('--loss,' in omitted, '--rare_class_sampling' in omitted) == (not has_loss, not has_classes)
     made = cli.options_of('train', [*TRAIN, *words])
     assert (made.loss != LossOptions()) == has_loss
+    changed = [flag for flag in OF_MAPS if values[flag] != values.default(flag)]
+    assert changed == (OF_MAPS if name != 'fine_tune' and task != 'classification' else [])
 
 
 def test_a_loss_that_is_given_is_kept_for_the_task_to_refuse():

@@ -288,7 +288,7 @@ def test_a_checkpoint_without_a_run_is_not_awaited(program, tmp_path):
 def test_a_folder_that_does_not_exist_is_named_at_once(program, tmp_path, caplog):
     made = cli.find_program(program).to_options(parsed(program, tmp_path / 'nowhere'))
     early.announce_wait(made)
-    assert f"'{tmp_path}/nowhere' does not exist yet. The first checkpoint" in caplog.text
+    assert f"'{tmp_path}/nowhere' does not exist yet. Waiting for" in caplog.text
     caplog.clear()
     for place in ('', 'nowhere/model.ckpt-5'):  # which are said when they are looked for
         early.announce_wait(cli.find_program(program).to_options(parsed(program, tmp_path / place)))

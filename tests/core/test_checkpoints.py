@@ -277,7 +277,7 @@ class TestRestore:
         message = str(error.value)
         assert f"The checkpoint '{path}' does not match this network" in message
         details = 'In detail: 1 variable differs (a: [3] here, [21] in the checkpoint); it lacks 1 of 3 variables (c)'
-        assert message.endswith(f'or give another checkpoint. {details}')
+        assert message.endswith(f'or pass another checkpoint. {details}')
 
     def test_matching(self, tmp_path):
         path = write(tmp_path, a=np.ones(21, np.float32), b=5.0, d=np.int32(3))

@@ -54,10 +54,8 @@ def hidden(scope, channels, filters, normalized=False):
 @pytest.mark.parametrize(
     ('name', 'multiplier', 'expected'),
     [
-        ('mobilenet_v2', 1.0, hidden('Conv_1', 320, 1280, True) | last(MOBILENET, 1280)),
         ('mobilenet_v2', 0.5, hidden('Conv_1', 160, 1280, True) | last(MOBILENET, 1280)),
         ('mobilenet_v2', 1.4, hidden('Conv_1', 448, 1792, True) | last(MOBILENET, 1792)),
-        ('mobilenet_v3_large', 1.0, hidden('Conv_2', 960, 1280) | last(MOBILENET, 1280)),
         ('mobilenet_v3_large', 0.75, hidden('Conv_2', 720, 1280) | last(MOBILENET, 1280)),
         ('mobilenet_v3_small', 1.0, hidden('Conv_2', 576, 1024) | last(MOBILENET, 1024)),
         ('mobilenet_v3_small_seg', 1.0, hidden('Conv_2', 288, 1024) | last(MOBILENET, 1024)),

@@ -7,6 +7,7 @@ import tensorflow as tf
 from deeplab.core import decoder, layers
 from deeplab.options import DecoderOptions, ModelOptions
 from deeplab.registry import Branch
+from tests.helpers import numpy_layers
 
 RANDOM = np.random.RandomState(2)
 FEATURES = RANDOM.normal(size=(1, 3, 4, 5)).astype(np.float32)  # a crop of 33 by 49 at stride 16
@@ -35,17 +36,6 @@ def weights(values):
     return {name.removeprefix('decoder/'): v.shape for name, v in values.items() if name.endswith('weights')}
 
 
-def stretched(values, rows, columns):
-    """Bilinear resizing with aligned corners."""
-    for axis, size in ((1, rows), (2, columns)):
-        length = values.shape[axis]
-        at = np.linspace(0, length - 1, size)
-        low = np.minimum(at.astype(int), length - 2)
-        share = (at - low).reshape([-1 if i == axis else 1 for i in range(4)])
-        values = values.take(low, axis) * (1 - share) + values.take(low + 1, axis) * share
-    return values
-
-
 def test_no_stride_no_decoder():
     out, values = build()
     assert not values
@@ -60,7 +50,7 @@ def test_a_sum_that_is_the_logits(separable):
         for scope in ('decoder_conv0', 'feature_projection0')
         for part in ('biases', 'weights')
     ]
-    from_features = stretched(FEATURES, 5, 7) @ values['decoder/decoder_conv0/weights'][0, 0]
+    from_features = numpy_layers.resized(FEATURES, (5, 7)) @ values['decoder/decoder_conv0/weights'][0, 0]
     from_skip = SKIPS['layer_4/depthwise_output'] @ values['decoder/feature_projection0/weights'][0, 0]
     assert out.min() < 0  # no activation
     np.testing.assert_allclose(out, from_features + from_skip, rtol=1e-4, atol=1e-5)

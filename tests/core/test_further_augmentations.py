@@ -1,6 +1,6 @@
 """Flips, turns, affine maps, elastic distortion, noise, JPEG, gamma and random sets, in eager execution.
 
-Covers core/augmentations/vertical_flip.py, core/augmentations/quarter_turns.py, core/augmentations/affine.py,
+Covers core/augmentations/flip.py, core/augmentations/quarter_turns.py, core/augmentations/affine.py,
 core/augmentations/elastic.py, core/augmentations/gaussian_noise.py, core/augmentations/jpeg.py,
 core/augmentations/gamma.py and core/augmentations/random_set.py. tests/test_moved_planes.py moves planes and points.
 """
@@ -23,7 +23,6 @@ from deeplab.core.augmentations import (
     jpeg,
     quarter_turns,
     random_set,
-    vertical_flip,
 )
 from deeplab.errors import OptionError
 from deeplab.options import AugmentOptions
@@ -59,7 +58,9 @@ def settled(**settings):
 def test_a_vertical_flip_turns_images_upside_down():
     flipped = 0
     for number in range(40):
-        image, label = vertical_flip.flip_randomly(tf.constant(GRID), tf.constant(GRID), seed(number), CONTEXT, 0.25)
+        image, label = AUGMENTATIONS.get('vertical_flip').function(
+            tf.constant(GRID), tf.constant(GRID), seed(number), CONTEXT, vertical_flip_probability=0.25
+        )
         assert image.numpy().tobytes() == label.numpy().tobytes()
         assert label.numpy().tolist() in (GRID.tolist(), GRID[::-1].tolist())
         flipped += label.numpy().tolist() != GRID.tolist()

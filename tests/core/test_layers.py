@@ -1,6 +1,7 @@
 """Convolutions and batch norms against NumPy and TensorFlow.
 
-Covers core/batch_statistics.py, core/dropout.py, core/convolutions.py, core/initializers.py and core/tf_compat.py.
+Covers core/batch_statistics.py, core/dropout.py, core/convolutions.py, core/initializers.py, core/tf_compat.py and
+core/weight_decays.py.
 """
 
 import contextlib

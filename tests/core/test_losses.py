@@ -1,6 +1,7 @@
 """Pixel losses against NumPy twins and values by hand.
 
-Covers core/scale_losses.py, core/losses/cross_entropy.py.
+Covers core/scale_losses.py, core/losses/cross_entropy.py. What hard example mining keeps at which step, the goldens of
+parity/test_losses.py show.
 """
 
 import numpy as np
@@ -9,6 +10,7 @@ import tensorflow as tf
 
 from deeplab.core import scale_losses
 from deeplab.errors import OptionError
+from deeplab.options import LossOptions
 from tests.helpers import computed_losses
 
 IGNORE = 255
@@ -149,14 +151,7 @@ def test_half_precision_logits_are_measured_in_float32():
 
 
 def test_wrong_number_of_weights():
-    with pytest.raises(OptionError, match='label_weights has 3 weights, but there are 4 classes'):
-        scale_losses.check_label_weights((1.0, 2.0, 3.0), 4)
-
-
-@pytest.mark.parametrize(('step', 'expected'), [(0, 1.0), (50, 0.625), (100, 0.25), (500, 0.25)])
-def test_mining_fraction_falls_linearly(step, expected):
-    assert float(scale_losses.mining_fraction(tf.constant(step, tf.int64), 0.25, 100)) == pytest.approx(expected)
-
-
-def test_mining_fraction_at_once():
-    assert scale_losses.mining_fraction(tf.constant(0, tf.int64), 0.1, 0) == 0.1
+    logits, labels = random_case()
+    options = LossOptions(label_weights=(1.0, 2.0, 3.0))
+    with pytest.raises(OptionError, match='^label_weights has 3 weights, but there are 4 classes'):
+        scale_losses.losses_of_scales({'merged_logits': tf.constant(logits)}, tf.constant(labels), IGNORE, options)

@@ -57,13 +57,6 @@ class TestReadingMaps:
         with pytest.raises(OptionError, match=rf"'.*{name}' is not (JSON|YAML): "):
             scopes.read_rename_map(str(tmp_path / name))
 
-    def test_a_byte_order_mark_and_deep_nesting(self, tmp_path):
-        (tmp_path / 'a.json').write_text('\ufeff{"old": "new"}', 'utf-8')
-        assert scopes.read_rename_map(str(tmp_path / 'a.json')) == (('old', 'new'),)
-        (tmp_path / 'a.json').write_text('[' * 10_000)
-        with pytest.raises(OptionError, match='nested more than'):
-            scopes.read_rename_map(str(tmp_path / 'a.json'))
-
     def test_no_file(self):
         with pytest.raises(OptionError, match="the file 'nowhere.json' does not exist"):
             scopes.read_rename_map('nowhere.json')

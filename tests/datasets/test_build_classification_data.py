@@ -82,8 +82,9 @@ def test_folders_become_classes_of_which_each_has_its_share_of_val(tmp_path):
     assert (features['image/height'], features['image/width'], features['image/format']) == (6, 8, b'jpeg')
 
 
-def test_folders_of_splits_stay_splits_unless_val_is_chosen(tmp_path):
-    stems = [f'{split}/{name}/{number}' for split in ('train', 'valid') for name in '012' for number in range(5)]
+def test_folders_of_splits_stay_splits_unless_val_is_chosen(tmp_path, caplog):
+    names = ('0', '1', 'u\u0308')  # as macOS writes an umlaut
+    stems = [f'{split}/{name}/{number}' for split in ('train', 'valid') for name in names for number in range(5)]
     arguments = write(tmp_path, stems)
     assert {
         (split, name.split('/')[0]) for split, name, _ in (run(arguments), records(arguments['output_dir']))[1]
@@ -93,6 +94,10 @@ def test_folders_of_splits_stay_splits_unless_val_is_chosen(tmp_path):
     }
     arguments = {**arguments, 'output_dir': str(tmp_path / 'other'), 'val_fraction': 0.2}
     assert {name: facts['images'] for name, facts in run(arguments)['splits'].items()} == {'train': 24, 'val': 6}
+    assert 'no split val' not in caplog.text
+    (tmp_path / 'images/valid').rename(tmp_path / 'images/test')
+    run(arguments, output_dir=str(tmp_path / 'third'), val_fraction=None)
+    assert 'put 15 images into test and 15 images into train. To draw val from all images instead' in caplog.text
 
 
 def test_a_table_has_labels_splits_and_groups(tmp_path):

@@ -131,6 +131,9 @@ def test_files_without_a_partner_are_named_and_counted_unless_allowed(tmp_path):
     message = failure(arguments)
     assert re.search('12 of 15 images in .*images. have no mask: 00, 01', message) and '09 and 2 more' in message
     assert re.search('1 of 4 masks in .*masks. have no image: extra', message) and 'allow_unmatched' in message
+    (tmp_path / 'images' / 'extra.HEIC').write_bytes(b'')
+    assert "images/extra.HEIC' has the name of such a mask, but images are jpg" in failure(arguments)
+    (tmp_path / 'images' / '12.jpg').rename(tmp_path / 'images' / '12.jfif')
     summary = build_folder_data.run(BuildFolderOptions(**arguments, allow_unmatched=True, val_fraction=0))
     assert summary['splits']['train']['images'] == 3
 
@@ -164,6 +167,22 @@ def test_masks_with_a_suffix_may_lie_beside_their_images(tmp_path):
         path.rename(tmp_path / 'images' / path.name)
     beside = {**arguments, 'mask_folder': arguments['image_folder'], 'mask_suffix': '_mask'}
     assert build_folder_data.run(BuildFolderOptions(**beside))['splits']['train']['images'] == 2
+
+
+def test_umlauts_of_other_systems(tmp_path):
+    arguments = write(tmp_path, ['u\u0308/a\u0308', 'u\u0308/o\u0308'], mask_suffix='_ma\u0308ske')
+    masks = tmp_path / 'masks'
+    (masks / 'u\u0308').rename(masks / '\u00fc')
+    (masks / '\u00fc/a\u0308_ma\u0308ske.png').rename(masks / '\u00fc/\u00e4_m\u00e4ske.png')
+    lists = tmp_path / 'lists'
+    lists.mkdir()
+    (lists / 'train.txt').write_text('u\u0308/\u00e4.jpg\no\u0308\n', 'utf-8')
+    options = BuildFolderOptions(**arguments, mask_suffix='_m\u00e4ske', list_folder=str(lists))
+    found = build_folder_data.find_items(options)['train']
+    assert [item.name for item in found] == ['\u00fc/\u00e4', '\u00fc/\u00f6']
+    assert all(os.path.isfile(path) for item in found for path in (item.image, item.label))
+    search = split_lists.Search(['a\u0308'])  # as of annotations
+    assert search.find('x/\u00e4.png') == 'a\u0308'
 
 
 def test_a_file_that_is_called_only_as_the_suffix_is_the_mask_of_no_image(tmp_path):
@@ -205,6 +224,27 @@ def test_images_outside_of_the_folders_of_splits(tmp_path):
     assert '(train2017, val2017), but 2 images are in none of them: d, extra/c.' in message
     assert by(['train2017/a', 'val2017/b']) == {'train': ['train2017/a'], 'val': ['val2017/b']}
     assert by(['train/a', 'extra/c'], val_fraction=0) == {'train': ['train/a', 'extra/c']}
+
+
+def test_folders_without_val_or_beside_others_are_told_of():
+    told = []
+    every = [f'{number:02}' for number in range(10)]
+    for stems, said in (
+        (['train/a', 'train/b'], 'put 2 images into train. To draw val from all images instead, set val_fraction=0.1'),
+        (['train/a', 'holdout/b'], "The names 'holdout', 'train' are not used as splits, since 'holdout' is not among"),
+        (['train/a', *every], "The names 'train' are not used as splits, since some images have none: all images are"),
+        (['val/a', 'test/b'], 'since none is for training'),
+    ):
+        splits = folder_splits.split(stems, BuildFolderOptions(), tell=told.append)
+        assert said in told.pop().what and not told
+        assert ('val' in splits) is ('holdout' in said or 'since' in said)
+    folder_splits.split(['a', 'b'], BuildFolderOptions(), {'a': 'Train', 'b': 'Train'}, tell=told.append)
+    assert told.pop().kind == folder_splits.NO_VAL
+    for stems, more in ((['train/a'], {'folds': 2}), (['train/a', 'x/b'], {'val_fraction': 0}), (['x/a', 'y/b'], {})):
+        folder_splits.split(stems, BuildFolderOptions(**more), tell=told.append)
+    assert not told
+    for name in ('eval', 'dev', 'Evaluation'):
+        assert set(folder_splits.split(['train/a', f'{name}/b'], BuildFolderOptions())) == {'train', 'val'}
 
 
 def test_splits_of_an_earlier_build_are_named(tmp_path, caplog):
@@ -357,6 +397,38 @@ def test_ids_that_are_not_those_of_classes(tmp_path, factor, said):
         assert said in message and 'nothing but 0 can be learned' in message and "'255 255 255 object'" in message
         (tmp_path / 'given.json').write_text(json.dumps({'num_classes': 2, 'palette': [[0, 0, 0], [9, 8, 7]]}))
         assert 'nothing but 0' in failure(arguments, dataset=str(tmp_path / 'given.json'))
+
+
+def test_one_class_without_the_background(tmp_path):
+    arguments = write(tmp_path, ['a', 'b'], lambda ids: dataset_files.png(ids % 2))
+    named = "name it, too: set class_names=('background', 'crack'); otherwise fix the mask"
+    assert named in failure(arguments, class_names=('crack',))
+    assert 'name it, too' not in failure(arguments, class_names=('background',))
+    arguments = write(tmp_path, ['a', 'b'], lambda ids: dataset_files.png(ids % 2 * np.uint8(255)))
+    message = failure(arguments, class_names=('crack',))
+    assert 'write 1 for the object' in message.lower() and message.endswith("class_names=('background', 'crack').")
+    assert failure(arguments, num_classes=1).endswith('set num_classes=2.')
+
+
+def test_palettes_that_differ_from_file_to_file(tmp_path):
+    def encode(ids):
+        """Other programs number the colors in the order in which they occur."""
+        order = list(dict.fromkeys(ids.ravel().tolist()))
+        picture = images.Image.fromarray(np.array([order.index(i) for i in ids.flat], np.uint8).reshape(ids.shape))
+        picture.putpalette(PALETTE[order].tobytes())
+        return dataset_files.encoded(picture, 'PNG')
+
+    arguments = write(tmp_path, ['a', 'b', 'c'], encode)
+    message = failure(arguments)
+    assert re.match(r"The index \d has different colors in the palettes of '\S+/\w\.\w+' and '\S+/\w\.", message)
+    assert 'a file for colors;' in message
+    (tmp_path / 'given.json').write_text(json.dumps({'num_classes': 3, 'palette': PALETTE.tolist()}))
+    assert 'different colors' in failure(arguments, dataset=str(tmp_path / 'given.json'))
+    table = tmp_path / 'colors.txt'
+    table.write_text('0 0 0 ground\n128 64 0 tree\n0 255 0 house\n')
+    build_folder_data.run(BuildFolderOptions(**arguments, colors=str(table), val_fraction=0))
+    for seed, record in enumerate(records(arguments['output_dir'], 'train')):
+        np.testing.assert_array_equal(pixels_of(record.label_bytes), dataset_files.ids(seed=seed))
 
 
 @pytest.mark.parametrize('bits', [1, 8])

@@ -22,7 +22,7 @@ from deeplab.datasets import (  # noqa: E402
     record_index,
     segmentation_dataset,
 )
-from deeplab.errors import DataError, OptionError  # noqa: E402
+from deeplab.errors import DataError, OptionError, UnreadableFileError  # noqa: E402
 from deeplab.options import BuildFolderOptions, DoctorOptions, RasterOptions  # noqa: E402
 from deeplab.programs import doctor  # noqa: E402
 from tests.helpers import drawn_rasters  # noqa: E402
@@ -145,6 +145,25 @@ def test_tiles_of_nothing_but_nan_are_left_out(tmp_path):
     assert rasters.with_data(path, tiles, RasterOptions((2,), (0.0, 1.0))) == [upper]
 
 
+def test_a_raster_of_floats_is_opened_once_and_hardly_read_to_find_its_data(tmp_path, monkeypatch):
+    values = np.ones((1, 128, 128), np.float32)
+    values[0, 32:, 64:] = np.nan  # the middle of a tile with data, and a tile without
+    path = str(drawn_rasters.write(tmp_path / 'a.tif', values))
+    opened, pixels = [], []
+    open_quietly, read = rasters.open_quietly, rasterio.DatasetReader.read
+
+    def counted(dataset, bands, window):
+        pixels.append(window.width * window.height)
+        return read(dataset, bands, window=window)
+
+    monkeypatch.setattr(rasters, 'open_quietly', lambda path: opened.append(path) or open_quietly(path))
+    monkeypatch.setattr(rasterio.DatasetReader, 'read', counted)
+    tiles = rasters.places((128, 128), (64, 64))
+    assert rasters.with_data(path, tiles, RasterOptions(value_range=(0.0, 1.0))) == tiles[:3]
+    assert len(opened) == 1
+    assert pixels == [16**2, 16**2, 64**2, 16**2, 16**2, 64**2]
+
+
 @pytest.mark.parametrize(
     ('changes', 'parts'),
     [
@@ -171,6 +190,20 @@ def test_bad_rasters_are_refused_in_one_line(tmp_path):
     assert 'cannot be read as a TIFF' in refusal(options)
     image.write_bytes(b'text')
     assert 'cannot be read as a TIFF' in refusal(options)
+
+
+def test_a_raster_that_the_system_cannot_read_is_no_damaged_one(tmp_path):
+    image, mask = drawn_rasters.pair(tmp_path, 'area', 64, 64)
+    (item,) = raster_tiles.items(options_of(tmp_path, tile_size=None, val_fraction=0.0), None)['train']
+    content = item.image_contents()
+    for path in (mask, image):
+        path.write_bytes(path.read_bytes()[:100])
+        with pytest.raises(DataError, match='cannot be read as a TIFF') as damaged:
+            pairs.read(item, None, content if path == mask else None)
+        path.unlink()
+        with pytest.raises(UnreadableFileError, match='No such file') as lost:
+            pairs.read(item, None, content if path == mask else None)
+        assert str(lost.value).startswith(f"Cannot read '{path}': ") and damaged.type is DataError
 
 
 def test_several_pages_are_refused(tmp_path):

@@ -21,11 +21,6 @@ from tests.parity.test_training import Batches
 pytestmark = [pytest.mark.rewritten, pytest.mark.usefixtures('tiny_network')]
 
 
-@pytest.fixture
-def data(tmp_path):
-    return training_setup.write_data(tmp_path / 'records')
-
-
 def bytes_of(path):
     reader = checkpoints.open_reader(str(path))
     return {name: reader.get_tensor(name).tobytes() for name in reader.get_variable_to_shape_map()}

@@ -20,11 +20,6 @@ def short_waits(tiny_network, monkeypatch):
     monkeypatch.setattr(train_loop, 'POLL_SECS', 0.05)
 
 
-@pytest.fixture
-def data(tmp_path):
-    return training_setup.write_data(tmp_path / 'records')
-
-
 @pytest.mark.slow
 def test_one_server_computes_what_this_process_computes(data, tmp_path):
     """One server without replicas trains, and a resume continues from its checkpoint."""

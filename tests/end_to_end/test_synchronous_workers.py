@@ -42,11 +42,6 @@ def graphs_one_after_the_other(monkeypatch):
     run_alone(split_parts, 'evaluate')
 
 
-@pytest.fixture
-def data(tmp_path):
-    return training_setup.write_data(tmp_path / 'records')
-
-
 def run_workers(number, options_of, clones=ONE_CLONE):
     """Trains with `number` workers, worker k with `options_of(k, its CloneOptions)`; returns results, or errors."""
     hosts = servers.free_addresses(number)

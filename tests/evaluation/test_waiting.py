@@ -69,12 +69,12 @@ def test_one_round_ends_where_nothing_trains(world, folder, tmp_path, caplog, ex
     with pytest.raises(CheckpointError) as error:
         steps(folder, max_rounds=1)
     assert world.now == pytest.approx(waiting.START_SECS)
-    for part in (f"'{folder}' within 60 seconds, and no training runs there", 'checkpoint_dir', 'scratch.'):
+    for part in (f"'{folder}' within 60 seconds, and no training run is active there", 'checkpoint_dir', 'scratch.'):
         assert part in str(error.value)
     assert ('The folder does not exist' in str(error.value)) is not exists
     (line,) = caplog.messages
     assert f"a first checkpoint in '{folder}'" in line
-    assert 'no training runs there; set timeout_secs' in line
+    assert 'because no training run is active there; set timeout_secs' in line
     assert ('does not exist yet' in line) is not exists
 
 
@@ -92,7 +92,7 @@ def test_a_training_that_ends_without_a_checkpoint(world, folder):
     lock = contextlib.ExitStack()
     lock.enter_context(folder_lock.held(folder, 'train', 'train_logdir'))
     world.events[100] = lock.close
-    with pytest.raises(CheckpointError, match='of the training that ran there'):
+    with pytest.raises(CheckpointError, match='of the training run that was active there'):
         steps(folder, max_rounds=1)
     assert world.now == pytest.approx(100 + waiting.START_SECS)
 

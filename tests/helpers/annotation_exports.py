@@ -77,21 +77,6 @@ def counts_of(mask, by_columns=False):
     return [0, *runs] if values[0] else runs
 
 
-def coco_text(counts):
-    """The inverse of `run_lengths.of_coco_text`."""
-    text = ''
-    for place, value in enumerate(counts):
-        value -= counts[place - 2] if place > 2 else 0
-        while True:
-            group, value = value & 31, value >> 5
-            is_last = value == (-1 if group & 16 else 0)
-            text += chr(48 + group + (0 if is_last else 32))
-            if is_last:
-                break
-    assert run_lengths.of_coco_text(text) == counts
-    return text
-
-
 def brush_bytes(mask):
     """A brush mask of Label Studio: repeated words, and a literal run at the end."""
     words = np.repeat(mask.reshape(-1) * np.uint8(255), 4)
@@ -245,7 +230,7 @@ def _coco(numbers, categories, folder=''):
         counts = counts_of(box_mask(number, car(number)), by_columns=True)
         of_car = [
             {'counts': counts, 'size': [height, width]},
-            {'counts': coco_text(counts), 'size': [height, width]},
+            {'counts': run_lengths.coco_text(counts), 'size': [height, width]},
             [flat(corners(car(number)))],
         ][number]
         for label, segmentation in (('road', [flat(corners(ROAD))]), ('car', of_car)):

@@ -10,8 +10,9 @@ import zlib
 
 import numpy as np
 
+from deeplab.datasets.annotations import run_lengths
 from tests.helpers import dataset_files
-from tests.helpers.annotation_exports import COLORS, brush_bytes, centers, coco_text, corners, counts_of, flat, put
+from tests.helpers.annotation_exports import COLORS, brush_bytes, centers, corners, counts_of, flat, put
 
 SIZE = 16, 24
 HOLE = (14, 10, 17, 13)  # left, top, right, bottom; the last two are excluded
@@ -123,7 +124,8 @@ def coco(root, crowd=()):
         if group and annotations[-1]['group'] == group:
             annotations[-1]['segmentation'].append(flat(corners(box)))
             continue
-        region = {'counts': coco_text(counts_of(mask_of(box, has_hole), by_columns=True)), 'size': list(SIZE)}
+        counts = counts_of(mask_of(box, has_hole), by_columns=True)
+        region = {'counts': run_lengths.coco_text(counts), 'size': list(SIZE)}
         annotations.append(
             {
                 'id': number,

@@ -1,4 +1,4 @@
-"""NumPy twins of layers with biases, whose weights are given by name."""
+"""NumPy twins of layers with biases, whose weights are given by name, and of resizing."""
 
 import numpy as np
 
@@ -22,3 +22,15 @@ def max_pool(values):
 def dense(values, weights, scope):
     """A fully connected layer with biases: [n, ...] to [n, filters]."""
     return values.reshape(len(values), -1) @ weights[f'{scope}/weights'] + weights[f'{scope}/biases']
+
+
+def resized(values, size):
+    """Bilinear resizing with aligned corners: [..., h, w, c] to [..., *size, c]."""
+    for axis, new in zip((-3, -2), size, strict=True):
+        old = values.shape[axis]
+        position = np.linspace(0, old - 1, new)
+        lower = np.minimum(position.astype(int), max(old - 2, 0))
+        share = (position - lower).reshape([-1, *[1] * (-1 - axis)])
+        upper = np.minimum(lower + 1, old - 1)
+        values = np.take(values, lower, axis) * (1 - share) + np.take(values, upper, axis) * share
+    return values

@@ -270,11 +270,6 @@ def test_texts_of_coco_are_those_of_pycocotools():
     assert run_lengths.coco_text(run_lengths.counts_of(covered, by_columns=True)) == expected['counts'].decode()
 
 
-@pytest.fixture(scope='module')
-def training(tmp_path_factory, tiny_network):
-    return predictor_setup.write_training(tmp_path_factory.mktemp('training'))
-
-
 def options_for(training, folder, **changes):
     predictor = PredictorOptions()
     return PredictOptions((str(folder / 'photos'),), str(folder / 'out'), str(training), predictor=predictor, **changes)
@@ -312,7 +307,7 @@ def test_predict_writes_all_formats(training, photos):
     predict.run(options)  # replaces its own files
     (photos / 'out/coco.json').unlink()
     (photos / 'out/.predict_files').unlink()
-    with pytest.raises(OptionError, match='would be replaced, which predict has not written'):
+    with pytest.raises(OptionError, match='exists? and (was|were) not written by predict'):
         predict.run(options)
 
 
@@ -324,5 +319,5 @@ def test_annotations_are_of_whole_runs_and_of_images(training, photos):
             options_for(training, photos, save=('mask',), annotation=AnnotationOptions(**{field: value}))
     (photos / 'photos/film.mp4').write_bytes(b'')
     pytest.importorskip('cv2', reason='the package opencv-python-headless is not installed')
-    with pytest.raises(OptionError, match=r"Annotations are of images, and '.*film.mp4' is a video"):
+    with pytest.raises(OptionError, match=r"Annotations can be written only for images, but '.*film.mp4' is a video"):
         predict.run(options_for(training, photos, save=('mask', 'coco')))

@@ -106,7 +106,7 @@ def test_a_folder_without_images(tmp_path):
 
 def test_an_image_that_the_network_cannot_take(tmp_path):
     folder = _write(tmp_path / 'photos', 3)
-    with pytest.raises(CalibrationError, match=r'000\.png.*3 channels, the network takes 4'):
+    with pytest.raises(CalibrationError, match=r'000\.png.*3 channels, but the network expects 4'):
         list(CalibrationImages(folder, _network(input_channels=4)).calibrating())
     (tmp_path / 'photos' / '001.png').write_bytes(b'no image')
     images = CalibrationImages(folder, _network())

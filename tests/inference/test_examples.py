@@ -1,4 +1,4 @@
-"""The examples of docs/predict.md: each command and each piece of Python runs."""
+"""The examples of docs/predict.md and docs/api.md: each command and each piece of Python runs."""
 
 import contextlib
 import os
@@ -7,17 +7,20 @@ import re
 import shutil
 
 import pytest
+from absl import logging
 from PIL import Image
 
-from deeplab import cli
+from deeplab import cli, train
 from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.inference import videos
 from deeplab.options import USUAL_SAVED, DatasetOptions
 from deeplab.programs import predict
+from deeplab.training.train_loop import TrainResult
 from tests.helpers import panoptic_setup, predictor_setup, video_setup
 from tests.inference.test_predictor import write_export
 
-PAGE = (pathlib.Path(__file__).parents[2] / 'docs' / 'predict.md').read_text(encoding='utf-8')
+DOCS = pathlib.Path(__file__).parents[2] / 'docs'
+PAGE = (DOCS / 'predict.md').read_text(encoding='utf-8')
 PYTHON = re.findall(r'```python\n(.*?)```', PAGE, re.DOTALL)
 COMMANDS = re.findall(
     r'^deeplab predict (.*)$', '\n'.join(re.findall(r'```sh\n(.*?)```', PAGE, re.DOTALL)), re.MULTILINE
@@ -54,6 +57,14 @@ def test_python(prepared, monkeypatch, capsys, number):
     exec(compile(PYTHON[number], 'docs/predict.md', 'exec'), {})
     written = re.findall(r"save\('(.*?)'", PYTHON[number])
     assert all(os.path.getsize(name) for name in written) and (written or capsys.readouterr().out)
+
+
+def test_a_program_is_run_from_python(monkeypatch, capsys):
+    (example,) = re.findall(r'```python\n(.*?)```', (DOCS / 'api.md').read_text(encoding='utf-8'), re.DOTALL)
+    monkeypatch.setattr(logging, 'set_verbosity', lambda level: print('verbosity', level))
+    monkeypatch.setattr(train, 'run', lambda options: TrainResult(options.number_of_steps, 0.5, 1.0, None))
+    exec(compile(example, 'docs/api.md', 'exec'), {})
+    assert capsys.readouterr().out == f'verbosity {logging.INFO}\n1000 0.5\n'
 
 
 @pytest.mark.slow

@@ -94,13 +94,16 @@ def test_what_is_no_file_is_refused_without_waiting(reader, tmp_path):
             reader.read(tmp_path / name)
 
 
-def test_arrays(reader):
+def test_arrays(reader, caplog):
     image = pixels(5, 6)
     assert np.array_equal(reader.of_array(image), image)
     assert np.array_equal(reader.of_array(image.astype(np.int64)), image)
     assert reader.of_array(image.astype(np.float64)).dtype == np.float32
     assert np.array_equal(reader.of_array(image[..., 0])[..., 2], image[..., 0])
     assert np.array_equal(reader.of_array(np.dstack([image, image[..., :1]])), image)
+    assert not reader.of_array(image.astype(np.uint16)).any() and 'Convert it to uint8' in caplog.text
+    caplog.clear()
+    assert np.array_equal(reader.of_array(image.astype(np.uint16) * 257), image) and not caplog.text
     for wrong in (image / 255, image.astype(int) - 300, image[np.newaxis], image[:0], image[..., :1] > 3, image[0, 0]):
         with pytest.raises(DataError, match='0 to 255|height, width|by 255'):
             reader.of_array(wrong)

@@ -59,6 +59,10 @@ def test_a_list_of_paths(photos):
     pathlib.Path('list.txt').write_text('\n'.join(lines))
     items, failures = found('list.txt')
     assert list(items.values()) == ['a', 'sub/a'] and failures == ['photos/missing.jpg']
+    lines = ['# of a builder', 'photos\\a.jpg', 'photos/sub/a', 'photos/none']
+    pathlib.Path('list.txt').write_text('\r\n'.join(lines), 'utf-16')
+    items, failures = found('list.txt')
+    assert list(items) == ['photos/a.jpg', 'photos/sub/a.jpg'] and failures == ['photos/none']
     pathlib.Path('bytes.txt').write_bytes(b'\xff\xfe\x00')
     assert found('bytes.txt') == ({}, ['bytes.txt'])
 

@@ -18,11 +18,6 @@ from tests.helpers import checkpoint_files, predictor_setup
 pytestmark = pytest.mark.usefixtures('tiny_network')
 
 
-@pytest.fixture(scope='module')
-def training(tmp_path_factory, tiny_network):
-    return predictor_setup.write_training(tmp_path_factory.mktemp('train'))
-
-
 def found(path, changes=None, dataset=None):
     return model_source.find(str(path), changes or {}, dataset, model_source.of_run(str(path)))
 
@@ -64,6 +59,8 @@ def test_one_network_stands_for_checkpoints_without_a_run_json(training, tmp_pat
     model_source.require_one_description(paths, '', used=used)
     assert f"There is no run.json beside '{tmp_path}': the network of '{training}' is used" in caplog.text
     caplog.clear()
+    given = {'ModelOptions.output_stride': 16, 'AsppOptions.rates': used.aspp.rates}  # nothing is left to assume
+    model_source.require_one_description(paths, '', used=used, given=given)
     model_source.require_one_description(paths[::-1], '', used=used)
     with pytest.raises(OptionError, match='only the latter has a run.json: output_stride. Give others'):
         other = dataclasses.replace(used, output_stride=8)
@@ -101,6 +98,7 @@ def test_a_checkpoint_without_run_json_is_identified(training, monkeypatch, capl
     assert result.options.model_variant == 'tiny' and result.options.num_classes == 4
     assert result.options.aspp.filters == 8 and not result.options.aspp.image_level_feature
     assert '4 classes' in caplog.text and 'tiny' in caplog.text and 'output stride 16.' in caplog.text
+    assert 'WARNING' in [record.levelname for record in caplog.records]  # Python programs do not see INFO
     assert result.classes.names == ('0', '1', '2', '3')
 
 
@@ -185,5 +183,5 @@ def test_an_export_is_no_checkpoint(tmp_path):
     with pytest.raises(CheckpointError, match=r'not a checkpoint: use Predictor\.from_export$'):
         model_source.checkpoint_at(str(export))
     with wording.flag_names(names_in_messages(cli.find_program('predict'))):
-        with pytest.raises(CheckpointError, match=r'not a checkpoint: give --export_path=.*model\.tflite$'):
+        with pytest.raises(CheckpointError, match=r'not a checkpoint: pass --export_path=.*model\.tflite$'):
             model_source.checkpoint_at(str(export))

@@ -1,7 +1,11 @@
 """The prediction for one image: shares, pictures, files."""
 
+import copy
 import dataclasses
+import functools
 import io
+import pickle
+import threading
 
 import numpy as np
 import pytest
@@ -46,18 +50,21 @@ def test_classes_that_are_not_kept():
 def test_files_of_panoptic_segments_have_kept_classes_alone(tmp_path):
     model = ModelOptions({common.OUTPUT_TYPE: 3}, task='panoptic')
     things = dataclasses.replace(CLASSES, things=(1, 2))
+    class_ids = np.array([[0, 0, 2, 2], [0, 0, 1, 2]], np.uint8)  # in one pixel not the most probable class
     instance_ids = np.array([[0, 0, 1, 1], [0, 0, 1, 1]], np.uint16)
     instances = [panoptic_merge.Instance(number, 1, (0, 0), 2, 0.5) for number in (1, 2)]
-    result = {'class_ids': LABELS, 'instance_ids': instance_ids, 'instances': instances}
+    result = {'class_ids': class_ids, 'instance_ids': instance_ids, 'instances': instances}
     tasks = TaskPrediction({'panoptic': result}, TaskDecoder(model, task_data.context_of(things, model)))
     is_kept = np.isin(np.arange(256), [2])
     some = Prediction(IMAGE, LABELS, things, is_kept, (None, None), lambda: SCORES, tasks)
-    for kind, values in (('class_ids', [255, 255, 255, 2]), ('instances', [0, 0, 0, 1])):
+    for kind, void in (('class_ids', 255), ('instances', 0)):
         some.save(tmp_path / f'{kind}.png', kind)
-        np.testing.assert_array_equal(np.asarray(Image.open(tmp_path / f'{kind}.png')), [values] * 2)
+        kept = np.where(class_ids == 2, result[kind.replace('instances', 'instance_ids')], void)
+        np.testing.assert_array_equal(np.asarray(Image.open(tmp_path / f'{kind}.png')), kept)
+    np.testing.assert_array_equal((some.overlay() != IMAGE).any(axis=2), class_ids == 2)
     segments = some.entry('panoptic', 'a.png')['segments_info']
     assert [each['category_id'] for each in segments] == [2]
-    assert some.class_ids.tolist() == LABELS.tolist()  # results have all classes
+    assert some.class_ids.tolist() == class_ids.tolist()  # results have all classes
 
 
 def test_overlay(monkeypatch):
@@ -85,6 +92,23 @@ def test_probabilities_are_computed_once_when_they_are_read():
     tasks = TaskPrediction({'height': {'heights': heights, 'unit': 'm'}}, None)
     known = Prediction(IMAGE, LABELS, CLASSES, np.ones(256, bool), (None, SCORES), lambda: SCORES, tasks)
     assert known.nbytes == of_images + SCORES.nbytes + heights.nbytes
+
+
+def test_the_confidence_does_not_keep_the_probabilities():
+    lazy = made()
+    assert np.allclose(lazy.confidence, 0.75) and lazy._probabilities is None
+    assert lazy.nbytes == IMAGE.nbytes + LABELS.nbytes + LABELS.size * 4
+
+
+def test_copies():
+    lazy = made(compute=functools.partial(lambda lock: SCORES, threading.Lock()))  # which cannot be copied
+    assert copy.deepcopy(lazy).probabilities is SCORES
+    sent = pickle.loads(pickle.dumps(lazy))
+    assert np.array_equal(sent.labels, lazy.labels) and sent.shares == lazy.shares
+    with pytest.raises(ValueError, match='pickled has no network.*probabilities=True'):
+        sent.confidence  # noqa: B018
+    assert lazy.confidence is not None
+    assert np.array_equal(pickle.loads(pickle.dumps(lazy)).confidence, lazy.confidence)
 
 
 def test_files(tmp_path):

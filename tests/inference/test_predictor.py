@@ -7,9 +7,14 @@ import errno
 import gc
 import io
 import json
+import os
 import pathlib
 import shutil
+import signal
+import subprocess
+import sys
 import threading
+import time
 import types
 
 import numpy as np
@@ -22,10 +27,11 @@ from deeplab import export_model
 from deeplab.core import moving_average
 from deeplab.errors import CheckpointError, DataError, OptionError
 from deeplab.export import tensor_names
-from deeplab.inference import any_size, export_metadata, exports, opening, runners
+from deeplab.inference import any_size, export_metadata, exports, opening, runners, thread_bound
 from deeplab.inference import predictor as module
 from deeplab.inference.any_size import AnySize
 from deeplab.inference.network import InferenceNetwork
+from deeplab.inference.prediction import kept_ids
 from deeplab.inference.predictor import Predictor
 from deeplab.options import (
     EngineOptions,
@@ -40,12 +46,9 @@ from deeplab.registry import ENGINES, Engine, Exported, Outputs, register
 from tests.helpers import checkpoint_files, image_samples, predictor_setup
 from tests.helpers.registries import changes_undone
 
+ROOT = pathlib.Path(__file__).parents[2]
+
 pytestmark = pytest.mark.usefixtures('tiny_network')
-
-
-@pytest.fixture(scope='module')
-def training(tmp_path_factory, tiny_network):
-    return predictor_setup.write_training(tmp_path_factory.mktemp('train'))
 
 
 @pytest.fixture(scope='module')
@@ -145,6 +148,52 @@ def test_a_list_gives_its_predictions_in_order_and_in_batches(training):
         for image, prediction in zip(images, found, strict=True):
             assert np.array_equal(prediction.labels, batched(image).labels)
             assert prediction.image is not None
+
+
+@pytest.mark.parametrize('batch_size', [1, 2])
+def test_a_stream_yields_predictions_before_it_reads_everything(training, tmp_path, batch_size):
+    image = predictor_setup.pixels(20, 30)
+    (tmp_path / 'damaged.png').write_bytes(b'')
+    with Predictor.from_checkpoint(training, batch_size=batch_size) as made:
+        found = made.stream([image, tmp_path / 'damaged.png', image])
+        assert np.array_equal(next(found).labels, made(image).labels)
+        with pytest.raises(DataError, match=r'damaged\.png.*empty'):
+            next(found)
+        assert [prediction.labels.shape for prediction in made.stream(image)] == [(20, 30)]
+
+
+def test_a_prediction_does_not_change_with_the_array_of_the_caller(predictor):
+    image = predictor_setup.pixels(20, 30)
+    prediction = predictor(image)
+    image[:] = 0
+    assert np.array_equal(prediction.probabilities.argmax(axis=2), prediction.labels)
+
+
+def test_a_fork_cannot_use_the_predictor(predictor, tmp_path):
+    image = predictor_setup.pixels(20, 30)
+    Image.fromarray(image).save(tmp_path / 'image.png')
+    prediction = predictor(image)
+    child = os.fork()
+    if child == 0:
+        status = 1
+        with contextlib.suppress(BaseException):
+            network = next(iter(predictor._runner._open.values()))
+            uses = [lambda: predictor(image), lambda: predictor(tmp_path / 'image.png'), lambda: prediction.confidence]
+            for use in (*uses, lambda: network.call(len, ''), lambda: network.value):
+                with pytest.raises(RuntimeError, match='Open the predictor in each process'):
+                    use()
+            predictor.close()
+            thread_bound._close_all(thread_bound._open_objects())
+            status = 0
+        os._exit(status)
+    end = time.monotonic() + 20
+    while (ended := os.waitpid(child, os.WNOHANG)) == (0, 0) and time.monotonic() < end:
+        time.sleep(0.01)
+    if ended == (0, 0):
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+    assert ended == (child, 0)
+    assert np.array_equal(predictor(image).labels, prediction.labels)
 
 
 def test_predict_takes_arrays_of_one_shape(predictor):
@@ -267,9 +316,12 @@ def test_a_closed_predictor(training):
     closed.close()
     closed.close()
     for use in (lambda: closed(predictor_setup.pixels(20, 20)), lambda: closed('a.jpg'), lambda: kept.probabilities):
-        with pytest.raises(ValueError, match='closed'):
+        with pytest.raises(ValueError, match='closed.*probabilities=True'):
             use()
     assert kept.labels.shape == (20, 20)
+    with pytest.raises(ValueError, match='closed before'):  # another thread was waiting for the network
+        closed._runner.run(np.zeros((1, 33, 33, 3), np.float32), False)
+    assert not closed._runner._open
 
 
 def test_large_probabilities_are_kept_in_a_file(monkeypatch):
@@ -323,7 +375,7 @@ def test_wrong_options(training):
     with pytest.raises(OptionError, match="classes='road' .*tuple"):
         Predictor.from_checkpoint(training, classes='road')
     with pytest.raises(OptionError, match="no class 'road'.*Known: .*Names need dataset"):
-        module._kept(('road',), ('0', '1'))
+        kept_ids(('road',), ('0', '1'))
     with pytest.raises(CheckpointError, match='filters|aspp'):
         with Predictor.from_checkpoint(training, aspp=dataclasses.replace(predictor_setup.ASPP, filters=16)) as other:
             other(predictor_setup.pixels(20, 20))
@@ -465,8 +517,15 @@ def test_text(predictor, training, tmp_path):
 
 def test_the_public_names():
     assert deeplab.Predictor is Predictor and 'Predictor' in dir(deeplab)
-    with pytest.raises(AttributeError, match='Predicter'):
-        deeplab.Predicter  # noqa: B018
+    for wrong in ('Predicter', '__main__'):
+        with pytest.raises(AttributeError, match=wrong):
+            getattr(deeplab, wrong)
+
+
+def test_submodules_are_imported_when_they_are_used():
+    code = 'import deeplab; deeplab.plugins.load([]); print(deeplab.launch.__name__)'  # which is in programs/
+    result = subprocess.run([sys.executable, '-c', code], cwd=ROOT, capture_output=True, text=True)
+    assert (result.stdout, result.returncode) == ('deeplab.launch\n', 0), result.stderr
 
 
 @pytest.mark.slow
@@ -508,6 +567,29 @@ def test_tensorflow_takes_the_sizes_for_which_the_network_is_not_converted(train
                 image = predictor_setup.pixels(side, side)
                 assert np.array_equal(other(image).labels, predictor(image).labels)
     assert shapes == [(1, 33, 33, 3), (1, 33, 33, 3)]
+
+
+def test_converted_networks_stay_open(monkeypatch):
+    opened_for = []
+
+    @contextlib.contextmanager
+    def opened(network, weights, execution, cache_dirs):
+        opened_for.append((execution.engine, network.options.crop_size, network.with_probabilities))
+        yield lambda images: Outputs(images[..., 0], images)
+
+    monkeypatch.setattr(opening, 'opened', opened)
+    with changes_undone(ENGINES):
+        register(Engine(name='fake', open=opened))
+        network = InferenceNetwork(dataclasses.replace(predictor_setup.MODEL, crop_size=None), PredictionOptions())
+        runner = runners.CheckpointRunner(network, opening.Weights('none'), EngineOptions('fake'))
+        for _ in range(2):
+            for side in (17, 33, 49, 65, 81):
+                for with_probabilities in (False, True):
+                    runner.run(np.zeros((1, side, side, 3), np.float32), with_probabilities)
+        runner.close()
+    assert len(opened_for) == len(set(opened_for)) == 10
+    others = [each for each in opened_for if each[0] != 'fake']
+    assert others == [('tensorflow', None, False), ('tensorflow', None, True)]
 
 
 @pytest.mark.slow

@@ -32,11 +32,6 @@ SIZE = (150, 200)
 BLACK = np.zeros((4, 9, 9), np.uint8)
 
 
-@pytest.fixture(scope='module')
-def training(tmp_path_factory, tiny_network):
-    return predictor_setup.write_training(tmp_path_factory.mktemp('training'))
-
-
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch):
     monkeypatch.setattr(raster_prediction, 'BLOCK', 64)
@@ -200,12 +195,12 @@ def test_band_order_and_values(training, tmp_path):
         assert (predictor(tmp_path / 'float.tif').labels == expected).all()
         with Image.open(drawn_rasters.write(tmp_path / 'four.tif', BLACK)) as opened:
             for source in ((tmp_path / 'four.tif').read_bytes(), opened):
-                with pytest.raises(DataError, match=r'trained with bands, .* files only\. Give the path'):
+                with pytest.raises(DataError, match=r'trained with bands, .* files only\. Pass the path'):
                     predictor(source)
         with pytest.raises(DataError, match='it has 2 bands, and no band 4'):
             predictor(drawn_rasters.write(tmp_path / 'two.tif', BLACK[:2]))
     with contextlib.closing(image_files.Reader(raster=RasterOptions(value_range=(0.0, 1.0)))) as reader:
-        with pytest.raises(DataError, match=r"it has 4 bands, the network takes 3 channels, and only save='geotiff'"):
+        with pytest.raises(DataError, match=r"it has 4 bands, but the network expects 3 channels; only save='geotiff'"):
             reader.read(drawn_rasters.write(tmp_path / 'gray.tif', BLACK, photometric='minisblack', alpha='no'))
 
 
@@ -216,12 +211,12 @@ def test_rasters_that_cannot_be_predicted(training, area, tmp_path):
     result = predict.run(options(training, tmp_path / 'rasters', tmp_path / 'out'))
     reasons = {failure.path.rpartition('/')[2]: failure.reason for failure in result.failures}
     assert (result.images, result.status) == (1, 1)
-    assert 'it has 5 bands, the network takes 3 channels' in reasons['five.tif']
+    assert 'it has 5 bands, but the network expects 3 channels' in reasons['five.tif']
     assert 'float32' in reasons['float.tif'] and 'cannot be read as a TIFF' in reasons['text.tif']
     bands = predict.run(options(training, area, tmp_path / 'bands', raster=RasterOptions((1, 2, 7))))
     assert bands.failures[0].reason == 'it has 3 bands, and no band 7. Choose from 1 to 3 with bands'
     images = predict.run(options(training, tmp_path / 'rasters' / 'five.tif', tmp_path / 'masks', save=('mask',)))
-    assert "only save='geotiff' reads" in images.failures[0].reason
+    assert "only save='geotiff' can read" in images.failures[0].reason
 
 
 def test_no_projection_and_several_pages_are_named(training, tmp_path, caplog):
@@ -239,7 +234,7 @@ def test_what_rasters_are_refused_with(training, area, tmp_path):
     with pytest.raises(OptionError, match='resizes its images. Train it without resizing'):
         predict.run(dataclasses.replace(usual, predictor=resized))
     export = types.SimpleNamespace(window=(9, 9), decoder=None, resizes=True)
-    with pytest.raises(OptionError, match='Export it without min_value and max_value, or give its checkpoint'):
+    with pytest.raises(OptionError, match='Export it without min_value and max_value, or pass its checkpoint'):
         raster_prediction.run(export, [], dataclasses.replace(usual, checkpoint_dir=None, export_path='a.pb'))
     decoder = types.SimpleNamespace(options=ModelOptions({}, task='depth'))
     of_depth = types.SimpleNamespace(window=(9, 9), decoder=decoder)
@@ -250,5 +245,5 @@ def test_what_rasters_are_refused_with(training, area, tmp_path):
     with pytest.raises(OptionError, match='is for TIFF files'):
         dataclasses.replace(usual, save=None, raster=RasterOptions((1, 2)))
     drawn_rasters.write(tmp_path / 'out' / 'geotiff' / 'area.tif', np.ones((1, 9, 9), np.uint8))
-    with pytest.raises(OptionError, match='would be replaced'):
+    with pytest.raises(OptionError, match='exists and was not written by predict'):
         predict.run(usual)

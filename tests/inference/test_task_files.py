@@ -144,7 +144,7 @@ def test_predict_writes_a_file_about_all_images(network, training, tmp_path, mon
     entry = json.loads(pathlib.Path('predictions/predictions.json').read_text())['images'][0]
     assert entry['files']['instances'] == 'instances/000000000000.png'
     pathlib.Path('predictions/panoptic.json').write_text('{}')  # changed since
-    with pytest.raises(OptionError, match=r'panoptic.json.* would be replaced'):
+    with pytest.raises(OptionError, match=r'panoptic.json.* exists and was not written by predict'):
         predict.run(options)
     with pytest.raises(OptionError, match="save='masks' is not allowed: a network of task='panoptic' has no such"):
         predict.run(dataclasses.replace(options, save=('masks',), overwrite=True))

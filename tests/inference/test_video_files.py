@@ -30,11 +30,6 @@ pytestmark = [
 needs_ffmpeg = pytest.mark.skipif(bool(packages.missing(['imageio_ffmpeg'])), reason='imageio_ffmpeg is not installed')
 
 
-@pytest.fixture(scope='module')
-def training(tmp_path_factory, tiny_network):
-    return predictor_setup.write_training(tmp_path_factory.mktemp('train'))
-
-
 @pytest.fixture
 def written(monkeypatch):
     """The first pixel of each frame that a stand-in for the encoder gets; its files say how many frames they have."""
@@ -237,7 +232,7 @@ def test_cameras_and_streams_as_inputs(tmp_path):
     assert failures == [] and item.is_video and item.is_live
     assert (item.shown, item.name) == ('rtsp://door:554/1?x=2', 'rtsp_door_554_1_x_2')
     assert inputs.find(['camera:0'], 'out')[0][0].name == 'camera_0'
-    with pytest.raises(OptionError, match="'rtsp://door' is a camera or stream.*alone"):
+    with pytest.raises(OptionError, match="'rtsp://door' is a camera or stream.* only input"):
         inputs.find(['a.jpg', 'rtsp://me:secret@door'], 'out')
     for text in ('photos/camera', 'camera.jpg', 'C:/a.jpg', 'gs://bucket/a.jpg', 'http://'):
         assert not videos.is_live(text), text
@@ -294,7 +289,7 @@ def test_a_camera_that_cannot_be_opened(training, tmp_path, monkeypatch, written
 def test_a_video_of_images_is_refused(training, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / 'a.png').write_bytes(b'')
-    with pytest.raises(OptionError, match=r"save='video' is of videos, and 'a\.png' is an image. Add .*'overlay'"):
+    with pytest.raises(OptionError, match=r"save='video' applies only to videos, but 'a\.png' is an image.*'overlay'"):
         predict.run(options(training, 'a.png', save=('video',)))
     line = ['clip.mp4', f'--checkpoint_dir={training}', '--save=video', '--overlay_legend=all', '--video_layout=beside']
     made = cli.options_of('predict', line)

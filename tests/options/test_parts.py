@@ -27,7 +27,7 @@ def test_texts():
 
 @pytest.mark.parametrize('text', ['0/4', '5/4', '4', '', '1/0', '-1/4', '1/4/2', 'a/b', '1.0/4', '/4'])
 def test_what_is_no_part(text):
-    with pytest.raises(OptionError, match='give the number of the part, from 1'):
+    with pytest.raises(OptionError, match='pass the number of the part, from 1'):
         PartOptions(text)
 
 

@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from deeplab import export_model
 from deeplab.options import ExportOptions, PredictionOptions
-from tests.helpers import checkpoint_files
+from tests.helpers import checkpoint_files, numpy_layers
 from tests.parity import goldens, network_options
 
 pytestmark = pytest.mark.rewritten
@@ -91,19 +91,9 @@ def run_elsewhere(tmp_path_factory):
             yield run
 
 
-def _stretched(values, new, axis):
-    """Resizes `values` to `new` along an axis, linearly, with aligned ends."""
-    old = values.shape[axis]
-    position = np.linspace(0, old - 1, new)
-    lower = np.minimum(position.astype(int), max(old - 2, 0))
-    share = (position - lower).reshape([-1 if i == axis else 1 for i in range(values.ndim)])
-    upper = np.minimum(lower + 1, old - 1)
-    return np.take(values, lower, axis) * (1 - share) + np.take(values, upper, axis) * share
-
-
 def _probabilities(logits, size):
     """Softmax of logits [1, h, w, classes] that are resized to `size` first."""
-    stretched = _stretched(_stretched(logits.astype(np.float64), size[0], 1), size[1], 2)
+    stretched = numpy_layers.resized(logits.astype(np.float64), size)
     scores = np.exp(stretched - stretched.max(axis=3, keepdims=True))
     return scores / scores.sum(axis=3, keepdims=True)
 

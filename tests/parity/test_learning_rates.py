@@ -1,4 +1,7 @@
-"""Learning rates compared with those of the original."""
+"""Learning rates compared with those of the original.
+
+Covers core/learning_policies/decay.py and core/schedules.py.
+"""
 
 import inspect
 

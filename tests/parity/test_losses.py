@@ -1,4 +1,7 @@
-"""Losses of given logits and labels compared with those of the original."""
+"""Losses of given logits and labels compared with those of the original.
+
+Covers core/scale_losses.py.
+"""
 
 import numpy as np
 import pytest

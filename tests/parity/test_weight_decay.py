@@ -52,18 +52,3 @@ def test_terms(row):
         assert len(losses) == len(row['terms'])
         assert _decayed(losses) == {_variable_name(term) for term in row['terms']}
         assert weight_decays.factors() == dict.fromkeys(_decayed(losses), 4e-5)
-
-
-def test_value_of_a_term(toy_network):
-    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-        options = network_options.model_options(['--model_variant=toy'], {})
-        # Twice, as two clones would: each weight decays once.
-        for _ in range(2):
-            model.multi_scale_logits(tf.zeros([1, 129, 129, 3]), options, mode=model.Mode(True, weight_decay=0.5))
-        assert sorted(weight_decays.factors()) == sorted(_decayed(tf.compat.v1.losses.get_regularization_losses()))
-        assert len(weight_decays.factors()) == len(tf.compat.v1.losses.get_regularization_losses())
-        (loss,) = [x for x in tf.compat.v1.losses.get_regularization_losses() if x.op.name.startswith('logits/')]
-        weights = next(v for v in tf.compat.v1.model_variables() if v.op.name == 'logits/semantic/weights')
-        session.run(weights.initializer)
-        value, array = session.run([loss, weights])
-    assert value == pytest.approx(0.5 * (array**2).sum() / 2, rel=1e-5)

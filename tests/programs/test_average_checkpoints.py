@@ -143,7 +143,7 @@ def test_checkpoints_of_another_training_are_not_replaced(sources, averaged, tmp
         shutil.copy(file, tmp_path / file.name.replace('model.ckpt', 'best'))
     before = {path: path.read_bytes() for path in tmp_path.iterdir()}
     assert average(sources, tmp_path) == 1
-    assert 'has checkpoints, from which a training may continue' in capsys.readouterr().err
+    assert 'has checkpoints, from which a training run may continue' in capsys.readouterr().err
     assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
     assert average(sources, averaged) == 0  # an earlier mean is replaced
 

@@ -113,7 +113,7 @@ def test_the_loss_scale_is_no_part_of_the_network(capsys, tmp_path):
     path = checkpoint_files.write(tmp_path / 'model.ckpt', values)
     assert cli.main(['checkpoint', path, '--novariables']) == 0
     printed = capsys.readouterr().out
-    assert 'and the loss scale of a training in float16' in printed
+    assert 'and the loss scale of a training run in float16' in printed
     assert 'It has all 272 variables of that network, in its shapes.' in printed
     assert 'loss_scale/' not in printed
     assert 'optimizer' not in printed
@@ -254,7 +254,7 @@ def test_presets_with_its_variables(capsys, tmp_path):
 def test_an_exported_graph(capsys, archive):
     assert cli.main(['checkpoint', str(archive / 'frozen_inference_graph.pb')]) == 1
     error = capsys.readouterr().err
-    assert 'is an exported graph, not a checkpoint: give the checkpoint next to it, ' in error
+    assert 'is an exported graph, not a checkpoint: pass the checkpoint next to it, ' in error
     assert error.endswith('model.ckpt.\n')
 
 

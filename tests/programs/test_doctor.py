@@ -446,6 +446,18 @@ def test_suggested_steps_follow_the_time(tmp_path, monkeypatch, minutes, stride,
     assert shown in result.report
 
 
+def test_large_photos_are_resized(tmp_path, monkeypatch):
+    assert suggestion._resized(np.array([[3000, 4000], [4000, 2000]])).tolist() == [[321, 433], [513, 257]]
+    folder = _write(tmp_path, _clean(), IN_FILES)
+    monkeypatch.setattr(suggestion.split_rules, 'LARGEST_UNRESIZED', 20)
+    monkeypatch.setitem(suggestion.split_rules.RESIZING, 'min_resize_value', 17)
+    monkeypatch.setitem(suggestion.split_rules.RESIZING, 'max_resize_value', 33)
+    found = _examine(folder).suggestion
+    assert found.crop_size == found.eval_crop_size == (17, 33)
+    for line in (found.lines[2], found.from_scratch, found.lines[-1]):
+        assert ' --min_resize_value=17 --max_resize_value=33 --resize_factor=16 ' in line
+
+
 def test_no_recipe_from_scratch_for_many_images(tmp_path, monkeypatch):
     folder = _write(tmp_path, _clean(), IN_FILES)
     assert _examine(folder).suggestion.from_scratch

@@ -86,7 +86,7 @@ def test_folds_of_other_records(records, folds, tmp_path):
 
 
 def test_folds_of_other_classes(records, folds, tmp_path):
-    with pytest.raises(OptionError, match='networks of 4 classes, the data set 5'):
+    with pytest.raises(OptionError, match='networks of 4 classes, but the data set has 5'):
         doctor.run(options(records, folds, tmp_path, num_classes=5))
 
 

@@ -147,7 +147,7 @@ def test_what_eval_refuses(evaluation):
         with_part(evaluation, 1, 2, all_checkpoints=True)
     line = ['--checkpoint_dir=logs', '--eval_logdir=eval', '--dataset_dir=records']
     for text in ('0/4', '5/4', '4'):
-        with pytest.raises(OptionError, match=r'--part.* is not allowed: give the number of the part, from 1'):
+        with pytest.raises(OptionError, match=r'--part.* is not allowed: pass the number of the part, from 1'):
             with_flags(line, text)
     assert cli.options_of('eval', [*line, '--part=2/4']).part.part == '2/4'
 

@@ -19,11 +19,6 @@ from tests.helpers import image_samples, predictor_setup
 pytestmark = pytest.mark.usefixtures('tiny_network')
 
 
-@pytest.fixture(scope='module')
-def training(tmp_path_factory, tiny_network):
-    return predictor_setup.write_training(tmp_path_factory.mktemp('train'))
-
-
 @pytest.fixture
 def photos(tmp_path, monkeypatch):
     """A working folder with two photos of one name."""
@@ -155,7 +150,7 @@ def test_nothing_to_predict(training, photos):
     (photos / 'list.txt').write_text('\n')
     for text, reason in (
         ('empty', "'empty'.*no image"),
-        ('list.txt', 'list is empty'),
+        ('list.txt', "list.txt' is empty"),
         ('missing.jpg', 'missing.jpg.*does not exist'),
         ('*.gif', 'no file'),
     ):

@@ -38,11 +38,6 @@ EVERYTHING = AugmentOptions(
 pytestmark = pytest.mark.usefixtures('tiny_network')
 
 
-@pytest.fixture
-def data(tmp_path):
-    return training_setup.write_data(tmp_path / 'records')
-
-
 def options(data, tmp_path, augment=EVERYTHING, **changes):
     training = training_setup.options(data, tmp_path / 'log', augment=augment)
     return PreviewOptions(**{'train': training, 'path': str(tmp_path / 'sheets' / 'sheet.png'), 'images': 2} | changes)
@@ -237,7 +232,7 @@ def test_a_run_without_a_log_folder(data, tmp_path, monkeypatch, capfd):
     [
         (
             {'path': 'sheet.jpg'},
-            "^path='sheet.jpg' is not allowed: the sheet is a PNG file; give a folder, or a name",
+            "^path='sheet.jpg' is not allowed: the sheet is a PNG file; pass a folder, or a name",
         ),
         ({'images': 0}, '^images=0 is not allowed: it must be from 1 to 64'),
         ({'samples': 65}, '^samples=65 is not allowed: it must be from 1 to 64'),
@@ -278,7 +273,7 @@ def test_an_image_that_cannot_be_decoded_is_named(data, tmp_path):
 def test_a_path_that_cannot_be_written(data, tmp_path):
     (tmp_path / 'file').write_text('')
     path = str(tmp_path / 'file' / 'sheet.png')
-    with pytest.raises(OutputError, match=f"path: '{path}' cannot be written: .* give another path") as caught:
+    with pytest.raises(OutputError, match=f"path: '{path}' cannot be written: .* use another path") as caught:
         preview.run(options(data, tmp_path, AugmentOptions(), path=path, samples=1, images=1))
     assert caught.value.report.startswith('Share of the pixels') and path not in caught.value.report
 

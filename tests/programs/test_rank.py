@@ -24,11 +24,6 @@ pytestmark = pytest.mark.usefixtures('tiny_network')
 NUMBER = 7
 
 
-@pytest.fixture(scope='module')
-def training(tmp_path_factory, tiny_network):
-    return predictor_setup.write_training(tmp_path_factory.mktemp('train'))
-
-
 @pytest.fixture
 def photos(tmp_path, monkeypatch):
     """A working folder with photos, of which 5 is a copy of 2."""
@@ -111,7 +106,7 @@ def test_images_like_labeled_ones_come_last(training, photos):
     rows = rank.run(options(training, labeled=('labeled',))).images
     similar = {row['image']: row['similar_to'] for row in rows if 'similar_to' in row}
     assert similar['../photos/3.png'] == 'an image with labels' and len(rows) == NUMBER
-    with pytest.raises(OptionError, match=r'photos/1\.png.*labeled.*Give it once'):
+    with pytest.raises(OptionError, match=r'photos/1\.png.*labeled.*Pass it once'):
         rank.run(options(training, labeled=('photos/1.png',)))
 
 

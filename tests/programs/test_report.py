@@ -193,7 +193,7 @@ def test_an_export_and_a_checkpoint_after_a_run_without_predictions(options, tmp
     empty, *others = data_of(result.path, 'picture-0')['predictions']
     assert empty is None and all(others) and others[0] != others[1]
     classes[0] = 5
-    with pytest.raises(CheckpointError, match='5 classes, the data set 4'):
+    with pytest.raises(CheckpointError, match='5 classes, but the data set has 4'):
         report.run(dataclasses.replace(options, runs=(second,)))
 
 

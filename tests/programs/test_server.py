@@ -49,7 +49,7 @@ def test_the_line():
     ('words', 'message'),
     [
         (['--task=1'], '--task=1 is not allowed: --worker_hosts has the servers 0 to 0.'),
-        (['--job_name=ps'], '--ps_hosts is empty: give HOST:PORT of each ps.'),
+        (['--job_name=ps'], '--ps_hosts is empty: set HOST:PORT of each ps.'),
         (
             ['--ps_hosts=grpc://a:1'],
             '--ps_hosts=grpc://a:1 is not allowed: each address must be HOST:PORT, with a port from 1 to 65535; '

@@ -121,14 +121,19 @@ def test_outside_the_main_thread_it_does_nothing():
     assert seen == [(None, before)]
 
 
-def test_second_ctrl_c_ends_a_busy_process_at_once():
+@pytest.mark.parametrize(('flags', 'status'), [('wording.flag_names({})', 130), ('contextlib.nullcontext()', 7)])
+def test_second_ctrl_c_ends_a_busy_program_at_once_and_interrupts_python(flags, status):
     code = (
-        'import sys, time\n'
+        'import contextlib, sys, time\n'
+        'from deeplab import wording\n'
         'from deeplab.system.interrupts import deferred\n'
-        'with deferred() as interrupts:\n'
-        '    print("ready", flush=True)\n'
-        '    end = time.monotonic() + 30\n'
-        '    while time.monotonic() < end: sum(range(10 ** 7))\n'  # the main thread does not look at signals in here
+        'try:\n'
+        f'    with {flags}, deferred() as interrupts:\n'
+        '        print("ready", flush=True)\n'
+        '        end = time.monotonic() + 30\n'
+        '        while time.monotonic() < end: sum(range(10 ** 7))\n'  # the main thread looks at no signals in here
+        'except KeyboardInterrupt:\n'
+        '    sys.exit(7)\n'
     )
     process = subprocess.Popen(
         [sys.executable, '-c', code], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -140,7 +145,7 @@ def test_second_ctrl_c_ends_a_busy_process_at_once():
         assert process.stderr.readline().startswith('SIGINT: finishing this step and saving a checkpoint. Ctrl-C again')
         time.sleep(2 * REPEAT_SECS)  # sooner, it would be taken for the same one
         process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=20) == 130
+        assert process.wait(timeout=20) == status
 
 
 @pytest.mark.parametrize(('number', 'kind'), [(signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, StoppedError)])

@@ -26,11 +26,6 @@ pytestmark = pytest.mark.usefixtures('tiny_network')
 DELAY = 2
 
 
-@pytest.fixture
-def data(tmp_path):
-    return training_setup.write_data(tmp_path / 'records')
-
-
 def _options(data, logdir, steps, delay=DELAY, **changes):
     known = training_setup.options(data, logdir, steps, **changes)
     return dataclasses.replace(known, model=dataclasses.replace(known.model, quantize_delay_step=delay))

@@ -20,11 +20,6 @@ WITH_BFLOAT16, WITHOUT = frozenset({'avx512f', 'avx512_bf16'}), frozenset({'avx5
 
 
 @pytest.fixture
-def data(tmp_path):
-    return training_setup.write_data(tmp_path / 'records')
-
-
-@pytest.fixture
 def machine(monkeypatch):
     """Sets the instruction sets of the processor and the compute capabilities of GPUs; without them at first."""
 

@@ -22,11 +22,6 @@ from tests.helpers import dataset_files, evaluation_setup, training_setup
 pytestmark = pytest.mark.usefixtures('tiny_network')
 
 
-@pytest.fixture
-def data(tmp_path):
-    return training_setup.write_data(tmp_path / 'records')
-
-
 def words(data, logdir, *more):
     """A command line for the tiny network."""
     return [
@@ -373,13 +368,13 @@ _NO_RUNS = ('', '1', '{}', '{"command": [], "first_step": null}')
 
 class TestBadInput:
     def test_no_such_file(self, tmp_path):
-        with pytest.raises(OptionError, match=r"--from=.*: '.*none' cannot be read \(No such file.*Give the run.json"):
+        with pytest.raises(OptionError, match=r"--from=.*: '.*none' cannot be read \(No such file.*Pass the run.json"):
             options_of(f'--from={tmp_path}/none')
 
     @pytest.mark.parametrize('text', ['', '{', '[]', *(f'{{"runs": [{run}]}}' for run in _NO_RUNS), '[' * 10_000])
     def test_something_else(self, tmp_path, text):
         (tmp_path / 'run.json').write_text(text)
-        with pytest.raises(OptionError, match=r'is not a run manifest. Give the run.json of a --train_logdir'):
+        with pytest.raises(OptionError, match=r'is not a run manifest. Pass the run.json of a --train_logdir'):
             options_of(f'--from={tmp_path}')
 
     def test_a_byte_order_mark_is_skipped_and_other_bytes_are_refused(self, tmp_path):

@@ -65,7 +65,7 @@ def test_a_target_of_another_size_than_its_output_is_refused(height):
 
 def test_options_of_the_loss_need_a_task_that_takes_them(height):
     task_losses.check(options_of())
-    with pytest.raises(OptionError, match='height.*has losses of its own'):
+    with pytest.raises(OptionError, match='height.*uses its own losses'):
         task_losses.check(options_of(loss=LossOptions(formula='dice')))
     both = dataclasses.replace(MODEL, task='semantic+height')
     task_losses.check(dataclasses.replace(options_of(loss=LossOptions(formula='dice')), model=both))

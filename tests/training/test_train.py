@@ -41,11 +41,6 @@ STEP_LINE = re.compile(r'^global step (\d+): loss = (\d+\.\d{4}) \((\d+\.\d{3}) 
 pytestmark = pytest.mark.usefixtures('tiny_network')
 
 
-@pytest.fixture
-def data(tmp_path):
-    return training_setup.write_data(tmp_path / 'records')
-
-
 def assert_same_bytes(first, second):
     first, second = values_of(first), values_of(second)
     assert first.keys() == second.keys()
@@ -342,7 +337,7 @@ class TestBadInput:
 
     def test_checkpoint_given_by_one_of_its_files(self, data, tmp_path):
         path = training_setup.trained(data, tmp_path / 'a', 1).checkpoint
-        with pytest.raises(CheckpointError, match=f'Give the path of the checkpoint without the extension: {path}'):
+        with pytest.raises(CheckpointError, match=f'Pass the path of the checkpoint without the extension: {path}'):
             train.run(training_setup.options(data, tmp_path / 'b', initial_checkpoint=f'{path}.index'))
         assert not (tmp_path / 'b').exists()
 
@@ -452,25 +447,6 @@ def test_a_signal_saves_and_says_how_to_go_on(data, tmp_path, monkeypatch):
     )
     assert (first != second).any()  # another seed has other weights
     assert training_setup.losses(logdir)[1] != training_setup.losses(tmp_path / 'plain')[1]
-
-
-@pytest.mark.parametrize(
-    ('number', 'status'),
-    [
-        pytest.param(signal.SIGINT, 130, marks=pytest.mark.slow),
-        pytest.param(signal.SIGTERM, 143, marks=pytest.mark.long),
-    ],
-)
-def test_signals_save_and_say_how_to_go_on(data, tmp_path, number, status):
-    logdir = tmp_path / 'log'
-    with start(data.directory, logdir, 100000) as process:
-        read_until(process, 2)
-        process.send_signal(number)
-        output, _ = process.communicate(timeout=60)
-    assert process.returncode == status
-    path = checkpoints.newest(str(logdir))
-    step = checkpoints.step_of(path)
-    assert output.strip() == f'Stopped at step {step}; the same command resumes from {path}.'
 
 
 class TestMovingAverages:

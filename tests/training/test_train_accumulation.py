@@ -15,11 +15,6 @@ from tests.helpers.checkpoint_files import values_of
 pytestmark = pytest.mark.usefixtures('tiny_network')
 
 
-@pytest.fixture
-def data(tmp_path):
-    return training_setup.write_data(tmp_path / 'records')
-
-
 @pytest.mark.parametrize(('num_clones', 'steps'), [(2, 2), pytest.param(1, 4, marks=pytest.mark.slow)])
 def test_micro_batches_make_the_step_of_the_whole_batch(data, tmp_path, monkeypatch, num_clones, steps):
     """With frozen batch norms, without dropout, and on images whose every pixel has a label."""

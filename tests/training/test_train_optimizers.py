@@ -16,11 +16,6 @@ from tests.helpers.checkpoint_files import values_of
 pytestmark = pytest.mark.usefixtures('tiny_network')
 
 
-@pytest.fixture
-def data(tmp_path):
-    return training_setup.write_data(tmp_path / 'records')
-
-
 def run(data, logdir, steps=1, **changes):
     """The result of a training, and the values of its variables before and after."""
     base = {'learning_rate': LearningRateOptions(base=0.05)}

@@ -15,11 +15,6 @@ from tests.helpers.checkpoint_files import values_of
 pytestmark = pytest.mark.usefixtures('tiny_network')
 
 
-@pytest.fixture
-def data(tmp_path):
-    return training_setup.write_data(tmp_path / 'records')
-
-
 def options(data, logdir, steps=2, scopes=(), restore=None, **changes):
     """Options of a short training with weight decay."""
     optimizer = dataclasses.replace(training_setup.RATE, trainable_scopes=scopes, weight_decay=0.01)

@@ -18,11 +18,6 @@ pytestmark = pytest.mark.usefixtures('tiny_network')
 EVERY = ValidationOptions('train', 1)
 
 
-@pytest.fixture
-def data(tmp_path):
-    return training_setup.write_data(tmp_path / 'records')
-
-
 def options(data, logdir, task, steps=2, **changes):
     plain = training_setup.options(data, logdir, steps, **changes)
     return dataclasses.replace(plain, model=dataclasses.replace(plain.model, task=task))

@@ -119,7 +119,7 @@ def _gone(folder):
 @pytest.mark.parametrize(
     ('damage', 'parts'),
     [
-        (_gray, ('directory=', "1 of 4 images in '", 'gray.npy', 'channels other than the 3')),
+        (_gray, ('directory=', "1 of 4 images in '", 'gray.npy', 'does not have the 3 channels')),
         (_torn, ('0.png',)),
         (_small, ('1 of 3', '2.png', '4 x 40', 'a quarter', 'crop_size=(17, 33)')),
         (_empty, ('no image', '1 .txt', 'directory')),

@@ -1,4 +1,4 @@
-"""The augmentations: each module registers one (`deeplab.registry.Augmentation`) and is found without being listed.
+"""The augmentations: a module registers one or two (`deeplab.registry.Augmentation`) and is found without being listed.
 
 An image is [h, w, channels], a label [h, w, 1] or None; a change that moves or hides pixels does so in both. Random
 values are drawn from a `seed` that is passed in, as in `preprocess_utils`.

@@ -1,8 +1,9 @@
-"""Random horizontal flip."""
+"""Random horizontal flip, and vertical flip for images without an upper side, such as aerial ones."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from deeplab.core import preprocess_utils
 from deeplab.core.lazy import tf
@@ -11,11 +12,16 @@ from deeplab.registry.augmentations import percent
 
 
 def flip_randomly(
-    image: tf.Tensor, label: tf.Tensor | None, seed: tf.Tensor, context: AugmentContext, flip_probability: float
+    image: tf.Tensor,
+    label: tf.Tensor | None,
+    seed: tf.Tensor,
+    context: AugmentContext,
+    flip_probability: float,
+    axis: int = 1,
 ) -> tuple[tf.Tensor, tf.Tensor | None]:
-    """Flips a fraction of the images left to right; for arguments and result see `registry.Augmentation`."""
+    """Reverses an axis of a fraction of the images; for other arguments and result see `registry.Augmentation`."""
     is_flipped = tf.random.stateless_uniform([], seed) < flip_probability
-    return mirror_if(image, is_flipped, 1), None if label is None else mirror_if(label, is_flipped, 1)
+    return mirror_if(image, is_flipped, axis), None if label is None else mirror_if(label, is_flipped, axis)
 
 
 def move_points(
@@ -24,11 +30,18 @@ def move_points(
     seed: tf.Tensor,
     context: AugmentContext,
     flip_probability: float,
+    axis: int = 1,
 ) -> tf.Tensor:
     """Moves points as `flip_randomly` moves pixels; see `registry.Augmentation`."""
     is_flipped = tf.random.stateless_uniform([], seed) < flip_probability
-    last = tf.cast(size[1] - 1, points.dtype)
-    return tf.where(is_flipped, tf.stack([points[:, 0], last - points[:, 1]], axis=1), points)  # [n, 2]
+    coordinates = tf.unstack(points, axis=1)
+    coordinates[axis] = tf.cast(size[axis] - 1, points.dtype) - coordinates[axis]
+    return tf.where(is_flipped, tf.stack(coordinates, axis=1), points)  # [n, 2]
+
+
+def _vertically(flip: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns `flip_randomly` or `move_points` for the vertical flip."""
+    return lambda *inputs, vertical_flip_probability: flip(*inputs, vertical_flip_probability, axis=0)
 
 
 def mirror_if(values: tf.Tensor, is_mirrored: tf.Tensor, axis: int) -> tf.Tensor:
@@ -55,5 +68,27 @@ register(
         takes_planes=True,
         move_points=move_points,
         seed_number=2,
+    )
+)
+register(
+    Augmentation(
+        name='vertical_flip',
+        summary='Random vertical flip.',
+        function=_vertically(flip_randomly),
+        stage=AFTER_PADDING,
+        order=2,
+        parameters=(
+            Parameter(
+                'vertical_flip_probability',
+                0.0,
+                'Fraction of the images that are flipped vertically, such as 0.5 for aerial images.',
+                range='[0, 1]',
+            ),
+        ),
+        title='Vertical flip',
+        details=lambda values: f'on {percent(values["vertical_flip_probability"])} of the images',
+        preview={'vertical_flip_probability': 1.0},
+        takes_planes=True,
+        move_points=_vertically(move_points),
     )
 )

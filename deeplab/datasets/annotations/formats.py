@@ -97,7 +97,7 @@ def read(path: str) -> AnnotationSet:
     if len(by_format) > 1:
         parts = ', '.join(f'{name} ({len(annotations.images)} images)' for name, annotations in by_format.items())
         raise DataError(
-            f"'{shown(path)}' contains annotations of several formats: {parts}. Give a file or folder of one."
+            f"'{shown(path)}' contains annotations of several formats: {parts}. Pass a file or folder of one."
         )
     return next(iter(by_format.values()))
 
@@ -106,7 +106,7 @@ def _files(path: str) -> Iterator[str]:
     """Yields the files that may hold annotations, sorted by path."""
     if os.path.isfile(path):
         if path.lower().endswith(_ARCHIVES):
-            raise DataError(f"'{shown(path)}' is an archive. Unpack it first, and give the folder.")
+            raise DataError(f"'{shown(path)}' is an archive. Unpack it first, and pass the folder.")
         yield path
         return
     if not os.path.isdir(path):

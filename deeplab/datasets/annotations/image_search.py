@@ -12,6 +12,7 @@ from deeplab.datasets.annotations.shapes import AnnotatedImage
 from deeplab.options import IMAGE_FORMATS
 
 _DRIVE = re.compile('^[A-Za-z]:')
+_REMOVED = re.compile(r'[^-\w.]')  # from the names of uploaded files
 
 
 class ImageSearch:
@@ -27,14 +28,16 @@ class ImageSearch:
         self._without = {os.path.realpath(path) for path in without}
         self._by_name: dict[str, list[str]] = collections.defaultdict(list)
         self._by_stem: dict[str, list[str]] = collections.defaultdict(list)
+        self._by_uploaded: dict[str, list[str]] = collections.defaultdict(list)
         visited: set[str] = set()
         for folder in self._folders:
             for here, names in folders_lib.walk(folder, visited):
                 for name in names:
-                    path, (stem, extension) = os.path.join(here, name), os.path.splitext(name)
+                    path, (stem, extension) = os.path.join(here, name), os.path.splitext(folders_lib.composed(name))
                     if extension[1:].lower() in IMAGE_FORMATS and not self._is_left_out(path):
-                        self._by_name[name.lower()].append(path)
+                        self._by_name[f'{stem}{extension}'.lower()].append(path)
                         self._by_stem[stem].append(path)
+                        self._by_uploaded[_uploaded(f'{stem}{extension}')].append(path)
 
     def find(self, image: AnnotatedImage) -> list[str]:
         """Returns the paths of files that may be the image: one, none, or several if its name is ambiguous."""
@@ -50,6 +53,8 @@ class ImageSearch:
             if len(fitting) == 1:
                 return fitting
             several = several or fitting
+        if not several and image.uploaded:
+            return list(self._by_uploaded.get(folders_lib.composed(image.uploaded), []))
         return several
 
     def beside(self, paths: Iterable[str]) -> list[str]:
@@ -61,7 +66,7 @@ class ImageSearch:
 
     def _by_end(self, name: str) -> list[str]:
         """Returns the files whose paths share the longest end with a stated path, with or without its extension."""
-        parts = [part for part in name.split('/') if part not in ('', '.', '..')]
+        parts = [part for part in folders_lib.composed(name).split('/') if part not in ('', '.', '..')]
         if not parts:
             return []
         stem, extension = os.path.splitext(parts[-1])
@@ -89,12 +94,20 @@ class ImageSearch:
         return bool(self._without) and os.path.realpath(path) in self._without
 
 
+def _uploaded(name: str) -> str:
+    """Returns the name that Label Studio gives an uploaded file, apart from what it puts in front.
+
+    Source: Django, `utils.text.get_valid_filename`.
+    """
+    return _REMOVED.sub('', name.strip().replace(' ', '_'))
+
+
 def _longest_common(paths: list[str], parts: list[str], with_name: bool) -> list[str]:
     """Returns the paths that share the longest end with a stated path."""
     stated = [part.lower() for part in reversed(parts)]
 
     def agreement(path: str) -> int:
-        own = path.replace(os.sep, '/').lower().split('/')
+        own = folders_lib.composed(path).replace(os.sep, '/').lower().split('/')
         return len(os.path.commonprefix([(own if with_name else own[:-1])[::-1], stated]))
 
     best = max(map(agreement, paths))

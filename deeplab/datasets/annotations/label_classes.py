@@ -7,6 +7,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from absl import logging
 
 from deeplab.datasets import descriptor
 from deeplab.datasets.annotations import reading
@@ -121,7 +122,27 @@ def of(
         if label in used
     }
     things = _things(classes, options, annotations, ignore)
+    _log(used, classes if names is None else ())
     return LabelClasses(classes, _colors(classes, annotations, targets), ids, fill, things)
+
+
+def _log(used: Mapping[str, int], classes: Sequence[str]) -> None:
+    """Logs how often each label is used, and warns of classes that follow from labels and differ in case alone."""
+    logging.info(
+        'Labels with their number of shapes: %s.',
+        listed([f'{shown(label)} {used[label]}' for label in sorted(used)], 50),
+    )
+    alike = collections.defaultdict(list)
+    for name in classes:
+        alike[' '.join(name.split()).casefold()].append(name)
+    for same in alike.values():
+        if len(same) > 1:
+            entry = option('BuildFolderOptions.label_map', f'{same[1]}={same[0]}')
+            logging.warning(
+                'The classes %s have the same name except for capitals. To merge them, set %s.',
+                listed([f"'{shown(name)}'" for name in same], _SHOWN),
+                entry,
+            )
 
 
 def _read_map(entries: Sequence[str]) -> dict[str, str]:

@@ -118,7 +118,10 @@ def _image(
     if not names:
         raise DataError("its 'data' does not name an image")
     joined = tuple(dataclasses.replace(shape, group=_uppermost(str(shape.group), regions)) for shape in shapes)
-    return AnnotatedImage(document.path, f"image '{names[0]}'", names, (document.folder,), size, joined)
+    stored = next(filter(_UPLOAD.match, (name.rpartition('/')[2] for name in names)), None)
+    uploaded = stored and _UPLOAD.sub('', stored)
+    place = f"image '{names[0]}'"
+    return AnnotatedImage(document.path, place, names, (document.folder,), size, joined, uploaded=uploaded)
 
 
 def _uppermost(region: str, regions: Mapping[str, tuple[str, str]]) -> str:

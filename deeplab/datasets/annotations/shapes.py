@@ -143,6 +143,7 @@ class AnnotatedImage:
       painted: a mask instead of shapes.
       split: the tool's name of the split; None for none.
       embedded: file that contains the image itself (labelme); None for none.
+      uploaded: name of the image in which Label Studio replaced signs when it was uploaded; None for none.
     """
 
     path: str
@@ -154,6 +155,7 @@ class AnnotatedImage:
     painted: PaintedMask | None = None
     split: str | None = None
     embedded: str | None = None
+    uploaded: str | None = None
 
     def labels(self) -> collections.Counter[str]:
         """Returns how many shapes have each label; a label of a painted mask counts once."""

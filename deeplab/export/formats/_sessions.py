@@ -49,7 +49,7 @@ def opener(
             if image is None or labels is None:
                 raise CheckpointError(
                     f"'{path}' is not an export of DeepLab: it lacks the tensors {tensor_names.IMAGE} and "
-                    f'{tensor_names.PREDICTIONS}, or a signature with image and predictions. Give what deeplab '
+                    f'{tensor_names.PREDICTIONS}, or a signature with image and predictions. Pass what deeplab '
                     'export_model writes'
                 )
             metadata = export_metadata.loaded(text)

@@ -270,7 +270,7 @@ def _claim(workdir: pathlib.Path, wanted: dict[str, Any], options: DemoOptions) 
     lock = os.path.basename(folder_lock.path_of('', 'demo'))
     if any(path.name != lock for path in workdir.iterdir()):
         raise OptionError(
-            f'{option(_WORKDIR, options.workdir)}: the folder is not empty, and its files are not from a demo. Give a '
+            f'{option(_WORKDIR, options.workdir)}: the folder is not empty, and its files are not from a demo. Pass a '
             'folder that is empty or does not exist yet.'
         )
     writing.write(note, json.dumps(wanted, indent=2) + '\n')
@@ -278,7 +278,7 @@ def _claim(workdir: pathlib.Path, wanted: dict[str, Any], options: DemoOptions) 
 
 def _require_same(note: pathlib.Path, wanted: dict[str, Any]) -> None:
     """Raises `OptionError` if the folder's demo has other settings."""
-    fix = f'Give another {option(_WORKDIR)}, or remove that folder to restart.'
+    fix = f'Use another {option(_WORKDIR)}, or remove that folder to restart.'
     try:
         noted = documents.load(note)
     except documents.DocumentError as error:

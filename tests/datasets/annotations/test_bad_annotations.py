@@ -77,6 +77,24 @@ def test_images_of_one_name_in_several_folders(tmp_path):
         assert item.name == 'two/a'
 
 
+def test_names_that_label_studio_has_changed_and_umlauts_of_other_systems(tmp_path):
+    labels, images = tmp_path / 'tasks.json', tmp_path / 'images'
+    stated = '/data/upload/3/3f2a1b4c-WhatsApp_Image_2024_1.jpeg'
+    annotation_exports.put(labels, [{'data': {'image': stated}, 'annotations': [{'result': []}]}])
+    annotation_exports.put(images / 'WhatsApp Image 2024 (1).jpeg', b'')
+    (item,) = find(labels, image_folder=str(images))[1]['train']
+    assert item.image == f'{images}/WhatsApp Image 2024 (1).jpeg'
+    annotation_exports.put(images / 'WhatsApp Image_2024 1.jpeg', b'')
+    assert 'are not unique' in failure(labels, image_folder=str(images))
+    labelme(tmp_path / 'mac', 'Stra\u00dfe \u00fc', with_image=False)
+    annotation_exports.put(images / 'Stra\u00dfe u\u0308.png', b'')
+    (item,) = find(tmp_path / 'mac', image_folder=str(images))[1]['train']
+    assert item.image == f'{images}/Stra\u00dfe u\u0308.png'
+    stated = 'WhatsApp_Image_2024_1.jpeg'
+    labelme(tmp_path / 'labelme', 'a', with_image=False, imagePath=stated)  # which changes no names
+    assert 'are missing' in failure(tmp_path / 'labelme', image_folder=str(images))
+
+
 def test_two_annotations_of_one_image(tmp_path):
     labelme(tmp_path, 'a')
     labelme(tmp_path, 'b', with_image=False, imagePath='a.png')
@@ -236,6 +254,19 @@ def test_labels_that_are_merged_dropped_and_ignored(tmp_path):
     (tmp_path / 'map.txt').write_text('truck=vehicle\n\n*=ignore\n')
     ours = ids_of(tmp_path, names, label_map=(str(tmp_path / 'map.txt'),))
     assert ours == ([2, 1, 255, 255, 255], names)
+
+
+def test_labels_that_differ_in_case_are_told_of(tmp_path, caplog):
+    caplog.set_level('INFO')
+    labelme(tmp_path, 'a', [BOX, BOX, {**BOX, 'label': 'Car'}, {**BOX, 'label': 'tree'}])
+    assert find(tmp_path)[0].names == ('background', 'Car', 'car', 'tree')
+    assert 'number of shapes: Car 1, car 2, tree 1.' in caplog.text
+    said = "The classes 'Car', 'car' have the same name except for capitals. To merge them, set label_map='car=Car'."
+    assert said in caplog.text
+    caplog.clear()
+    find(tmp_path, label_map=('Car=car',))
+    find(tmp_path, ('background', 'car', 'Car', 'tree'))
+    assert 'capitals' not in caplog.text
 
 
 def test_more_labels_than_classes_are_possible(tmp_path):

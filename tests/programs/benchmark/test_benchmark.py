@@ -205,7 +205,8 @@ def test_why_a_process_failed():
 
 
 @pytest.mark.slow
-def test_a_real_run_with_a_plugin(tmp_path, capsys):
+def test_a_real_run_with_a_plugin(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(training, '_SECONDS', 0.2)
     plugin = tmp_path / 'toy_plugin.py'
     plugin.write_text(PLUGIN)
     words = [f'--plugins={plugin}', '--model_variant=toy', '--train_crop_size=33,33', '--training_batch_sizes=2']

@@ -207,7 +207,7 @@ def test_another_demo_in_the_folder_is_refused(tmp_path, changes, what):
     with pytest.raises(OptionError) as error:
         demo.run(options(tmp_path, **changes), programs, TINY)
     what = what or 'seed 0 (not 1) and steps 4 (not 9)'
-    assert str(error.value).startswith(f'{tmp_path / "work"} has a demo with {what}. Give another workdir')
+    assert str(error.value).startswith(f'{tmp_path / "work"} has a demo with {what}. Use another workdir')
     assert programs.calls == []
 
 
@@ -220,7 +220,7 @@ def test_settings_of_another_version_are_refused(tmp_path):
 def test_settings_that_are_damaged_are_named(tmp_path):
     demo.run(options(tmp_path), FakePrograms(), TINY)
     (tmp_path / 'work' / demo.SETTINGS_FILE).write_text('{')
-    with pytest.raises(OptionError, match=f'{demo.SETTINGS_FILE} is not JSON: .*Give another workdir'):
+    with pytest.raises(OptionError, match=f'{demo.SETTINGS_FILE} is not JSON: .*Use another workdir'):
         demo.run(options(tmp_path), FakePrograms(), TINY)
 
 
@@ -234,7 +234,7 @@ def test_a_folder_that_is_not_a_demos_is_left_alone(tmp_path):
 
 def test_a_file_in_place_of_the_folder_is_refused(tmp_path):
     (tmp_path / 'work').touch()
-    with pytest.raises(OptionError, match=r'workdir: .*work.* cannot be written: File exists.*give another path'):
+    with pytest.raises(OptionError, match=r'workdir: .*work.* cannot be written: File exists.*use another path'):
         demo.run(options(tmp_path), FakePrograms(), TINY)
 
 
