@@ -58,6 +58,7 @@ LEVERS = {
     ),
     'colors': (*SMALL, '--jitter_brightness=0.4', '--jitter_contrast=0.4', '--jitter_saturation=0.4',
                '--jitter_hue=0.05', '--jitter_gamma=0.3'),
+    'light': (*SMALL, '--jitter_brightness=0.8', '--jitter_gamma=1'),
     'cutmix': (*SMALL, '--cutmix_probability=0.5'),
     # Loss and optimization.
     'lovasz_1': (*SMALL, '--loss=softmax+lovasz'),
