@@ -258,7 +258,7 @@ def test_a_trained_classifier(tmp_path):
         "'green' (id 1): 'red' (id 0)",
         "'blue' (id 2): 'green' (id 1)",
     }
-    with pytest.raises(OptionError, match='has 3 classes, the data set 4'):
+    with pytest.raises(OptionError, match='has 3 classes, but the data set has 4'):
         run(tmp_path, made, checkpoint_dir=logs, num_classes=4)
 
 
