@@ -106,8 +106,8 @@ class _PaletteColors:
             number, one, other = self._differing
             raise DataError(
                 f"The index {number} has different colors in the palettes of '{escaped(one)}' and '{escaped(other)}', "
-                'so that it is probably no class id. Give the class of each color in a file for '
-                f'{option("BuildFolderOptions.colors")}; if the indices are the ids nevertheless, remove the palettes '
+                'so it is probably not a class id. List the class of each color in a file for '
+                f'{option("BuildFolderOptions.colors")}; if the indices are class ids anyway, remove the palettes '
                 'with deeplab remove_gt_colormap.'
             )
 

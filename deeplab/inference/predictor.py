@@ -326,10 +326,11 @@ class Predictor:
         Only the predictions that the caller keeps stay in memory. The next images are read meanwhile.
 
         Args:
-          images: a list of images, or what yields them; see `read`.
+          images: a list or another iterable of images; see `read`.
 
         Raises:
-          DataError: An image cannot be read, after the predictions of those before it; the message names its file.
+          DataError: An image cannot be read; the message names its file. The predictions of the images before it are
+            yielded first.
         """
 
         def read(image: Source) -> np.ndarray | Exception:

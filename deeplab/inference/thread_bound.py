@@ -104,7 +104,7 @@ def _work(jobs: Jobs) -> None:
 
 
 def _leave(jobs: Jobs, stack: contextlib.ExitStack, process: int) -> Future | None:
-    """Leaves a context manager in its thread, and ends the thread; nothing of that in a fork of the process."""
+    """Leaves a context manager in its thread, and ends the thread; does nothing in a fork of the process."""
     if os.getpid() != process:
         # Python would otherwise leave it when it ends, and closing a session waits for threads that a fork lacks.
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(stack))

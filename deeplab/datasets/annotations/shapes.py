@@ -143,7 +143,7 @@ class AnnotatedImage:
       painted: a mask instead of shapes.
       split: the tool's name of the split; None for none.
       embedded: file that contains the image itself (labelme); None for none.
-      uploaded: name of the image in which Label Studio replaced signs when it was uploaded; None for none.
+      uploaded: name that Label Studio gave the uploaded image, with some characters replaced; None for none.
     """
 
     path: str
