@@ -41,9 +41,8 @@ _IMAGE_FOLDERS = ('images', 'image', 'imgs', 'img', 'jpegimages')
 _MASK_FOLDERS = ('segmentationclassraw', 'segmentationclass', 'masks', 'mask', 'labels', 'annotations', 'gt')
 _LIST_FOLDERS = ('ImageSets/Segmentation', 'ImageSets', 'lists', 'splits', '.')
 # Files of other formats are a finding.
-_OTHER_FORMATS = ('bmp', 'tif', 'tiff', 'webp', 'gif', 'ppm', 'pgm', 'avif', 'heic', 'heif')
-_SEARCHED_IMAGES = (*IMAGE_FORMATS, *_OTHER_FORMATS)
-_SEARCHED_MASKS = (*file_pairs.MASK_FORMATS, *_OTHER_FORMATS)
+_SEARCHED_IMAGES = (*IMAGE_FORMATS, *file_pairs.OTHER_FORMATS)
+_SEARCHED_MASKS = (*file_pairs.MASK_FORMATS, *file_pairs.OTHER_FORMATS)
 _SEPARATORS = '_-. '  # first character of an ending such as _mask
 _NOT_DESCRIBED = BuildFolderOptions()
 WHOLE = 'all'  # name of the only split of folders without lists

@@ -16,7 +16,7 @@ from deeplab.wording import option
 # Files that are certainly meant as masks, although only PNG can be read: the error names them.
 MASK_FORMATS = ('png', 'jpg', 'jpeg')
 RASTER_FORMATS = ('tif', 'tiff')  # which are taken where there are no others
-_OTHER_IMAGES = ('.bmp', '.tif', '.tiff', '.webp', '.gif', '.avif', '.heic', '.heif')
+OTHER_FORMATS = ('bmp', 'tif', 'tiff', 'webp', 'gif', 'ppm', 'pgm', 'avif', 'heic', 'heif')  # that records cannot hold
 _SHOWN = 10  # number of names that a message lists
 
 
@@ -170,7 +170,7 @@ def grouped(
 
     Returns:
       Paths by stem, in the order of the formats. A stem is the path relative to `folder`, with slashes, without suffix
-      and extension, its umlauts as one character each.
+      and extension, in composed Unicode (NFC).
 
     Raises:
       DataError: A folder cannot be read.
@@ -246,10 +246,10 @@ def _require_partners(images: Mapping[str, str], masks: Mapping[str, str], optio
 
 
 def _of_other_format(stems: Sequence[str], folder: str) -> str:
-    """Returns a file in the folder of images that has the name of one of some masks; '' if there is none."""
+    """Returns an image file of another format with the name of one of the masks; '' if there is none."""
     for stem in stems[:_SHOWN]:
         for path in glob.glob(f'{glob.escape(os.path.join(folder, stem))}.*'):
-            if os.path.splitext(path)[1].lower() in _OTHER_IMAGES:
+            if os.path.splitext(path)[1][1:].lower() in OTHER_FORMATS:
                 return path
     return ''
 
