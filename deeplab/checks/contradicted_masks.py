@@ -13,7 +13,7 @@ from deeplab.checks.mask_contradictions import EXCHANGED, MOVED, REGION, SURE, M
 from deeplab.checks.sources import Sample
 from deeplab.errors import DataError
 from deeplab.names import counted
-from deeplab.pictures.html_page import prose, text, webp
+from deeplab.pictures.html_page import image_tag, prose, text
 
 _SHOWN = 60
 
@@ -68,8 +68,7 @@ def render(data: Data, masks: Sequence[MaskContradiction] | None, draw: Draw) ->
         photo, overlay, _ = draw(sample, data, False)
         height, width = mask.size
         pictures = ''.join(
-            f'<div class="outlined"><img src="data:image/webp;base64,{webp(pixels)}" width="{pixels.shape[1]}" '
-            f'height="{pixels.shape[0]}" loading="lazy" alt="{what} {text(sample.name)}">'
+            f'<div class="outlined">{image_tag(pixels, f"{what} {sample.name}")}'
             f'<svg viewBox="0 0 {width} {height}" aria-hidden="true">{"".join(map(_path, mask.regions))}</svg></div>'
             for what, pixels in (('Image', photo), ('Mask of', overlay))
             if pixels is not None

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from deeplab.datasets.orientation import turned_pixels
+from deeplab.pictures import drawing
 
 _SIDE = 320  # longest side at which edges are compared
 _RANGE = 16  # largest shift, in pixels of that size
@@ -119,12 +120,7 @@ def _edges(gray: np.ndarray) -> np.ndarray | None:
 
 def _borders(ids: np.ndarray, factor: int) -> np.ndarray:
     """Returns where ids change, both sides of the border: [h // factor, w // factor] bool."""
-    is_border = np.zeros(ids.shape, bool)
-    down, across = ids[1:] != ids[:-1], ids[:, 1:] != ids[:, :-1]
-    is_border[1:] |= down
-    is_border[:-1] |= down
-    is_border[:, 1:] |= across
-    is_border[:, :-1] |= across
+    is_border = drawing.borders(ids)
     if factor == 1:
         return is_border
     height, width = ids.shape[0] // factor, ids.shape[1] // factor

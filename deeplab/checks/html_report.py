@@ -14,14 +14,15 @@ from deeplab.checks import class_rules, contradicted_masks
 from deeplab.checks.data_rules import RULES
 from deeplab.checks.diagnosis import WITHOUT_CHECKPOINT, Diagnosis
 from deeplab.checks.findings import Data, has, severity_counts
-from deeplab.checks.inspection import class_ids_of, ids_of, picture
+from deeplab.checks.inspection import class_ids_of, picture
 from deeplab.checks.label_rules import LABEL_WEIGHTS
 from deeplab.checks.rule import HARMFUL
 from deeplab.checks.sources import Sample
+from deeplab.datasets.images import mask_ids
 from deeplab.errors import DataError
 from deeplab.names import counted
 from deeplab.pictures import drawing, html_page
-from deeplab.pictures.html_page import prose, text, webp
+from deeplab.pictures.html_page import image_tag, prose, text
 
 _FOLDER = pathlib.Path(__file__).parent / 'page'
 _PICTURES = 6  # of a finding
@@ -113,11 +114,7 @@ def _pictures(data: Data, samples: Sequence[tuple[str, int]], by_borders: bool =
         photo, overlay, remark = _draw(sample, data, by_borders)
         caption = f'{sample.name} ({name})' + (f': {remark}' if remark else '')
         shown = [(what, pixels) for what, pixels in (('Image', photo), ('Mask of', overlay)) if pixels is not None]
-        images = ''.join(
-            f'<img src="data:image/webp;base64,{webp(pixels)}" width="{pixels.shape[1]}" height="{pixels.shape[0]}" '
-            f'loading="lazy" alt="{what} {text(sample.name)}">'
-            for what, pixels in shown
-        )
+        images = ''.join(image_tag(pixels, f'{what} {sample.name}') for what, pixels in shown)
         yield f'<li><figure><div class="pair">{images}</div><figcaption>{text(caption)}</figcaption></figure></li>'
 
 
@@ -240,7 +237,7 @@ def _draw(sample: Sample, data: Data, by_borders: bool) -> tuple[np.ndarray, np.
     ids = None
     if sample.mask is not None:
         with contextlib.suppress(DataError):
-            ids = ids_of(sample.mask)
+            ids = mask_ids(sample.mask)
     if ids is not None:
         small = np.asarray(Image.fromarray(ids).resize(size, Image.Resampling.NEAREST))
         descriptor = data.descriptor

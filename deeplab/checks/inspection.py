@@ -36,7 +36,6 @@ _MOST_COLORS = 256
 _SMOOTH = 60  # colors that interpolation has probably made
 _CHUNK = 16  # samples that a thread inspects at a time
 _AHEAD = 64  # chunks
-JPEG_MAGIC = b'\xff\xd8\xff'
 
 
 @dataclasses.dataclass(frozen=True)
@@ -255,7 +254,7 @@ class _SampleInspection:
             return None
         if sample.misnamed_mask:
             self._note('misnamed', f'{sample.name}: {sample.misnamed_mask}')
-        if self._criteria.is_thorough and sample.mask.startswith(JPEG_MAGIC):
+        if self._criteria.is_thorough and images.is_jpeg(sample.mask):
             self._note('jpeg_mask', sample.name)
             return None
         return images.read_mask(sample.mask)
@@ -287,7 +286,7 @@ class _SampleInspection:
             if not self._criteria.is_thorough and not has_instances:
                 return None
         try:
-            ids = ids_of(content, mask)
+            ids = images.mask_ids(content, mask=mask)
         except DataError as error:  # an id above 255
             self._note('large_ids', f'{name}: {error}')
             return None
@@ -372,12 +371,6 @@ def with_pixels(ids: np.ndarray, counts: np.ndarray) -> str:
 def digest(content: bytes) -> bytes:
     """Returns a digest by which contents are told apart."""
     return hashlib.blake2b(content, digest_size=16).digest()
-
-
-def ids_of(content: bytes, mask: images.Mask | None = None) -> np.ndarray:
-    """Returns the ids of a mask, [h, w] uint8; takes and raises what `images.mask_as_gray_png` does."""
-    with Image.open(io.BytesIO(images.mask_as_gray_png(content, mask=mask))) as image:
-        return np.asarray(image)
 
 
 def picture(content: bytes, size: tuple[int, int]) -> Image.Image:

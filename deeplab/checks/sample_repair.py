@@ -15,7 +15,7 @@ from PIL import ExifTags, Image
 
 from deeplab.checks import edges, label_rules, split_rules
 from deeplab.checks.findings import Data
-from deeplab.checks.inspection import JPEG_MAGIC, gray_picture, ids_of, is_blank, other_format
+from deeplab.checks.inspection import gray_picture, is_blank, other_format
 from deeplab.checks.sources import Sample
 from deeplab.datasets import images, orientation, planes
 from deeplab.datasets.color_tables import ColorTable
@@ -115,7 +115,7 @@ def repair(sample: Sample, plan: RepairPlan) -> Repaired:
     image, header = _image(sample, done)
     mask = _mask(sample, plan.data, done)
     mask_header = images.read_mask(mask)
-    stored = ids = ids_of(mask)
+    stored = ids = images.mask_ids(mask)
     decision = orientation.decide(header.size, header.orientation, mask_header.size, mask_header.orientation)
     if decision is None:
         ids = _resized(ids, mask_header, header, done)
@@ -198,7 +198,7 @@ def _mask(sample: Sample, data: Data, done: list[str]) -> bytes:
     content = sample.mask
     if content is None:
         raise LeftOutError('no_mask', 'it has no mask')
-    if content.startswith(JPEG_MAGIC):
+    if images.is_jpeg(content):
         raise LeftOutError('jpeg_mask', 'the mask is a JPEG, which does not keep ids')
     try:
         if other_format(content):
@@ -216,15 +216,14 @@ def _mask(sample: Sample, data: Data, done: list[str]) -> bytes:
             return data.table.as_ids(content)
         except DataError as error:
             raise LeftOutError('color_mask', f'the mask: {error}') from None
+    # In records, a palette is taken as gray levels; builders take the indices.
+    if not (mask.is_palette and data.source.is_records) and mask.counts is not None:
+        return content
+    done.append('palette' if mask.is_palette else 'sixteen_bit_mask')
     try:
-        gray = images.mask_as_gray_png(content, mask.orientation if mask.is_palette or mask.counts is None else 1, mask)
+        return images.mask_as_gray_png(content, mask.orientation, mask)
     except DataError as error:
         raise LeftOutError('large_ids', f'the mask: {error}') from None
-    # In records, a palette is taken as gray levels; builders take the indices.
-    if (mask.is_palette and data.source.is_records) or mask.counts is None:
-        done.append('palette' if mask.is_palette else 'sixteen_bit_mask')
-        return gray
-    return content
 
 
 def _without_colors(content: bytes, table: ColorTable | None) -> bytes:

@@ -108,13 +108,18 @@ class Mask:
         return Image.getmodebands(self.mode)
 
 
+def is_jpeg(content: bytes) -> bool:
+    """Returns whether a file begins as a JPEG does; it may be damaged."""
+    return content.startswith(image_parts.JPEG_MAGIC + b'\xff')
+
+
 def content_format(content: bytes) -> str:
     """Detects the format from the first bytes: 'jpeg', 'png' or 'npy'.
 
     Raises:
       DataError: It is none of them.
     """
-    if content.startswith(image_parts.JPEG_MAGIC + b'\xff'):
+    if is_jpeg(content):
         return 'jpeg'
     if content.startswith(image_parts.PNG_MAGIC):
         return 'png'
@@ -289,7 +294,7 @@ def mask_as_gray_png(content: bytes, turn: int = orientation.UPRIGHT, mask: Mask
     Args:
       content: a PNG with one channel or a palette. The indices into a palette are the ids, and so are the samples of a
         gray file of 1, 2 or 4 bits. 16 bits are taken where each id is below 256.
-      turn: EXIF orientation to apply to the pixels.
+      turn: EXIF orientation by which the pixels are turned.
       mask: result of `read_mask`, if the caller has it.
 
     Returns:
@@ -301,10 +306,15 @@ def mask_as_gray_png(content: bytes, turn: int = orientation.UPRIGHT, mask: Mask
     mask = mask or read_mask(content)
     if mask.mode == 'L' and _gray_step(content) == 1 and turn == orientation.UPRIGHT:
         return orientation.reset(content)
-    ids = _stored_ids(content, mask)
+    return encode_png(mask_ids(content, turn, mask))
+
+
+def mask_ids(content: bytes, turn: int = orientation.UPRIGHT, mask: Mask | None = None) -> np.ndarray:
+    """Returns the ids of a mask, [h, w] uint8; takes and raises what `mask_as_gray_png` does."""
+    ids = _stored_ids(content, mask or read_mask(content))
     if ids.max(initial=0) > 255:
         raise DataError(f'it has 16 bits and contains the id {ids.max()}; the largest id is 255')
-    return encode_png(orientation.turned_pixels(ids.astype(np.uint8), turn))
+    return orientation.turned_pixels(ids.astype(np.uint8, copy=False), turn)
 
 
 def read_ids(content: bytes) -> np.ndarray:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import io
 import os
 import pathlib
 from collections.abc import Mapping
 from typing import NamedTuple, Protocol
 
 import numpy as np
-from PIL import Image
 
 from deeplab.datasets import images, orientation
 from deeplab.errors import DataError, UnreadableFileError
@@ -128,26 +126,18 @@ class IdTable:
         Raises:
           DataError: It is no such PNG, is broken, or has an id that the table lacks.
         """
-        new = self._table[ids_of(content)]
+        ids = ids_of(content)
+        new = self._table[ids]
         if new.min(initial=0) < 0:
-            counts = np.bincount(ids_of(content)[new < 0])
+            counts = np.bincount(ids[new < 0])
             unknown = [f'{value} on {counts[value]} pixels' for value in np.flatnonzero(counts)]
             raise DataError(f'it contains ids that this data set does not have: {listed(unknown, _SHOWN)}')
         return images.encode_png(new.astype(np.uint8))
 
 
 def ids_of(content: bytes) -> np.ndarray:
-    """Returns the ids of a mask, upright: [h, w] uint8.
-
-    Args:
-      content: a PNG of one channel of up to 16 bits, or with a palette.
-
-    Raises:
-      DataError: It is no such PNG, or is broken.
-    """
-    gray = images.mask_as_gray_png(content, orientation.read(content))
-    with Image.open(io.BytesIO(gray)) as image:
-        return np.asarray(image)
+    """Returns the ids of a mask, upright: [h, w] uint8; takes and raises what `images.mask_ids` does."""
+    return images.mask_ids(content, orientation.read(content))
 
 
 def contents(path: str) -> bytes:

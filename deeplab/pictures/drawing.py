@@ -125,10 +125,11 @@ def contours(image: np.ndarray, ids: np.ndarray, colors: np.ndarray) -> np.ndarr
 def borders(ids: np.ndarray) -> np.ndarray:
     """Returns the pixels on both sides of the borders of segments, [h, w] bool, of their ids [h, w]."""
     border = np.zeros(ids.shape, bool)
-    border[1:] |= ids[1:] != ids[:-1]
-    border[:-1] |= ids[1:] != ids[:-1]
-    border[:, 1:] |= ids[:, 1:] != ids[:, :-1]
-    border[:, :-1] |= ids[:, 1:] != ids[:, :-1]
+    down, across = ids[1:] != ids[:-1], ids[:, 1:] != ids[:, :-1]
+    border[1:] |= down
+    border[:-1] |= down
+    border[:, 1:] |= across
+    border[:, :-1] |= across
     return border
 
 

@@ -74,6 +74,15 @@ def webp(pixels: np.ndarray) -> str:
     return base64.b64encode(stream.getvalue()).decode('ascii')
 
 
+def image_tag(pixels: np.ndarray, description: str) -> str:
+    """Returns the HTML element of a picture, [h, w, 3] uint8, with its description as the alternative text."""
+    height, width = pixels.shape[:2]
+    return (
+        f'<img src="data:image/webp;base64,{webp(pixels)}" width="{width}" height="{height}" loading="lazy" '
+        f'alt="{text(description)}">'
+    )
+
+
 def _hash(content: str) -> str:
     """Returns the source expression that allows one inline script or style."""
     digest = hashlib.sha256(content.encode('utf-8')).digest()

@@ -44,7 +44,7 @@ from deeplab.checks.findings import Data
 from deeplab.checks.inspection import Criteria
 from deeplab.checks.repaired_copy import Repairs
 from deeplab.checks.rule import SEVERITIES
-from deeplab.datasets import color_tables, description_file, folder_splits, planes
+from deeplab.datasets import color_tables, description_file, folder_splits, images, planes
 from deeplab.datasets import descriptor as descriptor_lib
 from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.errors import DataError, OptionError, OutputError
@@ -329,7 +329,7 @@ def _fold_predictions(data: Data, folder: str) -> Iterator[mask_contradictions.F
 def _ids(content: bytes) -> np.ndarray | None:
     """Returns the ids of a mask, [h, w] uint8; None if it has none, which other rules report."""
     with contextlib.suppress(DataError):
-        return inspection.ids_of(content)
+        return images.mask_ids(content)
     return None
 
 

@@ -8,7 +8,6 @@ import pytest
 from PIL import Image
 
 from deeplab.checks import inspection, sample_repair
-from deeplab.checks.inspection import ids_of
 from deeplab.checks.sources import Sample
 from deeplab.datasets import images
 from tests.helpers import dataset_files
@@ -92,7 +91,7 @@ def test_a_mask_of_the_same_shape_as_its_image_is_resized(mask_size, image_size)
     rows, columns = (
         ((np.arange(new) + 0.5) * old / new).astype(int) for old, new in zip(mask_size, image_size, strict=True)
     )
-    np.testing.assert_array_equal(ids_of(done.mask), ids[rows][:, columns])
+    np.testing.assert_array_equal(images.mask_ids(done.mask), ids[rows][:, columns])
 
 
 @pytest.mark.parametrize(
