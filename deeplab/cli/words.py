@@ -353,12 +353,15 @@ def _refuse_unknown(
         raise UsageError(' '.join(_unknown_flag(name, program, known, owners(name)) for name in unknown))
     leftover = [word.text for word in words if word.flag is None]
     if leftover:
-        raise UsageError(f"Unexpected argument '{' '.join(leftover)}': {_hint_for_leftover(words)}.")
+        raise UsageError(f"Unexpected argument '{' '.join(leftover)}': {_hint_for_leftover(words, known)}.")
 
 
-def _hint_for_leftover(words: Sequence[_Word]) -> str:
+def _hint_for_leftover(words: Sequence[_Word], known: Collection[str]) -> str:
     """Returns how to write the first words that are neither flags nor values of flags."""
     first = next(i for i, word in enumerate(words) if word.flag is None)
+    name, equals, _ = words[first].text.lstrip('-').partition('=')
+    if equals and name in known:
+        return f'write --{words[first].text.lstrip("-")}'
     before = words[first - 1] if first else None
     if before is not None and before.flag is not None:
         if before.flag.kind == 'boolean':

@@ -120,7 +120,8 @@ class CloneOptions(Options):
             self.num_ps_tasks == 0 or bool(self.master),
             'num_ps_tasks',
             'parameter servers are reached through the server of this machine; set '
-            f'{option("CloneOptions.master", "grpc://HOST:PORT")}',
+            f'{option("CloneOptions.master", "grpc://HOST:PORT")}. For several GPUs of one machine, set only '
+            f'{option("CloneOptions.num_clones")}',
         )
 
     def _require_one_mode(self) -> None:

@@ -67,6 +67,10 @@ def message(program, *words):
         ('predict', ['--source', 'photos'], 'without a flag, or use --inputs=PATH'),
         ('build_folder_data', ['--images=photos'], '--image_folder'),
         ('build_folder_data', ['--masks=m'], '--mask_folder'),
+        ('train', ['--ignore_label=255'], 'ignore_label to a file, --dataset=FILE.json'),
+        ('train', ['--vis_split=train'], 'use --train_split.'),
+        ('eval', ['--vis_split=val'], 'use --eval_split.'),
+        ('train', ['--max_to_keep=10'], 'with --eval_split, the best one'),
     ],
 )
 def test_words_of_other_toolkits_get_the_flag_that_does_it_here(program, words, wanted):

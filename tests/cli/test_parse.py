@@ -68,6 +68,7 @@ MISTAKES = [
     (['--atrous_rates', '6', '12', '18', '--seed=1'], ("'12 18'", 'write --atrous_rates=6,12,18 without')),
     (['--train_crop_size=[513,', '513]'], ("'513]'", 'write --train_crop_size=513,513 without')),
     (['records', 'logs'], ("'records logs'", 'written --flag=value')),
+    (['--train_crop_size=513,513', 'train_batch_size=1'], ("'train_batch_size=1'", ' write --train_batch_size=1.')),
     (['--train_logdir', '--dataset_dir=x'], ('--train_logdir has no value', 'write --train_logdir=VALUE.')),
     (['--train_logdir'], ('--train_logdir has no value', 'write --train_logdir=VALUE.')),
     (['--noupsample_logits=1'], ('--noupsample_logits', '--upsample_logits=true or --upsample_logits=false')),

@@ -99,7 +99,7 @@ def test_addresses_of_one_machine_or_port():
         ),
         ({'master': 'here:2222'}, ("master='here:2222'", 'grpc://HOST:PORT')),
         ({'num_replicas': 2, 'master': 'grpc://a:1'}, ('num_replicas=2', 'parameter servers', 'set num_ps_tasks')),
-        ({'num_ps_tasks': 1}, ('num_ps_tasks=1', "set master='grpc://HOST:PORT'")),
+        ({'num_ps_tasks': 1}, ('num_ps_tasks=1', "set master='grpc://HOST:PORT'", 'one machine, set only num_clones')),
         ({'startup_delay_steps': -1}, ('startup_delay_steps=-1', '0 or more')),
     ],
 )
