@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from deeplab.core.lazy import tf
+from deeplab.core.lazy import shapes, tf
 
 if TYPE_CHECKING:
+    from deeplab.core.shapes import Side as Side
+
     Integers: TypeAlias = tf.Tensor | np.ndarray | int
-    Side: TypeAlias = tf.Tensor | int  # a number of pixels; an int if it is static
 
 
 def resize_image(image: tf.Tensor, size: tf.Tensor | Sequence[int]) -> tf.Tensor:
@@ -69,7 +70,7 @@ def _nearest_window(
         window = tf.gather(tf.reshape(label, [-1]), places)[..., tf.newaxis]  # [height, width, 1]
     else:
         window = tf.gather(tf.reshape(label, [-1, planes]), places)  # [height, width, planes]
-    window.set_shape([_static(height), _static(width), planes])
+    window.set_shape([shapes.static_side(height), shapes.static_side(width), planes])
     return window
 
 
@@ -189,7 +190,9 @@ def pad_to_bounding_box(
         [filled(above, width), values, filled(below, width)], axis=rows_axis
     )  # [..., target_height, w, c]
     values = tf.concat([filled(target_height, left), values, filled(target_height, right)], axis=rows_axis + 1)
-    values.set_shape([*values.shape[:rows_axis], _static(target_height), _static(target_width), channels])
+    values.set_shape(
+        [*values.shape[:rows_axis], shapes.static_side(target_height), shapes.static_side(target_width), channels]
+    )
     return values  # [..., target_height, target_width, channels]
 
 
@@ -216,17 +219,16 @@ def fit(
     label_fill: Sequence[int],
 ) -> tuple[tf.Tensor, tf.Tensor | None]:
     """Brings an image and its label to `size` (rows and columns): cropped and padded at the bottom and right."""
-    height, width = size
-    window = [tf.minimum(side, most) for side, most in zip(size_of(image), size, strict=True)]
+    window = window_in(size_of(image), size)
     label = None if label is None else crop(label, 0, 0, *window)
-    return pad_both(crop(image, 0, 0, *window), label, height, width, mean_pixel, label_fill)
+    return pad_both(crop(image, 0, 0, *window), label, size[0], size[1], mean_pixel, label_fill)
 
 
 def crop(values: tf.Tensor, offset_height: Side, offset_width: Side, height: Side, width: Side) -> tf.Tensor:
     """Cuts [height, width, channels] out of `values` ([h, w, channels]), from a row and a column on."""
     window = tf.slice(values, tf.stack([offset_height, offset_width, 0]), tf.stack([height, width, -1]))
-    window.set_shape([_static(height), _static(width), values.shape[-1]])  # [height, width, channels]
-    return window
+    window.set_shape([shapes.static_side(height), shapes.static_side(width), values.shape[-1]])
+    return window  # [height, width, channels]
 
 
 def random_window(height: Side, width: Side, window: Sequence[Side], seed: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
@@ -246,7 +248,7 @@ def random_window(height: Side, width: Side, window: Sequence[Side], seed: tf.Te
     return row, tf.random.stateless_uniform([], column_seed, 0, width - window[1] + 1, tf.int32)
 
 
-def window_in(size: Sequence[Side], crop_size: tuple[int, int]) -> list[tf.Tensor]:
+def window_in(size: Sequence[Side], crop_size: Sequence[Side]) -> list[tf.Tensor]:
     """Returns rows and columns of a crop out of `size` (rows and columns): a side that is smaller stays whole."""
     return [tf.minimum(side, most) for side, most in zip(size, crop_size, strict=True)]
 
@@ -276,12 +278,4 @@ def resize_and_crop(
 
 def size_of(values: tf.Tensor) -> tuple[Side, Side]:
     """Returns rows and columns of [..., h, w, channels]: static sides as integers, others as int32 scalars."""
-    values = tf.convert_to_tensor(values)
-    rows_axis = values.shape.rank - 3
-    static, dynamic = values.shape[rows_axis:-1].as_list(), tf.shape(values)
-    height, width = (dynamic[i] if side is None else side for i, side in enumerate(static, start=rows_axis))
-    return height, width
-
-
-def _static(side: Side) -> int | None:
-    return side if isinstance(side, int) else None
+    return shapes.spatial_size(tf.convert_to_tensor(values))

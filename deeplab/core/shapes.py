@@ -30,10 +30,10 @@ def scaled_size(side: Side, scale: float) -> Side:
 
 
 def spatial_size(tensor: tf.Tensor) -> tuple[Side, Side]:
-    """Returns height and width of [n, h, w, c]; ints if they are static."""
+    """Returns height and width of [..., h, w, c]; ints if they are static."""
     dynamic: Any = None
     sides: list[Side] = []
-    for axis in (1, 2):
+    for axis in (-3, -2):
         side = tensor.shape[axis]
         if side is None and dynamic is None:
             dynamic = tf.shape(tensor)
@@ -41,7 +41,8 @@ def spatial_size(tensor: tf.Tensor) -> tuple[Side, Side]:
     return sides[0], sides[1]
 
 
-def _static_side(side: Side) -> int | None:
+def static_side(side: Side) -> int | None:
+    """Returns a side as `set_shape` takes it: None if it is not static."""
     return side if isinstance(side, int) else None
 
 
@@ -51,7 +52,7 @@ def _resize(images: tf.Tensor, size: Sequence[Side], resize: Callable[..., tf.Te
     if isinstance(height, int) and isinstance(width, int) and images.shape[1:3].as_list() == [height, width]:
         return images  # aligned corners make this the identity
     resized = resize(images=images, size=tf.stack([height, width]), align_corners=True)
-    resized.set_shape([images.shape[0], _static_side(height), _static_side(width), images.shape[3]])
+    resized.set_shape([images.shape[0], static_side(height), static_side(width), images.shape[3]])
     return resized
 
 

@@ -38,8 +38,9 @@ def join(
     for number, (image, window_seed) in enumerate(zip(images, of_windows, strict=True)):
         down, across = divmod(number, 2)
         size = sides[0][down], sides[1][across]
-        window = [tf.minimum(side, most) for side, most in zip(preprocess_utils.size_of(image), size, strict=True)]
-        corner = preprocess_utils.random_window(*preprocess_utils.size_of(image), window, window_seed)
+        image_size = preprocess_utils.size_of(image)
+        window = preprocess_utils.window_in(image_size, size)
+        corner = preprocess_utils.random_window(*image_size, window, window_seed)
         # The parts on the right and at the bottom begin at the point.
         above, left = (0 if down else size[0] - window[0]), (0 if across else size[1] - window[1])
 
