@@ -191,17 +191,17 @@ class BoundaryF:
         radius = self._width * math.hypot(*labels.shape)
         classes = self._context.num_classes
         contours = [_Contour(compact(ids, classes), counted, classes) for ids in (labels, predictions)]
-        present = np.flatnonzero(contours[0].lengths + contours[1].lengths)
+        has_contour = contours[0].lengths + contours[1].lengths > 0
+        present = np.flatnonzero(has_contour)
         hits = [np.zeros(classes, np.int64) for _ in contours]
         for first in range(0, len(present), _BITS):
             chosen = present[first : first + _BITS]
             for number, contour in enumerate(contours):
                 hits[number] += contour.within(contours[1 - number].near(chosen, radius), chosen)
         recall, precision = (_image_counts.fraction(hit, c.lengths) for hit, c in zip(hits, contours, strict=True))
-        either = contours[0].lengths + contours[1].lengths > 0
         # Where one has no contour, precision or recall is unknown, and the score 0.
         product, total = np.nan_to_num(2 * precision * recall), np.nan_to_num(precision + recall)
-        return np.where(either, np.nan_to_num(_image_counts.fraction(product, total)), np.nan)
+        return np.where(has_contour, np.nan_to_num(_image_counts.fraction(product, total)), np.nan)
 
     def merge(self, other: BoundaryF) -> None:
         """Adds the images of `other`."""
