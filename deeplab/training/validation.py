@@ -382,22 +382,19 @@ class ValidationHook(Hook):
                 raise _StoppedError
 
         group, state = self._group, b''
-        with contextlib.suppress(_StoppedError):
-            if group is None:
-                return evaluation_rounds.evaluate(path, self._task, stop_early)
-            parts = [
-                Part(number, workers)
-                for workers in [min(group.size, self.split.num_images)]
-                for number in range(1, workers + 1)
-            ]
-            if group.task < len(parts):
-                state = split_parts.evaluate(path, self._task, parts[group.task], stop_early)
         if group is None:
+            with contextlib.suppress(_StoppedError):
+                return evaluation_rounds.evaluate(path, self._task, stop_early)
             return None
+        number_of_parts = min(group.size, self.split.num_images)
+        with contextlib.suppress(_StoppedError):
+            if group.task < number_of_parts:
+                part = Part(group.task + 1, number_of_parts)
+                state = split_parts.evaluate(path, self._task, part, stop_early)
         group.put(_STATE.format(step=step, task=group.task), state)
         if group.task:
             return None
-        states = [group.get(_STATE.format(step=step, task=task)) for task in range(len(parts))]
+        states = [group.get(_STATE.format(step=step, task=task)) for task in range(number_of_parts)]
         return split_parts.merged(states) if all(states) else None
 
     def _share_news(self, group: worker_group.WorkerGroup, step: int) -> None:
