@@ -208,25 +208,23 @@ def differences(old: Run, new: Run) -> list[str]:
             f'The records differ from the run that is repeated: {old_records.get("images")} images then '
             f'({_short(old_records.get("digest"))}), {new_records["images"]} now ({_short(new_records["digest"])}).'
         )
-    then, now = old.get(VALIDATION_RECORDS) or {}, new.get(VALIDATION_RECORDS) or {}
-    if _differ(then, now):
-        lines.append(
-            f'The validation records differ from the run that is repeated: {then["images"]} images of split '
-            f'{then["split"]} then ({_short(then["digest"])}), {now["images"]} of split {now["split"]} now '
-            f'({_short(now["digest"])}). Their mIoU cannot be compared.'
-        )
-    then, now = old.get(UNLABELED_RECORDS) or {}, new.get(UNLABELED_RECORDS) or {}
-    if _differ(then, now):
-        lines.append(
-            f'The images without labels differ from the run that is repeated: {then["images"]} then '
-            f'({_short(then["digest"])}), {now["images"]} now ({_short(now["digest"])}).'
-        )
-    then, now = old.get(INITIAL_CHECKPOINT) or {}, new.get(INITIAL_CHECKPOINT) or {}
-    if _differ(then, now):
-        lines.append(
-            f'The initial checkpoint differs from the run that is repeated: {then["path"]} then '
-            f'({_short(then["digest"])}), {now["path"]} now ({_short(now["digest"])}).'
-        )
+    for key, subject, text_then, text_now in (
+        (
+            VALIDATION_RECORDS,
+            'validation records differ',
+            '{images} images of split {split}',
+            '{images} of split {split}',
+        ),
+        (UNLABELED_RECORDS, 'images without labels differ', '{images}', '{images}'),
+        (INITIAL_CHECKPOINT, 'initial checkpoint differs', '{path}', '{path}'),
+    ):
+        then, now = old.get(key) or {}, new.get(key) or {}
+        if then.get('digest') and now.get('digest') and then['digest'] != now['digest']:  # both are known
+            lines.append(
+                f'The {subject} from the run that is repeated: {text_then.format(**then)} then '
+                f'({_short(then["digest"])}), {text_now.format(**now)} now ({_short(now["digest"])}).'
+                + (' Their mIoU cannot be compared.' if key == VALIDATION_RECORDS else '')
+            )
     old_versions, new_versions = old.get('versions', {}), new['versions']
     changed = [
         f'{name} {old_versions.get(name, "missing")} then, {new_versions.get(name, "missing")} now'
@@ -244,11 +242,6 @@ def differences(old: Run, new: Run) -> list[str]:
     elif old_git.get('is_changed') or new_git.get('is_changed'):
         lines.append('The code had uncommitted changes, then or now; it may differ from the run that is repeated.')
     return lines
-
-
-def _differ(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
-    """Returns whether both digests are known and differ."""
-    return bool(old.get('digest') and new.get('digest')) and old['digest'] != new['digest']
 
 
 def _short(digest: str | None) -> str:
