@@ -8,7 +8,6 @@ import os
 from typing import Any, NamedTuple
 
 import numpy as np
-from absl import logging
 
 from deeplab.files import output_files, writing
 from deeplab.options import TrainOptions
@@ -151,10 +150,3 @@ class RateTest(Hook):
                 for step, (rate, loss, smoothed) in enumerate(points)
             ],
         }
-
-
-def note_checkpoints(options: TrainOptions, newest: str | None) -> None:
-    """Logs that a range test ignores a checkpoint in the folder of the training."""
-    if newest:
-        start = options.initial_checkpoint or 'initial weights'
-        logging.info('The range test starts from %s, and leaves %s as it is.', start, newest)

@@ -162,7 +162,9 @@ def _test_rates(options: TrainOptions, source: DataSource) -> TrainResult:
     options, _ = precision.resolved(options)
     output_files.require_folder(options.train_logdir, _LOGDIR)
     initial_checkpoint.check(options)
-    rate_test.note_checkpoints(options, checkpoints.newest(options.train_logdir))
+    if newest := checkpoints.newest(options.train_logdir):
+        initial = options.initial_checkpoint or 'initial weights'
+        logging.info('The range test starts from %s, and leaves %s as it is.', initial, newest)
     data = split_input.open_all_data(options, source)
     options = split_input.with_label_weights(options, data)
     if options.unlabeled.is_on:  # as in the training, which is longer than the test
@@ -324,33 +326,28 @@ def _train(
             else:
                 writer = checkpoints.NoCheckpoints(checkpoints.CheckpointWriter(temporary, 1) if validator else None)
             initialize = _initializer(options, start, graph, writer)
-            asynchronous = replicas.Group(options, data, graph.step)
+            replica = replicas.Group(options, data, graph.step)
         _check_memory(options, config, graph, validator)
         if machines.is_chief and not options.rate_test.is_on:
             _write_graph(options.train_logdir)
-        if group is not None:
+        loop = train_loop.LoopOptions(
+            options.save_interval_secs,
+            config.cpu_devices,
+            most_skips=MOST_SKIPS if options.on_nan == 'skip' else 0,
+            steps_done=None if machines.master else start.step,  # other replicas may have done some
+        )
+        if group is None:
+            server = sessions.Server(machines.master, cluster.device_filters(machines))
+            loop = loop._replace(server=server, is_ready=replica.is_ready)
+            initialize = functools.partial(replica.initialize, initialize)
+        else:
+            assert graph.sums is not None
+            loop = loop._replace(server=group.server, workers=workers.Workers(group, graph.sums))
             replicas.require_same_training(group, options, data)
         with contextlib.ExitStack() as explained:
             for split in filter(None, (data, data.unlabeled)):
                 explained.enter_context(input_generator.explain_input_errors(split.reader, lambda: writer.last_path))
-            return train_loop.train(
-                asynchronous.step,
-                options.number_of_steps,
-                writer,
-                functools.partial(asynchronous.initialize, initialize) if group is None else initialize,
-                all_hooks,
-                train_loop.LoopOptions(
-                    options.save_interval_secs,
-                    config.cpu_devices,
-                    sessions.Server(machines.master, cluster.device_filters(machines))
-                    if group is None
-                    else group.server,
-                    asynchronous.is_ready if group is None else lambda session: True,
-                    MOST_SKIPS if options.on_nan == 'skip' else 0,
-                    None if machines.master else start.step,  # other replicas may have done some
-                    None if group is None or graph.sums is None else workers.Workers(group, graph.sums),
-                ),
-            )
+            return train_loop.train(replica.step, options.number_of_steps, writer, initialize, all_hooks, loop)
 
 
 def _initializer(
