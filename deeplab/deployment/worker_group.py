@@ -74,22 +74,20 @@ class WorkerGroup:
       server: this process's own server, for sessions; `start` starts it.
       generation: id of this run of the group, made by the chief.
       step: number of steps that are done; the caller counts.
+      on_end: called once, in a thread, when another worker or a lost one has ended the group; the caller sets it.
       ended: why the group has ended; None while all live.
     """
 
-    def __init__(
-        self, hosts: Sequence[str], task: int, timeout_secs: float, on_end: Callable[[], None] = lambda: None
-    ) -> None:
+    def __init__(self, hosts: Sequence[str], task: int, timeout_secs: float) -> None:
         """Creates the membership; `start` makes it one.
 
         Args:
           hosts: HOST:PORT of all workers.
           task: index of this one.
           timeout_secs: time without an answer after which a worker is lost.
-          on_end: called once, in a thread, when another worker or a lost one has ended the group.
         """
-        self._hosts, self.task = tuple(hosts), task
-        self._timeout_secs, self.on_end = timeout_secs, on_end
+        self._hosts, self.task, self._timeout_secs = tuple(hosts), task, timeout_secs
+        self.on_end: Callable[[], None] = lambda: None
         self._patience_secs = min(5.0, timeout_secs / 4)  # of one heartbeat
         self._interval_secs = min(1.0, timeout_secs / 5)
         self._stopped = threading.Event()  # no heartbeats any more

@@ -29,10 +29,9 @@ class Members:
         self.hosts = servers.free_addresses(number)
         self.ends = [0] * number
         views = views(self.hosts) if views else [self.hosts] * number
-        self.groups = [
-            worker_group.WorkerGroup(view, task, timeout, lambda task=task: self._count(task))
-            for task, view in enumerate(views)
-        ]
+        self.groups = [worker_group.WorkerGroup(view, task, timeout) for task, view in enumerate(views)]
+        for task, group in enumerate(self.groups):
+            group.on_end = lambda task=task: self._count(task)
 
     def _count(self, task):
         self.ends[task] += 1

@@ -34,7 +34,8 @@ def obey(group, has_left):
 
 
 def main(hosts, task, timeout_secs):
-    group = worker_group.WorkerGroup(hosts, task, timeout_secs, lambda: say('on_end'))
+    group = worker_group.WorkerGroup(hosts, task, timeout_secs)
+    group.on_end = lambda: say('on_end')
     group.start()
     say(f'started {group.generation}')
     has_left = threading.Event()
