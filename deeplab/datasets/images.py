@@ -294,7 +294,7 @@ def mask_as_gray_png(content: bytes, turn: int = orientation.UPRIGHT, mask: Mask
     Args:
       content: a PNG with one channel or a palette. The indices into a palette are the ids, and so are the samples of a
         gray file of 1, 2 or 4 bits. 16 bits are taken where each id is below 256.
-      turn: EXIF orientation by which the pixels are turned.
+      turn: EXIF orientation to apply to the pixels.
       mask: result of `read_mask`, if the caller has it.
 
     Returns:

@@ -74,7 +74,7 @@ class WorkerGroup:
       server: this process's own server, for sessions; `start` starts it.
       generation: id of this run of the group, made by the chief.
       step: number of steps that are done; the caller counts.
-      on_end: called once, in a thread, when another worker or a lost one has ended the group; the caller sets it.
+      on_end: called once, in a thread, when another worker ends the group or is lost; the caller sets it.
       ended: why the group has ended; None while all live.
     """
 

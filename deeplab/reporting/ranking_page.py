@@ -11,7 +11,7 @@ from PIL import Image, ImageOps
 
 from deeplab.names import counted
 from deeplab.pictures import drawing, html_page
-from deeplab.pictures.html_page import text, webp
+from deeplab.pictures.html_page import image_tag, text
 
 _FOLDER = pathlib.Path(__file__).parent / 'page'
 _MOST = 200  # images on the page
@@ -63,9 +63,7 @@ def _figures(shown: Sequence[tuple[Mapping[str, Any], str, np.ndarray]]) -> Iter
         size = (photo.shape[1], photo.shape[0])
         heat = np.asarray(Image.fromarray(heat).resize(size, Image.Resampling.BILINEAR))
         pictures = ''.join(
-            f'<img src="data:image/webp;base64,{webp(pixels)}" width="{size[0]}" height="{size[1]}" loading="lazy" '
-            f'alt="{what} {text(row["image"])}">'
-            for what, pixels in (('Image', photo), ('Uncertainty of', heat))
+            image_tag(pixels, f'{what} {row["image"]}') for what, pixels in (('Image', photo), ('Uncertainty of', heat))
         )
         classes = f'; most uncertain: {", ".join(row["classes"])}' if row['classes'] else ''
         yield (

@@ -38,6 +38,20 @@ UNLABELED_RECORDS = 'unlabeled_records'  # only of trainings with images without
 INITIAL_CHECKPOINT = 'initial_checkpoint'
 _PACKAGES = ('tensorflow', 'tf-slim', 'numpy', 'pillow')
 _GIT_SECS = 10
+_DIFFERENCES = {
+    VALIDATION_RECORDS: (
+        'The validation records differ from the run that is repeated: {then[images]} images of split {then[split]} '
+        'then ({old}), {now[images]} of split {now[split]} now ({new}). Their mIoU cannot be compared.'
+    ),
+    UNLABELED_RECORDS: (
+        'The images without labels differ from the run that is repeated: {then[images]} then ({old}), {now[images]} '
+        'now ({new}).'
+    ),
+    INITIAL_CHECKPOINT: (
+        'The initial checkpoint differs from the run that is repeated: {then[path]} then ({old}), {now[path]} now '
+        '({new}).'
+    ),
+}
 
 
 def load(path: str) -> Run:
@@ -208,23 +222,10 @@ def differences(old: Run, new: Run) -> list[str]:
             f'The records differ from the run that is repeated: {old_records.get("images")} images then '
             f'({_short(old_records.get("digest"))}), {new_records["images"]} now ({_short(new_records["digest"])}).'
         )
-    for key, subject, text_then, text_now in (
-        (
-            VALIDATION_RECORDS,
-            'validation records differ',
-            '{images} images of split {split}',
-            '{images} of split {split}',
-        ),
-        (UNLABELED_RECORDS, 'images without labels differ', '{images}', '{images}'),
-        (INITIAL_CHECKPOINT, 'initial checkpoint differs', '{path}', '{path}'),
-    ):
+    for key, sentence in _DIFFERENCES.items():
         then, now = old.get(key) or {}, new.get(key) or {}
         if then.get('digest') and now.get('digest') and then['digest'] != now['digest']:  # both are known
-            lines.append(
-                f'The {subject} from the run that is repeated: {text_then.format(**then)} then '
-                f'({_short(then["digest"])}), {text_now.format(**now)} now ({_short(now["digest"])}).'
-                + (' Their mIoU cannot be compared.' if key == VALIDATION_RECORDS else '')
-            )
+            lines.append(sentence.format(then=then, now=now, old=_short(then['digest']), new=_short(now['digest'])))
     old_versions, new_versions = old.get('versions', {}), new['versions']
     changed = [
         f'{name} {old_versions.get(name, "missing")} then, {new_versions.get(name, "missing")} now'

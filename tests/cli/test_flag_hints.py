@@ -67,7 +67,7 @@ def message(program, *words):
         ('predict', ['--source', 'photos'], 'without a flag, or use --inputs=PATH'),
         ('build_folder_data', ['--images=photos'], '--image_folder'),
         ('build_folder_data', ['--masks=m'], '--mask_folder'),
-        ('train', ['--ignore_label=255'], 'ignore_label to a file, --dataset=FILE.json'),
+        ('train', ['--ignore_label=255'], 'ignore_label in a data set file, --dataset=FILE.json'),
         ('train', ['--vis_split=train'], 'use --train_split.'),
         ('eval', ['--vis_split=val'], 'use --eval_split.'),
         ('train', ['--max_to_keep=10'], 'with --eval_split, the best one'),
