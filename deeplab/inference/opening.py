@@ -217,6 +217,7 @@ def _key(
         needs, _ = engine.precisions_need.get(INT8, ((), ''))
         of_int8 = {
             'calibration': (calibration.digest, repr(network.resize)),
+            'saturates': processors.saturates_int8(),
             'quantizer': [importlib.metadata.version(name) for name in needs],
         }
     return conversion_cache.digest_of(

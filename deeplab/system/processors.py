@@ -15,6 +15,9 @@ from deeplab.system import system_files
 # Variables with the numbers of threads of one operation, of operations beside each other, and of libraries.
 _THREADS = ('TF_NUM_INTRAOP_THREADS', 'TF_NUM_INTEROP_THREADS', 'OMP_NUM_THREADS')
 
+_X86 = frozenset({'x86_64', 'AMD64', 'i386', 'i686'})
+_VNNI = frozenset({'avx512_vnni', 'avx_vnni', 'amx_int8'})  # which add products of 8-bit integers in 32 bits
+
 
 def name() -> str:
     """Returns the name of the processor; what Python knows, such as its architecture, without /proc."""
@@ -30,6 +33,14 @@ def instructions() -> frozenset[str]:
         if line.startswith('flags'):
             return frozenset(line.partition(':')[2].split())
     return frozenset()
+
+
+def saturates_int8() -> bool:
+    """Returns whether sums of products of signed and unsigned 8-bit integers saturate: on x86 without VNNI.
+
+    Such a processor adds the products in pairs, in 16 bits. Without /proc, an x86 processor counts as one of them.
+    """
+    return platform.machine() in _X86 and not instructions() & _VNNI
 
 
 def available_cores() -> int:

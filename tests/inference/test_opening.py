@@ -24,7 +24,7 @@ from deeplab.inference.network import InferenceNetwork
 from deeplab.inference.runners import CheckpointRunner
 from deeplab.options import EngineOptions, ModelOptions, PredictionOptions
 from deeplab.registry import BACKBONES, ENGINES, Engine, Outputs, register
-from deeplab.system import packages
+from deeplab.system import packages, processors
 from tests.helpers.registries import changes_undone
 from tests.helpers.toy_network import TOY
 
@@ -510,3 +510,19 @@ def test_each_engine_in_8_bits(weights, engine, photos, capfd):
     output = capfd.readouterr()
     assert not output.out and 'onsider' not in output.err  # progress bars, advice
     assert not any(name.startswith('openvino_telemetry') for name in sys.modules)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(('saturates', 'expected', 'other'), [(True, 'UINT8', 'INT8'), (False, 'INT8', 'UINT8')])
+def test_weights_are_unsigned_where_sums_of_signed_ones_saturate(
+    weights, photos, monkeypatch, saturates, expected, other
+):
+    onnx = pytest.importorskip('onnx')
+    monkeypatch.setattr(processors, 'saturates_int8', lambda: saturates)
+    monkeypatch.setattr(opening, 'LEAST_AGREEMENT_IN_INT8', 0.0)  # this processor may saturate
+    in_int8 = EngineOptions('onnxruntime', 'int8', calibration_dir=str(photos))
+    with opening.opened(_network(), weights, in_int8):
+        pass
+    (path,) = pathlib.Path(weights.checkpoint).parent.glob('.engines/*/model.onnx')
+    kinds = [onnx.TensorProto.DataType.Name(each.data_type) for each in onnx.load(path).graph.initializer if each.dims]
+    assert expected in kinds and other not in kinds

@@ -54,3 +54,19 @@ def test_instruction_sets_are_those_of_the_first_core(monkeypatch, tmp_path, tex
         (tmp_path / 'cpuinfo').write_text(text)
     monkeypatch.setattr(system_files, 'PROC', tmp_path)
     assert processors.instructions() == expected
+
+
+@pytest.mark.parametrize(
+    ('machine', 'flags', 'expected'),
+    [
+        ('x86_64', {'avx2', 'avx512f', 'avx512_bf16'}, True),
+        ('x86_64', {'avx2', 'avx512_vnni'}, False),
+        ('x86_64', {'avx2', 'avx_vnni'}, False),
+        ('AMD64', set(), True),  # Windows: not known
+        ('aarch64', set(), False),
+    ],
+)
+def test_sums_of_8_bit_products_saturate_on_x86_without_vnni(monkeypatch, machine, flags, expected):
+    monkeypatch.setattr(processors.platform, 'machine', lambda: machine)
+    monkeypatch.setattr(processors, 'instructions', lambda: frozenset(flags))
+    assert processors.saturates_int8() is expected
