@@ -78,7 +78,9 @@ def converted(graph: FrozenGraph, folder: str) -> Any:
 
 
 def in_int8(model: Any, calibration: Calibration, kind: str = 'float32') -> Any:
-    """Returns a model with 8-bit weights and activations.
+    """Returns a model with 8-bit activations and weights; the weights use 7 of the 8 bits.
+
+    So no sum saturates where `processors.saturates_int8`, and the model computes the same on every processor.
 
     Args:
       model: from `converted`.
@@ -88,8 +90,9 @@ def in_int8(model: Any, calibration: Calibration, kind: str = 'float32') -> Any:
     nncf = package(_QUANTIZER)
     nncf.set_log_level(logging.ERROR)
     images = [*full_range(calibration, kind)]
+    advanced = nncf.AdvancedQuantizationParameters(overflow_fix=nncf.OverflowFix.ENABLE)
     with contextlib.redirect_stdout(io.StringIO()):  # of its progress bars
-        return nncf.quantize(model, nncf.Dataset(images), subset_size=len(images))
+        return nncf.quantize(model, nncf.Dataset(images), subset_size=len(images), advanced_parameters=advanced)
 
 
 @contextlib.contextmanager

@@ -94,12 +94,19 @@ def test_openvino_in_8_bits_measures_all_images(monkeypatch, tmp_path, capfd):
     """With a stub of NNCF, which a deployment installs for this alone, and of the rest of OpenVINO."""
     given, written = [], []
 
-    def quantize(model, dataset, subset_size):
+    def quantize(model, dataset, subset_size, advanced_parameters):
         print('progress')
+        assert advanced_parameters == {'overflow_fix': 'enable'}  # in all layers
         given.append((model, dataset, subset_size))
         return 'the model in 8 bits'
 
-    nncf = types.SimpleNamespace(Dataset=list, quantize=quantize, set_log_level=lambda level: None)
+    nncf = types.SimpleNamespace(
+        Dataset=list,
+        quantize=quantize,
+        set_log_level=lambda level: None,
+        AdvancedQuantizationParameters=dict,
+        OverflowFix=types.SimpleNamespace(ENABLE='enable'),
+    )
     own = types.SimpleNamespace(save_model=lambda model, path, **settings: written.append((model, settings)))
     monkeypatch.setattr(openvino, 'package', lambda name='openvino': {'nncf': nncf, 'openvino': own}[name])
     monkeypatch.setattr(openvino, 'converted', lambda graph, folder: 'the model')
