@@ -67,9 +67,12 @@ def batch_norm(options: TrainOptions) -> Iterator[str]:
     images = f'{batch} images' if groups == 1 else f'{batch} images in each of {groups} {kind}'
     images += f' per micro-batch ({option("TrainOptions.accumulation_steps", parts)})' if parts > 1 else ''
     enough = SMALLEST_BATCH_FOR_STATISTICS * groups * parts
+    can_sync = not options.xla and not options.unlabeled.is_on  # which sync_batch_norm is refused with
+    is_enough_together = options.batch_size // parts >= SMALLEST_BATCH_FOR_STATISTICS
+    sync = f'{option("CloneOptions.sync_batch_norm", True)}, ' if can_sync and is_enough_together else ''
     yield (
         f'{option("TrainOptions.fine_tune_batch_norm", True)} computes batch statistics from {images}, too few to '
-        'improve on the statistics of the initial checkpoint. Set '
+        f'improve on the statistics of the initial checkpoint. Set {sync}'
         f'{option("TrainOptions.fine_tune_batch_norm", False)}, or {option("TrainOptions.batch_size", enough)} or more.'
     )
 

@@ -66,17 +66,20 @@ class TestBatchNorm:
         assert bool([*diagnostics.batch_norm(cli.options_of('train', line.split()))]) == is_warned
 
     @pytest.mark.parametrize(
-        ('clones', 'enough'),
+        ('changes', 'enough', 'sync'),
         [
-            (CloneOptions(num_clones=2), 24),
-            (CloneOptions(num_clones=2, sync_batch_norm=True), 12),
-            (CloneOptions(worker_hosts=HOSTS), 24),
+            ({'clones': CloneOptions(num_clones=2)}, 24, ''),
+            ({'clones': CloneOptions(num_clones=2, sync_batch_norm=True)}, 12, ''),
+            ({'clones': CloneOptions(worker_hosts=HOSTS), 'batch_size': 12}, 24, 'sync_batch_norm=True, '),
+            ({'clones': CloneOptions(num_clones=4), 'batch_size': 16, 'accumulation_steps': 2}, 96, ''),
+            ({'clones': CloneOptions(num_clones=4), 'batch_size': 16, 'xla': True}, 48, ''),
         ],
     )
-    def test_the_fix(self, plain, clones, enough):
-        chosen = dataclasses.replace(plain, initial_checkpoint='a', batch_size=2, clones=clones)
+    def test_the_fix(self, plain, changes, enough, sync):
+        """One of three; common statistics only if these are of enough images, and possible."""
+        chosen = dataclasses.replace(plain, **{'initial_checkpoint': 'a', 'batch_size': 2, **changes})
         (line,) = diagnostics.batch_norm(chosen)
-        assert line.endswith(f'Set fine_tune_batch_norm=False, or batch_size={enough} or more.')
+        assert line.endswith(f'Set {sync}fine_tune_batch_norm=False, or batch_size={enough} or more.')
         chosen = dataclasses.replace(chosen, batch_size=enough)
         assert not list(diagnostics.batch_norm(chosen))
 
