@@ -1,3 +1,5 @@
+import re
+
 import pytest
 
 from deeplab import cli
@@ -12,6 +14,9 @@ NEEDED = {
     'build_folder_data': '',
     'predict': 'a.jpg --checkpoint_dir=l',
     'networks': '',
+    'launch': '',
+    'preview': '--dataset_dir=d',
+    'train_image_classifier': '',
 }
 
 
@@ -50,8 +55,19 @@ def message(program, *words):
         ('build_voc2012_data', ['--workers=8'], '--num_workers'),
         ('train', ['--output_dir=o'], '--train_logdir'),
         ('export_model', ['--output_dir=o'], '--export_path'),
-        ('train', ['--amp'], '--precision=bfloat16'),
+        ('predict', ['--out_dir=o'], 'use --output_dir.'),
+        ('preview', ['--output_dir=o'], 'use --preview_path.'),
+        ('launch', ['--nproc_per_node=2'], 'use --workers.'),
+        ('launch', ['--num_workers=2'], 'use --workers.'),
+        ('train_image_classifier', ['--epochs=2'], '--max_number_of_steps to epochs'),
+        ('train_image_classifier', ['--lr=2'], 'use --learning_rate.'),
+        ('train', ['--amp'], '--precision=auto, or --precision=bfloat16'),
         ('train', ['--fp16'], '--precision=float16'),
+        ('train', ['--world_size=2'], 'deeplab launch, for the GPUs of one machine; --worker_hosts and --task for'),
+        ('train', ['--wandb'], '--logger=tensorboard,NAME and --plugins=FILE'),
+        ('eval', ['--wandb'], 'omit it. Event files for TensorBoard are written to --eval_logdir'),
+        ('predict', ['--quantize'], '--calibration_dir to a folder with images'),
+        ('export_model', ['--calibration_dir=c'], '--calibration_split to one of its splits'),
         ('train', ['--no-amp'], '--precision'),
         ('train', ['--random_seed=3'], '--seed'),
         ('train', ['--backbone=xception_65'], '--model_variant'),
@@ -88,6 +104,7 @@ def test_every_flag_of_the_table_exists():
     for hint in hints():
         assert set(hint.flags.split()) <= known, hint
         assert hint.text.format(flag='--f').endswith('.')
+        assert set(re.findall(r'--(\w+)', hint.text)) <= {*known, 'flagfile'}, hint
 
 
 def test_no_word_is_in_two_rows_of_the_same_flags():
