@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import os
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
@@ -28,6 +29,9 @@ _LARGEST_CROP = 513
 _OF_CLASSIFICATION = (224, 224)  # to which images of a classifier are resized
 # Linear scaling of the published rate: 0.007 for 16 images, with momentum and the poly policy (arXiv:1802.02611).
 _RATE, _OF_BATCH = 0.007, 16
+# Validations of a training, and the largest fraction of its time that they may take. An image takes a third of its time
+# in a training step, which also computes gradients.
+_VALIDATIONS, _VALIDATION_SHARE, _TIME_WITHOUT_GRADIENTS = 10, 0.1, 1 / 3
 _EPOCHS, _FEWEST_STEPS, _MOST_STEPS = 100, 2000, 30000
 _FEWEST_FOR_STATISTICS = 12  # images in a batch whose statistics batch norm can be trained with
 _INITIAL = 'mobilenetv2_coco_voc_trainaug'
@@ -104,15 +108,16 @@ def suggest(data: Data, findings: Iterable[Finding]) -> Suggestion | None:
     dataset = data.options.dataset or (None if data.has_description else description_file.FILE_NAME)
     is_uneven = any(finding.rule == 'uneven' for finding in findings)
     crop, eval_crop, resizing = _sizes(data)
-    evaluated = data.splits.get(data.evaluated)
     free = memory.free()
     batch = _batch_size(crop[0] * crop[1], len(facts.images), free)
     rate = float(f'{_RATE * batch / _OF_BATCH:.2g}')
-    possible = _steps_in_time(data.options, batch * crop[0] * crop[1])
-    steps = min(_wanted_steps(len(facts.images), batch, _EPOCHS), possible(_OPERATIONS_PER_PIXEL))
     lines, splits = _build_lines(data, dataset)
     directory = _RECORDS if lines else data.options.data
-    is_split_by_builder = data.train == sources.WHOLE and splits[data.train] != sources.WHOLE
+    split, images = _validation_split(data, splits)
+    pixels = batch * crop[0] * crop[1]
+    possible = _steps_in_time(data.options, pixels * (1 + _VALIDATION_SHARE if split else 1))
+    steps = min(_wanted_steps(len(facts.images), batch, _EPOCHS), possible(_OPERATIONS_PER_PIXEL))
+    validated_steps = images * eval_crop[0] * eval_crop[1] * _TIME_WITHOUT_GRADIENTS / pixels
     # Of the classes or planes in place of class ids.
     has_several = any(len(set(image.class_ids)) > 1 for image in facts.images)
     task = 'classification' if data.is_classification else '+'.join(data.planes_alone(data.train))
@@ -133,18 +138,17 @@ def suggest(data: Data, findings: Iterable[Finding]) -> Suggestion | None:
         'train_batch_size': str(batch),
     }
     lines.append(f'deeplab download {_INITIAL} --cache_dir={_CHECKPOINTS}')
-    start = {'training_number_of_steps': str(steps), **_from_checkpoint(bool(task), rate, batch)}
+    start = _steps(steps, split, validated_steps) | _from_checkpoint(bool(task), rate, batch)
     lines.append(_line('train', train | start) + (f' {LABEL_WEIGHTS}' if is_uneven else ''))
     from_scratch, scratch_steps = '', 0
     if not task and len(facts.images) <= _FEW_IMAGES:
         has_time = data.options.minutes is not None and possible(_LONG.operations) >= _LONG.fewest_steps
         scratch = _LONG if has_time else _SHORT
         scratch_steps = min(_wanted_steps(len(facts.images), batch, scratch.epochs), possible(scratch.operations))
-        flags = {'depth_multiplier': _NARROW, 'training_number_of_steps': str(scratch_steps), 'recipe': scratch.recipe}
-        from_scratch = _line('train', train | flags)
-    if evaluated is not None or is_split_by_builder:
+        flags = {'depth_multiplier': _NARROW, **_steps(scratch_steps, split, validated_steps)}
+        from_scratch = _line('train', train | flags | {'recipe': scratch.recipe})
+    if split:
         kept: dict[str, str] = {key: value for key, value in train.items() if key in ('dataset', 'dataset_dir')}
-        split = DoctorOptions.eval_split if is_split_by_builder else splits[data.evaluated]
         kept |= {'eval_split': split, 'checkpoint_dir': 'logs/train', 'eval_logdir': 'logs/eval'}
         kept |= {} if data.is_classification else {'eval_crop_size': f'{eval_crop[0]},{eval_crop[1]}'}
         kept |= {**resizing, 'max_number_of_evaluations': '1'}
@@ -193,17 +197,41 @@ def _from_checkpoint(has_task: bool, rate: float, batch: int) -> dict[str, str]:
     }
 
 
+def _validation_split(data: Data, splits: dict[str, str]) -> tuple[str, int]:
+    """Returns the split to evaluate on, as programs read it, and its number of images; ('', 0) if there is none."""
+    if data.train == sources.WHOLE and splits[data.train] != sources.WHOLE:  # the builder will split it
+        images = round(len(data.splits[data.train].images) * folder_splits.DEFAULT_VAL_FRACTION)
+        return DoctorOptions.eval_split, images
+    evaluated = data.splits.get(data.evaluated)
+    return ('', 0) if evaluated is None else (splits[data.evaluated], len(evaluated.images))
+
+
+def _steps(steps: int, split: str, validated_steps: float) -> dict[str, str]:
+    """Returns the flags of the number of training steps and of validations on `split`, if there is one.
+
+    Args:
+      steps: number of training steps.
+      split: the split to evaluate on; '' for none.
+      validated_steps: training steps that take as long as a validation.
+    """
+    flags = {'training_number_of_steps': str(steps)}
+    if not split:
+        return flags
+    every = max(-(-steps // _VALIDATIONS), math.ceil(validated_steps / _VALIDATION_SHARE))
+    return {'eval_split': split, 'eval_every': str(min(every, steps)), **flags}
+
+
 def _wanted_steps(images: int, batch: int, epochs: int) -> int:
     """Returns the number of steps for some epochs, at least `_FEWEST_STEPS` and at most `_MOST_STEPS`."""
     return int(min(max(-(-images * epochs // batch), _FEWEST_STEPS), _MOST_STEPS))
 
 
-def _steps_in_time(options: DoctorOptions, pixels: int) -> Callable[[float], int]:
+def _steps_in_time(options: DoctorOptions, pixels: float) -> Callable[[float], int]:
     """Returns the number of steps that this machine does in the limited time, as a function of operations per pixel.
 
     Args:
       options: the time and the output stride; without a time, the function returns the largest number of steps.
-      pixels: number of pixels of the crops of a step.
+      pixels: number of pixels of the crops of a step, and of its part of the validations.
 
     The estimate takes the speed of a matrix product. The size of the last feature maps follows from the output stride;
     half of the time is spent on them.

@@ -255,7 +255,8 @@ def test_a_described_folder_with_a_missing_mask_has_the_splits_that_programs_rea
     result = _examine(tmp_path, num_classes=None)
     assert 'no_mask' in _rules(result, 'error') and list(result.data.splits) == ['all']
     *_, train, evaluate = result.suggestion.lines
-    assert '--train_split=train ' in train and '--eval_split=val ' in evaluate
+    assert '--train_split=train ' in train and '--eval_split=val --eval_every=200 ' in train
+    assert '--eval_split=val ' in evaluate
 
 
 def test_gray_levels_in_equal_channels_are_no_colors(tmp_path):
@@ -429,17 +430,25 @@ def test_thin_and_between_pixels():
 
 
 @pytest.mark.parametrize(
-    ('minutes', 'stride', 'steps', 'from_scratch'),
-    # 3e9 operations a second, for 4 crops of 49 x 49 (41 x 49 at stride 8) with 166e3 or 78e3 for each pixel.
-    [(10.0, 16, 1129, 2000), (1.0, 16, 112, 240), (1.0, 8, 53, 114), (1e-6, 16, 1, 1), (1e6, 16, 2000, 2000)],
+    ('minutes', 'stride', 'steps', 'every', 'from_scratch'),
+    # 3e9 operations a second, for 4 crops of 49 x 49 (41 x 49 at stride 8) with 166e3 or 78e3 for each pixel, and a
+    # tenth more for the validations; each of these takes as long as 1/6 step.
+    [
+        (10.0, 16, 1026, 103, 2000),
+        (1.0, 16, 102, 11, 218),
+        (1.0, 8, 49, 5, 104),
+        (0.1, 16, 10, 2, 21),
+        (1e-6, 16, 1, 1, 1),
+        (1e6, 16, 2000, 200, 2000),
+    ],
 )
-def test_suggested_steps_follow_the_time(tmp_path, monkeypatch, minutes, stride, steps, from_scratch):
+def test_suggested_steps_follow_the_time(tmp_path, monkeypatch, minutes, stride, steps, every, from_scratch):
     folder = _write(tmp_path, _clean(), IN_FILES)
     monkeypatch.setattr(suggestion.memory, 'free', lambda: 1 << 40)
     monkeypatch.setattr(suggestion.processors, 'product_speed', lambda: 3e9)
     result = _examine(folder, minutes=minutes, output_stride=stride)
     assert (result.suggestion.steps, result.suggestion.from_scratch_steps) == (steps, from_scratch)
-    assert f'--training_number_of_steps={steps} ' in result.suggestion.lines[2]
+    assert f' --eval_split=val --eval_every={every} --training_number_of_steps={steps} ' in result.suggestion.lines[2]
     recipe = 'small_data_long' if minutes > 30 else 'small_data'  # which needs 3000 steps of 94e3 for each pixel
     assert result.suggestion.from_scratch.endswith(f' --training_number_of_steps={from_scratch} --recipe={recipe}')
     shown = f'Steps for at most {minutes:g} minutes: {steps} from the checkpoint, {from_scratch} from scratch.'
