@@ -47,8 +47,19 @@ def open_data(options: TrainOptions, source: DataSource) -> CheckedSplit:
     cache_dir = options.train_logdir if options.clones.is_chief else None
     data = runner.checked_split(dataset, options.model, True, cache_dir)
     images = names.counted(data.num_images, 'image')
-    logging.info('Training on %s of %s, split %s.', images, options.dataset.name, dataset.split)
+    logging.info(
+        'Training on %s of %s, split %s%s.', images, options.dataset.name, dataset.split, _epochs(options, data)
+    )
     return data
+
+
+def _epochs(options: TrainOptions, data: CheckedSplit) -> str:
+    """Returns how often the training sees each image, for the end of a log line; '' for a range test."""
+    if options.rate_test.is_on:
+        return ''
+    steps, batch = names.counted(options.number_of_steps, 'step'), names.counted(options.batch_size, 'image')
+    passes = options.number_of_steps * options.batch_size / data.num_images
+    return f': {steps} of {batch} = {passes:,.1f} passes over them (epochs)'
 
 
 def open_all_data(options: TrainOptions, source: DataSource) -> TrainingSplit:

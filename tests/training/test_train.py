@@ -112,6 +112,7 @@ def test_label_weights_from_the_records_are_logged_and_noted_in_run_json(data, t
     loss = LossOptions(auto_label_weights=True, label_weights_power=0.5)
     with caplog.at_level('INFO'):
         train.run(training_setup.options(data, tmp_path, 1, loss=loss))
+    assert ', split train: 1 step of 2 images = 0.3 passes over them (epochs).' in caplog.text
     exact = label_weights.median_frequency(*histograms(data)) ** 0.5
     assert sorted(exact)[1] == 1.0  # the median class
     (line,) = re.findall(r"label_weights='auto': (.*)\.", caplog.text)
