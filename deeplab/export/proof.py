@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 from absl import logging
 
 from deeplab import common, input_preprocess
@@ -19,9 +20,10 @@ from deeplab.datasets.segmentation_dataset import DataSource
 from deeplab.errors import DataError
 from deeplab.evaluation import differences, runner, split_images, task_results
 from deeplab.export import export_graph, portable
+from deeplab.inference import model_source
 from deeplab.inference.resizing import padded
 from deeplab.inference.runners import Runner
-from deeplab.options import ExportOptions
+from deeplab.options import ExportOptions, ResizeOptions
 from deeplab.registry import PREPROCESSINGS, TASKS, ExportFormat
 from deeplab.utils import input_generator
 from deeplab.wording import option
@@ -60,7 +62,7 @@ class Verified:
 
 
 def calibration_images(options: ExportOptions, source: DataSource, mean_pixel: np.ndarray) -> Iterator[np.ndarray]:
-    """Yields images of the calibration split, padded or cut to the crop: [1, h, w, channels] float32, 0 to 255.
+    """Yields images of the calibration split, padded to the crop: [1, h, w, channels] float32, 0 to 255.
 
     Raises:
       DataError: the split does not exist, or has no image.
@@ -68,14 +70,17 @@ def calibration_images(options: ExportOptions, source: DataSource, mean_pixel: n
     split, number = options.conversion.calibration_split, options.conversion.calibration_images
     crop_size = export_graph.crop_size_of(options)
     for image in images_of(options, source, split, number, 'ConversionOptions.calibration_split'):
-        yield padded(image[np.newaxis, : crop_size[0], : crop_size[1]], crop_size, mean_pixel)
+        yield padded(image[np.newaxis], crop_size, mean_pixel)
 
 
 def images_of(options: ExportOptions, source: DataSource, split: str, number: int, field: str) -> Iterator[np.ndarray]:
     """Yields images of a split, evenly spaced over it: [h, w, channels] float32, 0 to 255.
 
+    They are changed as before the export in use: resized as in the training, and downscaled if they are still larger
+    than the crop.
+
     Args:
-      options: the channels of the network.
+      options: channels, crop size and resizing of the network.
       source: the data set.
       split: name of the split.
       number: the most images that are needed.
@@ -100,18 +105,36 @@ def images_of(options: ExportOptions, source: DataSource, split: str, number: in
         )
     reader = input_generator.RecordReader(index, descriptor.image_channels, descriptor.image_bits)
     records = np.unique(np.linspace(0, count - 1, min(number, count)).astype(np.int64))
-    for sample in split_images.batches(reader, _steps(options), records, with_label=False):
+    change, *further = _steps(options)
+    for sample in split_images.batches(reader, [change, _shrink(options), *further], records, with_label=False):
         height, width = int(sample[common.HEIGHT][0]), int(sample[common.WIDTH][0])
         image = sample[common.IMAGE][0, :height, :width]
-        # Some formats take integers. Resized images of other networks are resized again in the export.
-        yield image if PREPROCESSINGS.of_network(options.model) is None else np.rint(image)
+        yield np.rint(image) if options.image_bits == 8 else image  # some exports take integers
+
+
+def _resizing(options: ExportOptions) -> ResizeOptions:
+    """Returns how images of a split are resized: as by the export, or else as in the training of its checkpoint."""
+    return options.resize if options.resize.is_set else model_source.resizing_in_training(options.checkpoint_path)
 
 
 def _steps(options: ExportOptions) -> list[input_preprocess.Step]:
     """Returns the preprocessing of images of a split."""
-    resize = PREPROCESSINGS.of_network(options.model) or options.resize
+    resize = PREPROCESSINGS.of_network(options.model) or _resizing(options)
     change = input_preprocess.resize_for(resize, options.model.crop_size)
     return [change, input_preprocess.note_size, input_preprocess.to_numbers]
+
+
+def _shrink(options: ExportOptions) -> input_preprocess.Step:
+    """Returns the step that downscales images larger than the crop, with their aspect ratio, as docs/deployment.md."""
+    crop_size = export_graph.crop_size_of(options)
+
+    def step(sample: input_preprocess.Sample) -> input_preprocess.Sample:
+        image = sample[common.IMAGE]
+        most = tf.minimum(tf.shape(image)[:2], crop_size)
+        shrunk = tf.image.resize(image, most, preserve_aspect_ratio=True, antialias=True)
+        return {**sample, common.IMAGE: shrunk}
+
+    return step
 
 
 class Verification:
@@ -132,7 +155,8 @@ class Verification:
         self._model, self._steps = options.model, _steps(options)
         self._calibration = calibration
         self._split_name = options.proof.verify_split
-        self._split = runner.open_split(source.split(self._split_name), options.model, options.resize, True, None)
+        data = source.split(self._split_name)
+        self._split = runner.open_split(data, options.model, _resizing(options), True, None)
         self._has_classes = options.model.is_semantic or self._scores().has_classes
         if self._has_classes and not self._split.check_result.class_pixels.any():
             raise DataError(

@@ -134,9 +134,7 @@ class CheckpointExports:
         if split is None:
             field, split = 'ConversionOptions.calibration_split', options.conversion.calibration_split
         number = options.proof.sample_images
-        images = list(proof.images_of(options, self._source, split, number, field))
-        height, width = export_graph.crop_size_of(options)
-        return [np.ascontiguousarray(image[:height, :width]) for image in images]
+        return list(proof.images_of(options, self._source, split, number, field))
 
     def proven_export(self, destination: Destination) -> plain.PlainExport:
         """Writes an export with metadata and one proof; it is put in place after the proof.

@@ -171,9 +171,19 @@ def of_run(path: str) -> NetworkDescription | None:
             'first (--plugins=FILE on a command line)'
         )
     logging.info('The network is the one that %s describes.', file)
-    resize = _of_json(ResizeOptions, stored.get('resize') or {})
+    resize = _resizing_of(run)
     classes = descriptor.of_json(run.get(run_manifests.CLASSES), options.num_classes)
     return NetworkDescription(options, descriptor.trusted_name_in_run(file, run), resize, classes)
+
+
+def resizing_in_training(path: str) -> ResizeOptions:
+    """Returns how the training of a checkpoint resized images; not at all if there is no run.json beside it."""
+    beside = run_manifests.beside(path)
+    return ResizeOptions() if beside is None else _resizing_of(beside[1])
+
+
+def _resizing_of(run: run_manifests.Run) -> ResizeOptions:
+    return _of_json(ResizeOptions, run_manifests.option_of(run, 'resize') or {})
 
 
 def require_one_description(

@@ -27,6 +27,7 @@ from deeplab.checks.checkpoint_network import network_shapes
 from deeplab.datasets import descriptor, wire
 from deeplab.datasets.segmentation_dataset import DataSource
 from deeplab.errors import CheckpointError, DataError, OptionError, UserError
+from deeplab.evaluation import split_images
 from deeplab.export import proof, results, work
 from deeplab.export import speed as export_figures
 from deeplab.export.formats import saved_model
@@ -174,6 +175,33 @@ def test_int8_is_calibrated_and_a_loss_names_its_layers(training, tmp_path):
             export_model.run(refused)
     assert str(caught.value).count('% of the deviation') == 3
     assert not list((tmp_path / 'refused').iterdir())
+
+
+@pytest.mark.parametrize(('resize', 'size'), [({}, (33, 44)), ({'min_value': 12, 'max_value': 14}, (10, 14))])
+def test_images_are_changed_as_before_the_export_in_use(resize, size, tmp_path):
+    folder = predictor_setup.write_training(tmp_path / 'log', MODEL)
+    run = json.loads((folder / 'run.json').read_text())
+    run['runs'][0]['options']['resize'].update(resize)
+    (folder / 'run.json').write_text(json.dumps(run))
+    quarters = np.kron([[10, 20], [30, 40]], np.ones((60, 80), np.uint8))[..., np.newaxis].repeat(3, axis=2)
+    record = dataset_files.record(0, 120, 160, image=dataset_files.png(quarters.astype(np.uint8)))
+    dataset_files.write_split(folder, 'train', [[record]])
+    options = _options(folder, tmp_path / 'out', 'tflite:int8', proof_options=_with_records(folder))
+    source = DataSource(DatasetOptions('', str(folder), str(folder / 'tiny.json')))
+    (image,) = proof.images_of(options, source, 'train', 2, 'ConversionOptions.calibration_split')
+    assert image.shape == (*size, 3) and image[[0, 0, -1, -1], [0, -1, 0, -1], 0].tolist() == [10, 20, 30, 40]
+    (padded,) = proof.calibration_images(options, source, np.float32(7))
+    np.testing.assert_array_equal(padded[0, : size[0], : size[1]], image)
+    assert padded.shape == (1, 33, 49, 3) and np.all(padded[0, :, size[1] :] == 7)
+    verified = dataclasses.replace(options, proof=_with_records(folder, verify_split='train'))
+    if not resize:
+        with pytest.raises(DataError, match='crop_size'):
+            proof.Verification(verified, source)
+        return
+    verification = proof.Verification(verified, source)
+    split = verification._split
+    (batch,) = split_images.batches(split.reader, verification._steps, split.records, True)
+    assert batch['image'].shape[1:3] == batch['label'].shape[1:3] == size
 
 
 @pytest.mark.parametrize(
