@@ -110,6 +110,7 @@ class CalibrationImages:
         network, size = self._network, self._network.batch_size or 1
         assert network.crop_size is not None
         height, width = network.crop_size
+        places = np.random.default_rng(0)
         with contextlib.ExitStack() as stack:
             reader = image_files.Reader(network.options.input_channels)
             stack.callback(reader.close)
@@ -123,9 +124,10 @@ class CalibrationImages:
                     except DataError as error:
                         raise self._error(path, error) from error
                     image = image if resizer is None else resizer.resized(image)
-                    # Of an image that is predicted in windows, the first window.
-                    image = image[np.newaxis, :height, :width]
-                    images.append(padded(image, network.crop_size, np.array(network.mean_pixel, np.float32)))
+                    # Of a larger image, which is predicted in windows, any one: those at the top of photos show sky.
+                    top, left = places.integers(np.maximum(np.subtract(image.shape[:2], network.crop_size), 0) + 1)
+                    window = image[np.newaxis, top : top + height, left : left + width]
+                    images.append(padded(window, network.crop_size, np.array(network.mean_pixel, np.float32)))
                 yield np.concatenate(images)
 
 

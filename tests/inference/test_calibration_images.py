@@ -73,6 +73,19 @@ def test_images_have_the_size_of_the_network(tmp_path):
     assert np.all(batch[0, 2:] == network.mean_pixel) and np.all(batch[0, :, 6:] == network.mean_pixel)
 
 
+def test_of_large_images_windows_all_over_them_are_taken(tmp_path):
+    (tmp_path / 'photos').mkdir()
+    pixels = np.zeros((30, 40, 3), np.uint8)
+    pixels[..., 0], pixels[..., 1] = np.arange(30)[:, np.newaxis], np.arange(40)
+    for number in range(40):
+        Image.fromarray(pixels).save(tmp_path / 'photos' / f'{number}.png')
+    images = CalibrationImages(str(tmp_path / 'photos'), _network())
+    windows = np.concatenate([*images.calibrating()])
+    np.testing.assert_array_equal(windows, np.concatenate([*images.calibrating()]))
+    np.testing.assert_array_equal(windows[:, :, 0, 0] - windows[:, :1, 0, 0], [range(5)] * len(windows))
+    assert np.ptp(windows[:, 0, 0, 0]) > 20 and np.ptp(windows[:, 0, 0, 1]) > 28 and windows[..., 0].max() > 26
+
+
 def test_the_last_batch_is_filled_up(tmp_path):
     images = CalibrationImages(_write(tmp_path / 'photos', 5), _network(3))
     batches = [*images.calibrating()]
