@@ -19,17 +19,22 @@ if __name__ == '__main__':  # first, so that help and usage errors do not wait f
 import dataclasses
 import os
 
+from absl import logging
+
+from deeplab.core import checkpoints
 from deeplab.core.checkpoints import find_checkpoint
 from deeplab.evaluation import runner
 from deeplab.export import destinations, export_graph, plain, results
 from deeplab.export.destinations import INFERENCE_GRAPH
 from deeplab.export.plain import PlainExport
 from deeplab.export.work import CheckpointExports
-from deeplab.files import output_files
+from deeplab.files import output_files, run_manifests
+from deeplab.inference import model_source
 from deeplab.inference.run_weights import WeightsChoice
 from deeplab.options import ExportOptions
 from deeplab.system import memory
 from deeplab.utils import train_utils
+from deeplab.wording import option
 
 __all__ = ['INFERENCE_GRAPH', 'PlainExport', 'find_checkpoint', 'run']
 
@@ -50,6 +55,8 @@ def run(options: ExportOptions) -> PlainExport:
     """
     targets = destinations.of(options)
     checkpoint = find_checkpoint(options.checkpoint_path)
+    _note_best(options, checkpoint)
+    _note_resizing(options, targets[0].record.is_portable)
     choice = WeightsChoice(options.use_moving_average, 'ExportOptions.use_moving_average')
     options = dataclasses.replace(options, use_moving_average=choice.takes_averages(checkpoint))
     model = options.model
@@ -74,3 +81,27 @@ def run(options: ExportOptions) -> PlainExport:
     lines += [f'{proof.format}:{proof.variant}: {proof.path}' for proof in proofs] if len(exports) > 1 else []
     lines += ['', *results.table(proofs), f'All figures: {path}']
     return dataclasses.replace(exports[0], report='\n'.join(lines), proofs=proofs)
+
+
+def _note_best(options: ExportOptions, checkpoint: str) -> None:
+    """Logs which checkpoint of a training's folder was best in validation, if it is another one than the newest."""
+    best = checkpoints.newest(os.path.join(options.checkpoint_path, run_manifests.BEST_FOLDER))
+    if best is not None and checkpoints.step_in_name(best) != checkpoints.step_in_name(checkpoint):
+        logging.info(
+            "'%s' is exported, the newest checkpoint. The best one in validation is %s.",
+            checkpoint,
+            option('ExportOptions.checkpoint_path', best),
+        )
+
+
+def _note_resizing(options: ExportOptions, is_portable: bool) -> None:
+    """Warns if the training resized images, and the export does not."""
+    trained = model_source.resizing_in_training(options.checkpoint_path)
+    if options.model.is_per_image or options.resize.is_set or not trained.is_set:
+        return
+    values = [option(f'ResizeOptions.{name}', value) for name, value in vars(trained).items() if value is not None]
+    logging.warning(
+        'The training resized images with %s, the export does not. Resize images like that before they reach it%s.',
+        ' '.join(values),
+        '' if is_portable else ', or set these options for the export',
+    )

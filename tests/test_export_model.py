@@ -385,10 +385,19 @@ def test_the_report_s_lines_decode_as_records_do(tmp_path, monkeypatch):
         np.testing.assert_array_equal(ours, example.decode(record, with_label=False)[common.IMAGE])
 
 
-def test_a_folder_gives_its_newest_checkpoint(small_network, checkpoint, tmp_path):
+def test_a_folder_gives_its_newest_checkpoint_and_notes_its_training(small_network, checkpoint, tmp_path, caplog):
     newer = checkpoint_files.write(tmp_path / 'train' / 'model.ckpt-120', WEIGHTS)
-    result = export_model.run(_options(str(tmp_path / 'train'), tmp_path))
+    best = checkpoint_files.write(tmp_path / 'train' / 'best' / 'model.ckpt-60', WEIGHTS)
+    options = {'resize': {'min_value': 9, 'max_value': 17, 'factor': None}}
+    (tmp_path / 'train' / 'run.json').write_text(
+        json.dumps({'format': 1, 'runs': [{'command': [], 'options': options}]})
+    )
+    with caplog.at_level('INFO'):
+        result = export_model.run(_options(str(tmp_path / 'train'), tmp_path))
     assert (result.checkpoint, result.global_step) == (newer, 120)
+    assert f"best one in validation is checkpoint_path='{best}'." in caplog.text
+    assert 'resized images with min_value=9 max_value=17, the export does not.' in caplog.text
+    assert 'or set these options' in caplog.text
 
 
 # --- What is refused -------------------------------------------------------------------------------------------------

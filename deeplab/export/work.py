@@ -24,7 +24,7 @@ from deeplab.errors import OptionError
 from deeplab.export import destinations, export_graph, plain, proof, results, speed
 from deeplab.export.destinations import Destination
 from deeplab.files import output_files, run_manifests
-from deeplab.inference import export_metadata, opening, task_calibration, task_decoding
+from deeplab.inference import export_metadata, model_source, opening, task_calibration, task_decoding
 from deeplab.inference.comparison import LEAST_AGREEMENT, MOST_DIFFERENCE, Comparison, compared
 from deeplab.inference.network import InferenceNetwork
 from deeplab.inference.opening import Weights
@@ -162,7 +162,8 @@ class CheckpointExports:
 
     def _facts(self, target: Target) -> dict[str, Any]:
         options = self._options
-        model, conversion, resize = options.model, options.conversion, options.resize
+        model, conversion = options.model, options.conversion
+        trained = model_source.resizing_in_training(self._checkpoint)
         classes = self._classes()
         normalization = BACKBONES.get(model.model_variant).normalization
         is_portable = EXPORT_FORMATS.get(target.format).is_portable
@@ -185,7 +186,9 @@ class CheckpointExports:
             'image_channels': model.input_channels,
             'image_bits': options.image_bits,
             'crop_size': size,
-            'resize': [resize.min_value, resize.max_value, resize.factor] if resize.is_set else None,
+            # What the export does to images, and what the training did: users do that before an export that does not.
+            'resize': _as_json(options.resize),
+            'resize_in_training': _as_json(trained),
             # Images are 0 to 255, and the network normalizes them itself; `export_metadata.of_normalized` describes
             # others. Images that are smaller than the crop are padded with the mean pixel.
             'normalization': 'in the network',
@@ -299,6 +302,10 @@ class CheckpointExports:
             layers = proof.layers_by_error(record, path, exact, image)[:_SHOWN_LAYERS]
         shown = '; '.join(f'{name} ({error:+.1%} of the deviation of its activations)' for name, error in layers)
         return f'The layers that add most of the error: {shown or "unknown"}'
+
+
+def _as_json(resize: ResizeOptions) -> list[int | None] | None:
+    return [resize.min_value, resize.max_value, resize.factor] if resize.is_set else None
 
 
 def _failure(destination: Destination) -> str:

@@ -193,6 +193,8 @@ def test_images_are_changed_as_before_the_export_in_use(resize, size, tmp_path):
     (padded,) = proof.calibration_images(options, source, np.float32(7))
     np.testing.assert_array_equal(padded[0, : size[0], : size[1]], image)
     assert padded.shape == (1, 33, 49, 3) and np.all(padded[0, :, size[1] :] == 7)
+    facts = work.CheckpointExports(options, options.checkpoint_path)._facts(options.targets[0])
+    assert facts['resize_in_training'] == ([12, 14, None] if resize else None) and facts['resize'] is None
     verified = dataclasses.replace(options, proof=_with_records(folder, verify_split='train'))
     if not resize:
         with pytest.raises(DataError, match='crop_size'):
