@@ -33,7 +33,7 @@ class PredictionSummary(NamedTuple):
     Attributes:
       images: number of images and frames.
       failures: files that could not be read or predicted, in order.
-      seconds: how long it took.
+      seconds: how long it took; at least 0.001, so that rates can be computed, also after rounding to milliseconds.
     """
 
     images: int
@@ -98,7 +98,7 @@ def run(
             failures += failed
             images += len(batch) - len(failed)
             batch.clear()  # an image may be large, and the next one is read now
-    return PredictionSummary(images, tuple(failures), time.monotonic() - started)
+    return PredictionSummary(images, tuple(failures), max(time.monotonic() - started, 0.001))
 
 
 def _predict(predictor: Predictor, batch: Sequence[_Sample], writer: _Writer, with_confidence: bool) -> list[Failure]:

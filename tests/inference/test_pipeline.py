@@ -2,6 +2,7 @@
 
 import threading
 import time
+import types
 
 import numpy as np
 import pytest
@@ -56,6 +57,12 @@ def test_images_of_one_size_are_batched_and_bad_ones_listed():
     assert sorted(written) == ['5', '5', '5', '5', '7'] and done.images == 5
     assert [failure.path for failure in done.failures] == ['bad', '13'] and 'empty' in done.failures[0].reason
     assert 0 < done.seconds < 60
+
+
+def test_a_part_without_a_readable_image_takes_a_millisecond(monkeypatch):
+    monkeypatch.setattr(pipeline, 'time', types.SimpleNamespace(monotonic=lambda: 5.0))
+    done = pipeline.run(FakePredictor(), items('bad'), lambda *given: None, 2, False)
+    assert (done.images, round(done.seconds, 3)) == (0, 0.001)
 
 
 def test_frames_of_videos(monkeypatch):
