@@ -71,7 +71,7 @@ def frames(path: str) -> Iterator[np.ndarray]:
 
     try:
         reader: Any = v2.get_reader(path, 'ffmpeg')
-    except (OSError, ValueError, RuntimeError, IndexError) as error:
+    except _FAILURES as error:
         raise DataError(f'it cannot be read as a video ({_line(error)})') from None
     count = 0
     try:
@@ -79,7 +79,7 @@ def frames(path: str) -> Iterator[np.ndarray]:
             for frame in reader:
                 count += 1
                 yield np.asarray(frame)
-    except (OSError, ValueError, RuntimeError, IndexError) as error:
+    except _FAILURES as error:
         raise DataError(f'it is damaged after {count} frames ({_line(error)})') from None
     if not count:
         raise DataError('it has no frames')
