@@ -31,7 +31,14 @@ from deeplab.datasets.shard_names import UNFINISHED
 from deeplab.errors import DataError, OptionError
 from deeplab.files import documents, part_folders, storage
 from deeplab.names import listed
-from deeplab.options import BuildFolderOptions, DatasetOptions, RasterOptions, split_of_fold, split_without_fold
+from deeplab.options import (
+    ALL_FOLDS,
+    BuildFolderOptions,
+    DatasetOptions,
+    RasterOptions,
+    split_of_fold,
+    split_without_fold,
+)
 from deeplab.wording import option
 
 # Keys of a description with other names than their fields in the options of build_folder_data, and these fields.
@@ -50,7 +57,7 @@ _KINDS: dict[str, tuple[tuple[type, ...], str]] = {
     'value_range': ((list,), 'a list of two numbers'),
 }
 
-FOLDS = re.compile(split_without_fold(0).replace('0', r'(\d+)'))
+FOLDS = re.compile(f'{ALL_FOLDS}|' + split_without_fold(0).replace('0', r'(\d+)'))
 FOLD = re.compile(split_of_fold(0).replace('0', r'(\d+)'))
 Signature = tuple[tuple[str, int, int], ...]
 
@@ -93,10 +100,10 @@ class SegmentationDataset:
         columns: dict[str, Columns] = {}
         shards: dict[str, list[str]] = {}  # by the split that has them
         for shard in self.shards:
-            of_fold = shard_names.split_of(os.path.basename(shard)) if FOLDS.fullmatch(self.split) else self.split
-            shards.setdefault(str(of_fold), []).append(shard)
-        for name, own in shards.items():
-            columns |= index_file.load(self.directory, name, own)
+            own = shard_names.split_of(os.path.basename(shard)) or ''
+            shards.setdefault(own if FOLD.fullmatch(own) else self.split, []).append(shard)
+        for name, paths in shards.items():
+            columns |= index_file.load(self.directory, name, paths)
         index = RecordIndex(self.shards, self.skip_corrupt_records, columns, self.descriptor.label_divisor)
         if len(columns) < len(self.shards) and len(index) >= index_file.WORTH_AN_INDEX:
             logging.info(
@@ -211,7 +218,7 @@ def find_shards(split: str, folder: str, dataset: descriptor_lib.DatasetDescript
     """Returns the paths of the shards of a split, sorted by name.
 
     Args:
-      split: name of the split, or of all folds without one (`split_without_fold`).
+      split: name of the split, or of all folds (`ALL_FOLDS`), or of all but one (`split_without_fold`).
       folder: folder of the shards.
       dataset: the data set, for messages; None if it does not matter.
 
@@ -226,13 +233,13 @@ def find_shards(split: str, folder: str, dataset: descriptor_lib.DatasetDescript
         files = shard_names.candidates(folder)
     except OSError as error:
         raise DataError(f"The data set's folder '{folder}' cannot be read: {error.strerror}.") from None
-    if without := FOLDS.fullmatch(split):
-        own = _other_folds(int(without[1]), _splits(files), folder)
-        return tuple(path for name in own for path in find_shards(name, folder, dataset))
     shards = [file for file in files if shard_names.is_of_split(file, split)]
     shards = shards or [file for file in files if shard_names.split_of(file) == split]
+    if not shards and (joined := FOLDS.fullmatch(split)):
+        own = _folds(joined[1], _splits(files), folder)
+        return tuple(path for name in own for path in find_shards(name, folder, dataset))
     if not shards and (missing := FOLD.fullmatch(split)):
-        _other_folds(int(missing[1]), _splits(files), folder)
+        _folds(missing[1], _splits(files), folder)
     if not shards:
         raise DataError(_no_shard_message(dataset, split, folder, files))
     _check_complete(shards, split, folder)
@@ -251,8 +258,8 @@ def folds_in(folder: str) -> list[int]:
     )
 
 
-def _other_folds(fold: int, splits: Iterable[str], folder: str) -> list[str]:
-    """Returns the splits of all folds but one; raises `DataError` if there is no such fold."""
+def _folds(without: str | None, splits: Iterable[str], folder: str) -> list[str]:
+    """Returns the splits of all folds but the one of this number; raises `DataError` if there is no such fold."""
     numbers = sorted(int(match[1]) for match in map(FOLD.fullmatch, splits) if match is not None)
     if not numbers:
         raise DataError(
@@ -262,12 +269,12 @@ def _other_folds(fold: int, splits: Iterable[str], folder: str) -> list[str]:
     if numbers != list(range(1, len(numbers) + 1)) or len(numbers) < 2:
         there = ', '.join(map(split_of_fold, numbers))
         raise DataError(f"The folds in '{folder}' are not complete: there are {there}. Build the records again.")
-    if fold not in numbers:
+    if without is not None and int(without) not in numbers:
         raise DataError(
-            f"The records in '{folder}' have {len(numbers)} folds, 1 to {len(numbers)}, but fold {fold} is asked for. "
-            f'Set {option("TrainOptions.fold")} to one of these.'
+            f"The records in '{folder}' have {len(numbers)} folds, 1 to {len(numbers)}, but fold {without} is asked "
+            f'for. Set {option("TrainOptions.fold")} to one of these.'
         )
-    return [split_of_fold(number) for number in numbers if number != fold]
+    return [split_of_fold(number) for number in numbers if without is None or number != int(without)]
 
 
 def split_names(directory: str) -> list[str]:
@@ -290,6 +297,8 @@ def _no_shard_message(
         message += 'It holds no shards.' if storage.is_remote(directory) else _what_is_there(pathlib.Path(directory))
     if dataset is not None and dataset.splits and (there or not split) and set(dataset.splits) != set(there):
         message += f" Splits of '{dataset.name}': {', '.join(dataset.splits)}."
+    if any(map(FOLD.fullmatch, there)):
+        message += f" '{ALL_FOLDS}' is all folds together."
     similar = [name for name in there if split and name.startswith(f'{split}_')]
     if len(similar) == 1:  # such as train_fine of Cityscapes
         message += f' Set {option("DatasetOptions.split", similar[0])}.'

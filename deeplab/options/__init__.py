@@ -26,6 +26,7 @@ from deeplab.options.builders import (
     RemoveColormapOptions,
 )
 from deeplab.options.data import (
+    ALL_FOLDS,
     IMAGE_FORMATS,
     AugmentOptions,
     DatasetOptions,

@@ -13,6 +13,7 @@ from deeplab.wording import option
 
 IMAGE_FORMATS = ('jpg', 'jpeg', 'png', 'npy', 'jfif', 'jpe')
 LABEL_FORMATS = ('png',)
+ALL_FOLDS = 'folds'  # the split of all folds, which has no shards of its own
 
 
 def split_of_fold(fold: int) -> str:
@@ -21,7 +22,7 @@ def split_of_fold(fold: int) -> str:
 
 
 def split_without_fold(fold: int) -> str:
-    """Returns the split of all other folds, which have no shards of their own."""
+    """Returns the split of all other folds, which has no shards of its own."""
     return f'folds_without_{fold}'
 
 

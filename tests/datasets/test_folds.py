@@ -82,6 +82,9 @@ def test_a_build_has_a_split_for_each_fold_and_keeps_test(tmp_path):
     joined = segmentation_dataset.get_dataset(f'{folder}/dataset.yaml', 'folds_without_2', folder)
     assert len(joined.open_records()) == 4
     assert [os.path.basename(shard)[:5] for shard in joined.shards] == ['fold1', 'fold3']
+    assert len(segmentation_dataset.get_dataset(f'{folder}/dataset.yaml', 'folds', folder).open_records()) == 6
+    with pytest.raises(DataError, match="no shard 'train-.*fold1, fold2, fold3, test. 'folds' is all folds together"):
+        segmentation_dataset.find_shards('train', folder)
     with pytest.raises(DataError, match='have 3 folds, 1 to 3, but fold 4 is asked for'):
         segmentation_dataset.find_shards('folds_without_4', folder)
     with pytest.raises(DataError, match='have 3 folds, 1 to 3, but fold 4 is asked for'):
@@ -131,8 +134,9 @@ def test_a_training_without_a_fold():
 
 def test_records_without_folds(tmp_path):
     build_folder_data.run(write(tmp_path, ['a', 'b', 'c']))
-    with pytest.raises(DataError, match='have no folds, but the splits train, val'):
-        segmentation_dataset.find_shards('folds_without_1', str(tmp_path / 'records'))
+    for split in ('folds_without_1', 'folds'):
+        with pytest.raises(DataError, match='have no folds, but the splits train, val'):
+            segmentation_dataset.find_shards(split, str(tmp_path / 'records'))
 
 
 def test_folds_exclude_other_rules_of_splits():
