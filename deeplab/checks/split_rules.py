@@ -19,6 +19,7 @@ from deeplab.options import crop_sizes
 from deeplab.wording import option
 
 _DEFAULT_CROP = 513  # of train and eval
+_LONGER_SIDE = 640  # of photos whose objects fit into such a crop
 # Photos with a longer side are resized, as docs/tutorial_own_dataset.md says, by these flags of all programs.
 LARGEST_UNRESIZED = 1500
 RESIZING = {'min_resize_value': 321, 'max_resize_value': 513, 'resize_factor': 16}
@@ -160,7 +161,8 @@ def _large_images(data: Data) -> Iterator[Finding]:
         crop = crop_sizes.above(largest, data.options.output_stride)
         text = f'{largest[0]} x {largest[1]} (height x width)'
         flags = ' '.join(f'--{flag}={value}' for flag, value in RESIZING.items())
-        resized = f'make the images smaller, or let all programs resize them, such as by {flags}.'
+        smaller = option('BuildFolderOptions.max_side', _LONGER_SIDE)
+        resized = f'build smaller records, such as by {smaller}, or let all programs resize them, such as by {flags}.'
         is_evaluated = name == data.evaluated
         if is_evaluated and largest.max() > LARGEST_UNRESIZED:
             fix = f'Evaluation does not crop: {resized} Or evaluate in windows with --window.'

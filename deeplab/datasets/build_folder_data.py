@@ -130,6 +130,8 @@ def run(options: BuildFolderOptions) -> dict[str, Any]:
         splits = find_items(chosen, classes.table)
     else:
         classes, splits = _find_annotated(options, classes)
+    if (side := options.max_side) is not None:
+        splits = {name: [dataclasses.replace(item, max_side=side) for item in own] for name, own in splits.items()}
     if options.part.chosen is not None and classes.count is None:
         raise OptionError(
             f'{option("PartOptions.part", options.part.part)} needs the number of classes, which the masks of a part '

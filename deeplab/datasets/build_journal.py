@@ -61,6 +61,8 @@ def inputs_of(items: Sequence[SourceFiles], settings: Sequence[Any]) -> str:
         values = (item.name, item.image, state_of(item.image), label, key, *(files.key for files in item.planes))
         if (part := getattr(item.embedded, 'key', None)) is not None:
             values = (*values, part)
+        if item.max_side is not None:
+            values = (*values, f'max_side {item.max_side}')
         digest.update(repr(values).encode('utf-8', 'surrogateescape'))
     return digest.hexdigest()
 

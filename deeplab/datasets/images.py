@@ -345,6 +345,48 @@ def _stored_ids(content: bytes, mask: Mask) -> np.ndarray:
     return ids if step == 1 else ids // step
 
 
+def encode_array(values: np.ndarray) -> bytes:
+    """Encodes numbers of any shape as a file of NumPy's format."""
+    stream = io.BytesIO()
+    np.lib.format.write_array(stream, values, allow_pickle=False)
+    return stream.getvalue()
+
+
+def size_within(size: tuple[int, int], longer_side: int | None) -> tuple[int, int]:
+    """Returns height and width, reduced in proportion so that no side is longer than `longer_side`, unless None."""
+    if longer_side is None or max(size) <= longer_side:
+        return size
+    height, width = (max(1, round(side * longer_side / max(size))) for side in size)
+    return height, width
+
+
+def downsampled(content: bytes, size: tuple[int, int], turn: int = orientation.UPRIGHT) -> bytes:
+    """Returns an image file with fewer pixels, by antialiased bicubic interpolation.
+
+    Args:
+      content: a whole JPEG, PNG or array; its format stays. A JPEG is encoded again as by `orientation.turned`.
+      size: height and width of the result.
+      turn: EXIF orientation to apply to the pixels.
+
+    Raises:
+      DataError: It is a PNG of 16 bits a channel with several channels.
+    """
+    if not content.startswith(ARRAY_MAGIC):
+        return orientation.turned(content, turn, size)
+    values = read_array(content)
+    bands = [Image.fromarray(band.astype(np.float32)) for band in np.moveaxis(values, -1, 0)]
+    small = np.stack([np.asarray(band.resize(size[::-1], Image.Resampling.BICUBIC)) for band in bands], axis=-1)
+    return encode_array(np.clip(np.round(small), 0, np.iinfo(values.dtype).max).astype(values.dtype))
+
+
+def nearest(values: np.ndarray, size: tuple[int, int]) -> np.ndarray:
+    """Returns values [h, w] at another height and width, by nearest-neighbor interpolation."""
+    if values.shape == size:
+        return values
+    places = (((np.arange(new) + 0.5) * old / new).astype(int) for old, new in zip(values.shape, size, strict=True))
+    return values[np.ix_(*places)]
+
+
 def encode_png(pixels: np.ndarray, level: int = -1) -> bytes:
     """Encodes pixels as a PNG.
 

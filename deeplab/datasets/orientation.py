@@ -161,14 +161,15 @@ def turned_pixels(pixels: np.ndarray, value: int) -> np.ndarray:
     return np.ascontiguousarray(pixels[::rows, ::columns])
 
 
-def turned(content: bytes, value: int) -> bytes:
+def turned(content: bytes, value: int, size: Size | None = None) -> bytes:
     """Returns an image file with its pixels as viewers display them, without an orientation.
 
     A PNG loses nothing. A JPEG is encoded again, at quality 95 with full color resolution.
 
     Args:
       content: a whole JPEG or PNG.
-      value: orientation of the file, 2 to 8.
+      value: orientation to apply, 1 to 8.
+      size: smaller height and width of the result, by antialiased bicubic interpolation; None to keep the pixels.
 
     Raises:
       DataError: It is a PNG of 16 bits a channel with several channels.
@@ -179,8 +180,11 @@ def turned(content: bytes, value: int) -> bytes:
             raise DataError(  # Pillow reads such a file with 8 bits
                 f'its EXIF orientation is {value}, and a PNG of 16 bits with several channels cannot be rotated '
                 'without loss; save it upright, without an orientation'
+                if size is None
+                else 'a PNG of 16 bits with several channels cannot be resized; save it in the smaller size'
             )
-        upright = image.transpose(_TRANSPOSES[value])
+        upright = image if size is None else _resized(image, shown_size(size, value))
+        upright = upright if value == UPRIGHT else upright.transpose(_TRANSPOSES[value])
         upright.info = {key: image.info[key] for key in _KEPT_INFO if key in image.info}
         if content.startswith(image_parts.PNG_MAGIC):
             upright.save(stream, 'PNG')
@@ -188,6 +192,16 @@ def turned(content: bytes, value: int) -> bytes:
             profile = image.info.get('icc_profile')
             upright.save(stream, 'JPEG', quality=JPEG_QUALITY, subsampling=0, icc_profile=profile)
     return stream.getvalue()
+
+
+def _resized(image: Image.Image, size: Size) -> Image.Image:
+    """Returns an image of Pillow with fewer pixels; the colors of transparent pixels stay."""
+    image.draft(None, (2 * size[1], 2 * size[0]))  # a JPEG decoder skips what the interpolation would average
+    if image.mode in ('1', 'P', 'PA'):
+        image.info.pop('transparency', None)  # of indices into the palette
+        image = image.convert('L' if image.mode == '1' else 'RGB')
+    bands = [band.resize(size[::-1], Image.Resampling.BICUBIC) for band in image.split()]
+    return Image.merge(image.mode, bands)
 
 
 def _tags(content: bytes) -> Iterator[_Tag]:

@@ -29,6 +29,8 @@ class SourceFiles:
       source: conversion of the file to a mask of ids, and perhaps of instance ids; None for a file that is such a mask.
       embedded: function that returns the image inside the file; None for a file that is an image.
       planes: files or numbers of further planes.
+      max_side: pixels of the longer side of the image in the record at most; larger ones are downsampled, masks and
+        planes by nearest neighbor. None for no limit.
     """
 
     image: str
@@ -37,6 +39,7 @@ class SourceFiles:
     source: mask_sources.MaskSource | None = None
     embedded: Callable[[str], bytes] | None = None
     planes: tuple[PlaneFiles | PlaneNumbers, ...] = ()
+    max_side: int | None = None
 
     def image_contents(self) -> bytes:
         """Returns the content of the image file; raises `DataError` if it cannot be read."""
@@ -52,7 +55,7 @@ class BuiltRecord:
 
     Attributes:
       record: the serialized record.
-      counts: [256] int64, pixels of each id in the mask; None without a mask.
+      counts: [256] int64, pixels of each id in the mask of the record; None without a mask.
       turns: handling of the EXIF orientations of image and mask; None if neither has one.
       encoded_again: whether the image is a JPEG that had to be re-encoded.
       things: ids of the classes that have an instance; None without instances.
@@ -106,12 +109,15 @@ def read(item: SourceFiles, allowed: MaskIds | None, image: bytes | None = None)
                 things = _things(instances, images.read_ids(gray), allowed)
                 further[planes.INSTANCE.feature] = images.encode_png(instances)
     turns_image = turns is not None and turns.turn_image
-    features = {files.plane.feature: files.content(header, turns_image) for files in item.planes} | further
+    shown = orientation.shown_size(header.size, header.orientation) if turns_image else header.size
+    size = images.size_within(shown, item.max_side)
+    if gray is not None and size != shown:
+        gray, counts, further = _downsampled_masks(gray, further, size, allowed)
+    features = {files.plane.feature: files.content(header, turns_image, size) for files in item.planes} | further
     with naming(item.image):
-        content, header = _image_content(image, header, turns)
+        content, header = _image_content(image, header, turns_image, size)
     # For JPEG and PNG, the record states the channels after decoding.
     channels = header.channels if header.format == 'npy' else 3
-    size = header.height, header.width
     record = example.encode(content, header.format, item.name, *size, channels, gray, features)
     encoded_again = header.format == 'jpeg' and len(content) != len(image)
     return BuiltRecord(record, counts, turns, encoded_again, things, palette)
@@ -137,15 +143,33 @@ def _things(instances: np.ndarray, classes: np.ndarray, allowed: MaskIds | None)
     return tuple(np.flatnonzero(np.bincount(classes[instances > 0])).tolist())
 
 
+def _downsampled_masks(
+    classes: bytes, instances: dict[str, wire.Value], size: tuple[int, int], allowed: MaskIds | None
+) -> tuple[bytes, np.ndarray, dict[str, wire.Value]]:
+    """Returns the class mask of a size, the pixels of each id, and the feature of instances if there is one."""
+    ids = images.nearest(images.mask_ids(classes), size)
+    made: dict[str, wire.Value] = {}
+    for name, content in instances.items():
+        assert isinstance(content, bytes)
+        numbers = images.nearest(images.read_ids(content), size).astype(np.uint16)
+        lost = planes.without_class(numbers, ids, allowed.ignore_label) if allowed is not None else []
+        made[name] = images.encode_png(np.where(np.isin(numbers, lost), 0, numbers).astype(np.uint16))
+    return images.encode_png(ids), np.bincount(ids.reshape(-1), minlength=256), made
+
+
 def _image_content(
-    content: bytes, header: images.Header, turns: orientation.Decision | None
+    content: bytes, header: images.Header, turns_image: bool, size: tuple[int, int]
 ) -> tuple[bytes, images.Header]:
-    """Returns the content of an image file for the record, and its header."""
+    """Returns the content of an image file for the record, of a size, and its header."""
+    turn = header.orientation if turns_image else orientation.UPRIGHT
+    if size != orientation.shown_size(header.size, turn):
+        content = images.downsampled(content, size, turn)
+        header = images.read_header(content)
     if (header.format, header.channels, header.bits) == ('npy', 3, 8):
         return images.encode_png(images.read_array(content)), dataclasses.replace(header, format='png')
     if header.orientation == orientation.UPRIGHT:
         return content, header
-    if turns is None or not turns.turn_image:
+    if not turns_image:
         return orientation.reset(content), header
     height, width = orientation.shown_size(header.size, header.orientation)
     return orientation.turned(content, header.orientation), dataclasses.replace(header, height=height, width=width)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import io
 import os
 from collections.abc import Collection, Sequence
 
@@ -34,19 +33,21 @@ class PlaneFiles:
         states = [path and mask_sources.file_state(path) for path in self.paths]
         return f'{self.plane.feature} {self.plane.scale} {states}'
 
-    def content(self, header: images.Header, turns_image: bool) -> bytes:
-        """Returns the plane for a record, turned as the image is.
+    def content(self, header: images.Header, turns_image: bool, size: tuple[int, int]) -> bytes:
+        """Returns the plane for a record, turned and resized as the image is.
 
         Args:
           header: the image's header.
           turns_image: whether the image is turned upright.
+          size: height and width of the image in the record.
 
         Raises:
           DataError: A file cannot be used, or does not fit the image; the message names it.
         """
-        size = orientation.shown_size(header.size, header.orientation) if turns_image else header.size
         arrays = [
-            np.zeros(size, np.uint16) if path is None else _upright(self.plane, path, header, turns_image)
+            np.zeros(size, np.uint16)
+            if path is None
+            else images.nearest(_upright(self.plane, path, header, turns_image), size)
             for path in self.paths
         ]
         if self.plane.kind == planes.MASKS:
@@ -54,9 +55,7 @@ class PlaneFiles:
             return images.encode_png(np.concatenate(arrays) > 0)
         if arrays[0].dtype == np.uint16:
             return images.encode_png(arrays[0])
-        stream = io.BytesIO()
-        np.save(stream, arrays[0])
-        return stream.getvalue()
+        return images.encode_array(arrays[0])
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -76,7 +75,7 @@ class PlaneNumbers:
         """Identifies the numbers."""
         return f'{self.plane.feature} {np.asarray(self.numbers).tolist()}'
 
-    def content(self, header: images.Header, turns_image: bool) -> np.ndarray | int:
+    def content(self, header: images.Header, turns_image: bool, size: tuple[int, int]) -> np.ndarray | int:
         """Returns the numbers for a record; they belong to the image as it is displayed."""
         return self.numbers if isinstance(self.numbers, int) else self.numbers.ravel()
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
-import io
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -42,11 +41,9 @@ class Tile:
 
     def __call__(self, path: str) -> bytes:
         """Returns the image; raises `DataError` if the file cannot be used."""
-        stream = io.BytesIO()
         with _telling_unreadable(path):
             pixels, _ = rasters.read(path, self.place, self.options)
-        np.lib.format.write_array(stream, pixels, allow_pickle=False)
-        return stream.getvalue()
+        return images.encode_array(pixels)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -175,6 +175,12 @@ class BuildFolderOptions(BuilderOptions):
         'validate on.',
         range='[2, 1000]',
     )
+    max_side: int | None = declared(
+        None,
+        'Number of pixels to which the longer side of larger images is reduced: images by antialiased bicubic '
+        'interpolation, masks and other planes by nearest neighbor. Not set: images keep their size.',
+        range='[32, inf)',
+    )
     allow_unmatched: bool = declared(
         False,
         'Leave out images without a mask, masks without an image, and annotations without an image.',
@@ -243,6 +249,7 @@ class BuildFolderOptions(BuilderOptions):
         if self.tile_size is not None:
             fits = self.tile_overlap < min(self.tile_size)
             self._require(fits, 'tile_overlap', f'tiles have {self.tile_size[0]} x {self.tile_size[1]} pixels')
+            self._require(self.max_side is None, 'max_side', f'omit it, or {option("BuildFolderOptions.tile_size")}')
         by_list = option('BuildFolderOptions.list_folder', self.list_folder)
         for name in ('val_fraction',) if self.folds else ('val_fraction', 'group_pattern'):  # folds have groups
             if self.list_folder and (value := getattr(self, name)) is not None:

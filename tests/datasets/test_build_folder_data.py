@@ -16,18 +16,23 @@ import pytest
 from deeplab import cli
 from deeplab.datasets import (
     build_folder_data,
+    build_journal,
     color_tables,
     description_file,
     descriptor,
     example,
     folder_splits,
     images,
+    mask_sources,
     orientation,
     pair_records,
+    pairs,
+    plane_files,
     planes,
     record_index,
     split_lists,
 )
+from deeplab.datasets.mask_ids import MaskIds
 from deeplab.errors import DataError, OptionError
 from deeplab.options import BuildFolderOptions
 from tests.helpers import dataset_files
@@ -527,6 +532,74 @@ def test_a_description_that_was_edited_is_kept(tmp_path, caplog):
     build_folder_data.run(BuildFolderOptions(**arguments))
     assert 'tree' in pathlib.Path(f'{path}.old').read_text() and '.old' in caplog.text
     assert description_file.beside(arguments['output_dir']) == str(path)
+
+
+@pytest.mark.parametrize('kind', ['jpeg', 'palette', 'RGBA', 'gray of 16 bits', 'array'])
+def test_larger_images_are_downsampled_with_their_masks_and_planes(tmp_path, kind):
+    ids = np.zeros((96, 64), np.uint8)  # upright, in the orientation in which viewers display it
+    ids[:48, :40], ids[:48, 40:], ids[91] = 1, 3, 255
+    levels = 60 * ids.astype(np.uint16) + 10
+    levels[91] = 10
+    is_wide, value = kind in ('gray of 16 bits', 'array'), 1 if kind == 'array' else 6
+    stored = np.rot90(levels * 256 if is_wide else levels.astype(np.uint8), 1 if value == 6 else 0)
+    rgb = images.Image.fromarray(np.repeat(stored[..., None], 3, 2)) if not is_wide else None
+    content = {
+        'jpeg': lambda: dataset_files.encoded(rgb, 'JPEG'),
+        'palette': lambda: dataset_files.encoded(rgb.quantize(), 'PNG'),
+        'RGBA': lambda: dataset_files.png(np.dstack([np.asarray(rgb), np.full(stored.shape, 7, np.uint8)])),
+        'gray of 16 bits': lambda: dataset_files.deep_png(stored[..., None]),
+        'array': lambda: dataset_files.npy(np.repeat(stored[..., None], 4, 2)),
+    }[kind]()
+    files = {'image': content if value == 1 else dataset_files.with_exif(content, dataset_files.exif(value))}
+    files |= {'mask': dataset_files.palette_png(ids), 'depth': dataset_files.png(ids.astype(np.uint16))}
+    instances = np.where(ids == 255, 7, np.where(ids == 1, 100 + np.arange(64), 0)).astype(np.uint16)
+    instances[90, 0] = 7  # its only pixel with a class, which is not in the smaller mask
+    files['instances'] = dataset_files.png(instances)
+    for name, each in files.items():
+        (tmp_path / name).write_bytes(each)
+    path = {name: str(tmp_path / name) for name in files}
+    depth = plane_files.PlaneFiles(planes.DEPTH._replace(scale=1), (path['depth'],))
+    beside = mask_sources.FileBeside(path['instances'])
+    item = pairs.SourceFiles(path['image'], path['mask'], 'a', beside, None, (depth,), 32)
+    built = pairs.read(item, MaskIds(4, 255))
+    record = example.parse(built.record)
+    small = images.nearest(ids, (32, 21))
+    assert (record.features['image/height'], record.features['image/width']) == (32, 21)
+    assert orientation.read(record.image_bytes) == 1
+    np.testing.assert_array_equal(images.read_ids(record.label_bytes), small)
+    assert built.counts.tolist() == np.bincount(small.ravel(), minlength=256).tolist() and not built.counts[2]
+    depths, instances = (
+        planes.read(plane, record.features, (32, 21))[..., 0] for plane in (depth.plane, planes.INSTANCE)
+    )
+    np.testing.assert_array_equal(depths, small)
+    assert set(instances[small == 1]) < set(range(100, 140)) and not instances[small != 1].any()
+    header = images.read_header(record.image_bytes)
+    assert (header.size, header.bits) == ((32, 21), 16 if is_wide else 8)
+    pixels = images.read_array(record.image_bytes) if kind == 'array' else pixels_of(record.image_bytes)
+    pixels = pixels.reshape(32, 21, -1)[..., 0] / (256 if is_wide else 1)
+    np.testing.assert_allclose(pixels[2:14, 2:11], 70, atol=2)
+    np.testing.assert_allclose(pixels[2:14, 15:19], 190, atol=2)
+    np.testing.assert_allclose(pixels[18:28, 2:19], 10, atol=2)
+    same = dataclasses.replace(item, max_side=96)
+    assert value == 6 or example.parse(pairs.read(same, None).record).image_bytes == files['image']
+    assert len({build_journal.inputs_of([each], ()) for each in (item, same)}) == 2
+
+
+def test_build_with_a_longest_side(tmp_path):
+    arguments = write(tmp_path, ['a', 'b'])
+    (tmp_path / 'images' / 'a.jpg').write_bytes(dataset_files.jpeg(dataset_files.pixels(48, 64)))
+    (tmp_path / 'masks' / 'a.png').write_bytes(dataset_files.png(dataset_files.ids(48, 64)))
+    build_folder_data.run(BuildFolderOptions(**arguments, max_side=32, val_fraction=0))
+    made = records(arguments['output_dir'], 'train')
+    assert [images.read_header(record.image_bytes).size for record in made] == [(24, 32), (6, 8)]
+    assert made[1].image_bytes == (tmp_path / 'images/b.JPEG').read_bytes()
+    (tmp_path / 'images' / 'a.jpg').unlink()
+    (tmp_path / 'images' / 'a.png').write_bytes(dataset_files.deep_png(np.zeros((48, 64, 3), np.uint16)))
+    with pytest.raises(DataError, match='a.png.: a PNG of 16 bits with several channels cannot be resized'):
+        build_folder_data.run(BuildFolderOptions(**arguments, max_side=32, val_fraction=0))
+    for wrong, said in (({'max_side': 31}, '32 or more'), ({'max_side': 64, 'tile_size': (64, 64)}, 'omit it')):
+        with pytest.raises(OptionError, match=said):
+            BuildFolderOptions(**wrong)
 
 
 class TestInstances:
