@@ -251,14 +251,15 @@ def _of_several(options: EvalOptions, task: runner.Task, choice: WeightsChoice) 
     descriptor = task.split.descriptor
     names = list(descriptor.names)
     options = dataclasses.replace(options, use_moving_average=choice.taken)
-    path = os.path.join(options.eval_logdir, f'checkpoints{_variant(options)}.json')
+    path = os.path.join(options.eval_logdir, f'checkpoints{_variant(options)}')
     figure = best_figure.of_network(options.model) or best_figure.MIOU
     content = several_checkpoints.as_json(rounds, names, figure) | {'flags': flags_of_figures(options)}
     best = several_checkpoints.best(rounds, figure)
-    text = f'{report(best, descriptor)}\n\n{several_checkpoints.table(rounds, figure)}'
+    text = f'{report(best, descriptor)}\n\n{several_checkpoints.table(content, best.has_classes, figure)}'
     with output_files.writing_to(options.eval_logdir, _LOGDIR, text):
-        evaluation_rounds.write_json(content, path)
-    return EvalResult(tuple(rounds), f'{text}\nAll checkpoints: {path}')
+        writing.write(f'{path}.csv', several_checkpoints.as_csv(content, best.has_classes))
+        evaluation_rounds.write_json(content, f'{path}.json')
+    return EvalResult(tuple(rounds), f'{text}\nAll checkpoints: {path}.json, {path}.csv')
 
 
 def _predicting(network: ModelOptions) -> ModelOptions:

@@ -3,6 +3,7 @@
 Covers evaluation/evaluation_rounds.py and evaluation/runner.py.
 """
 
+import csv
 import dataclasses
 import json
 import logging
@@ -353,11 +354,12 @@ def test_every_checkpoint_of_a_folder_is_compared_by_step(options, tmp_path, cap
     assert content['best'] == result.rounds[1].checkpoint
     assert [each['miou'] for each in content['checkpoints']] == [each.metrics.miou for each in result.rounds]
     assert all(os.path.exists(each['metrics']) for each in content['checkpoints'])
+    assert 'mean' not in content  # of steps of one training run
     assert content['flags']['eval_crop_size'] == [17, 17]
     assert (content['flags']['output_stride'], content['flags']['atrous_rates']) == (16, [])
     assert re.search(r'^mean IoU +1\.0000$', result.report, re.M)  # the table of the best one
     assert re.search(r'^ +20 +1\.0000 +1\.0000  .*model.ckpt-20 \(best\)$', result.report, re.M)
-    assert result.report.endswith('checkpoints.json')
+    assert result.report.endswith('checkpoints.csv')
     assert any('model.ckpt-50' in line for line in logged(caplog, logging.WARNING))
 
 
@@ -374,6 +376,17 @@ def test_checkpoints_of_several_folders_have_a_folder_each(options, tmp_path):
     ]
     assert result.rounds[0].metrics.miou == 1.0 > result.rounds[1].metrics.miou
     assert len(list((logdir / 'train_2').glob('events*'))) == 1
+    content = json.loads((logdir / 'checkpoints.json').read_text())
+    sky = np.array([each.metrics.class_iou[0] for each in result.rounds])
+    assert content['mean']['class_iou']['sky'] == pytest.approx(sky.mean())
+    assert content['deviation']['class_iou']['sky'] == pytest.approx(sky.std(ddof=1))
+    head, *rows = csv.reader((logdir / 'checkpoints.csv').read_text().splitlines())
+    assert head[:5] == ['checkpoint', 'global_step', 'miou', 'pixel_accuracy', 'iou sky']
+    assert [row[0] for row in rows] == [*(each.checkpoint for each in result.rounds), 'mean', 'deviation']
+    assert [float(row[4]) for row in rows] == pytest.approx([*sky, sky.mean(), sky.std(ddof=1)])
+    miou = np.array([each.metrics.miou for each in result.rounds])
+    assert re.search(rf'^sky +{sky.mean():.4f} +{sky.std(ddof=1):.4f}$', result.report, re.M)
+    assert re.search(rf'^deviation +{miou.std(ddof=1):.4f} +0\.\d{{4}}  of 2 training runs$', result.report, re.M)
     with pytest.raises(CheckpointError, match='nowhere'):
         several['further_checkpoint_dirs'] = (str(tmp_path / 'nowhere'),)
         eval_program.run(changed(options, **several))

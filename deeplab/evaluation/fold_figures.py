@@ -57,13 +57,19 @@ def of_folds(contents: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _over_folds(values: Sequence[float | None], pooled: float | None = None) -> dict[str, Any]:
+    return {'mean': mean(values), 'deviation': deviation(values), 'folds': list(values), 'pooled': pooled}
+
+
+def mean(values: Sequence[float | None]) -> float | None:
+    """Returns the mean of the values that are not None; None if all are."""
     known = [value for value in values if value is not None]
-    return {
-        'mean': statistics.fmean(known) if known else None,
-        'deviation': statistics.stdev(known) if len(known) > 1 else None,
-        'folds': list(values),
-        'pooled': pooled,
-    }
+    return statistics.fmean(known) if known else None
+
+
+def deviation(values: Sequence[float | None]) -> float | None:
+    """Returns the standard deviation of the sample (n - 1 in the denominator); None for fewer than two values."""
+    known = [value for value in values if value is not None]
+    return statistics.stdev(known) if len(known) > 1 else None
 
 
 def table(results: Mapping[str, Any]) -> str:

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
+from deeplab import names
 from deeplab.core import checkpoints
+from deeplab.evaluation import fold_figures
 from deeplab.evaluation.best_figure import MIOU, BestFigure
 from deeplab.evaluation.evaluation_rounds import Round
+from deeplab.files import documents, run_manifests
+
+_NOT_FIGURES = ('checkpoint', 'global_step', 'class_iou', 'metrics')  # keys of a checkpoint in checkpoints.json
 
 
 def find(directories: Sequence[str], takes_all: bool) -> list[tuple[str, str]]:
@@ -55,39 +61,81 @@ def best(rounds: Sequence[Round], figure: BestFigure = MIOU) -> Round:
     return chosen
 
 
-def as_json(rounds: Sequence[Round], class_names: Sequence[str], figure: BestFigure = MIOU) -> dict[str, object]:
-    """Returns the content of checkpoints.json: the figures of each checkpoint, and which one is the best."""
+def as_json(rounds: Sequence[Round], class_names: Sequence[str], figure: BestFigure = MIOU) -> dict[str, Any]:
+    """Returns the content of checkpoints.json: the figures of each checkpoint, and which one is the best.
+
+    If each checkpoint is from a different training run, `mean` and `deviation` have the means of the figures over the
+    runs and their standard deviations (n - 1 in the denominator), under the keys of a checkpoint.
+    """
+    figures = [
+        {
+            'checkpoint': each.checkpoint,
+            'global_step': each.global_step,
+            'miou': each.metrics.miou,
+            'pixel_accuracy': each.metrics.pixel_accuracy,
+            'class_iou': dict(zip(class_names, each.metrics.class_iou, strict=True)),
+            **({} if figure == MIOU else {figure.key: figure.of(each)}),
+            'metrics': each.path,
+        }
+        for each in rounds
+    ]
+    folders = {os.path.abspath(run_manifests.training_folder(each.checkpoint)) for each in rounds}
     return {
         'best': best(rounds, figure).checkpoint,
         **({} if figure == MIOU else {'best_metric': str(figure)}),
-        'checkpoints': [
-            {
-                'checkpoint': each.checkpoint,
-                'global_step': each.global_step,
-                'miou': each.metrics.miou,
-                'pixel_accuracy': each.metrics.pixel_accuracy,
-                'class_iou': dict(zip(class_names, each.metrics.class_iou, strict=True)),
-                **({} if figure == MIOU else {figure.key: figure.of(each)}),
-                'metrics': each.path,
-            }
-            for each in rounds
-        ],
+        **(_over_runs(figures) if len(folders) == len(rounds) > 1 else {}),
+        'checkpoints': figures,
     }
 
 
-def table(rounds: Sequence[Round], figure: BestFigure = MIOU) -> str:
-    """Formats the main figures of each checkpoint as a table; the best one is marked."""
-    chosen = best(rounds, figure)
-    columns: dict[str, list[float | None]] = (
-        {} if figure == MIOU else {figure.title: [figure.of(each) for each in rounds]}
-    )
-    if rounds[0].has_classes:
-        columns['mean IoU'] = [each.metrics.miou for each in rounds]
-        columns['pixel accuracy'] = [each.metrics.pixel_accuracy for each in rounds]
-    lines = ['  '.join(['    step', *columns, 'checkpoint'])]
-    for each, *values in zip(rounds, *columns.values(), strict=True):
-        shown = ('-' if value is None else f'{value:.4f}' for value in values)
-        cells = (f'  {text:>{len(title)}}' for title, text in zip(columns, shown, strict=True))
-        mark = ' (best)' if each is chosen else ''
-        lines.append(f'{each.global_step:8d}{"".join(cells)}  {each.checkpoint}{mark}')
+def _over_runs(figures: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Returns mean and standard deviation of the figures of several runs, in the form of the figures of one."""
+
+    def of_all(statistic: Callable[[Sequence[float | None]], float | None]) -> dict[str, Any]:
+        values = {key: statistic([each[key] for each in figures]) for key in figures[0] if key not in _NOT_FIGURES}
+        classes = {name: statistic([each['class_iou'][name] for each in figures]) for name in figures[0]['class_iou']}
+        return values | {'class_iou': classes}
+
+    return {'mean': of_all(fold_figures.mean), 'deviation': of_all(fold_figures.deviation)}
+
+
+def as_csv(content: Mapping[str, Any], has_classes: bool) -> str:
+    """Returns what `as_json` returns as a table: a row for each checkpoint, then mean and deviation, if any."""
+    first = content['checkpoints'][0]
+    figures = [key for key in first if key not in _NOT_FIGURES]
+    classes = first['class_iou'] if has_classes else {}
+    rows = [['checkpoint', 'global_step', *figures, *(f'iou {name}' for name in classes)]]
+    for name, each in [*(('', each) for each in content['checkpoints']), *_statistics(content)]:
+        ious = map(each['class_iou'].get, classes)
+        rows.append([each.get('checkpoint', name), each.get('global_step'), *map(each.get, figures), *ious])
+    return documents.csv_text(rows)
+
+
+def _statistics(content: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
+    return [(name, content[name]) for name in ('mean', 'deviation') if name in content]
+
+
+def table(content: Mapping[str, Any], has_classes: bool, figure: BestFigure = MIOU) -> str:
+    """Formats what `as_json` returns: the main figures of each checkpoint, the best one marked.
+
+    Mean and deviation over training runs have rows below, and the IoU of classes a table above.
+    """
+    columns = {} if figure == MIOU else {figure.key: figure.title}
+    columns |= {'miou': 'mean IoU', 'pixel_accuracy': 'pixel accuracy'} if has_classes else {}
+    rows = [['step', *columns.values(), 'checkpoint']]
+    for each in content['checkpoints']:
+        mark = ' (best)' if each['checkpoint'] == content['best'] else ''
+        rows.append([str(each['global_step']), *_shown(map(each.get, columns)), each['checkpoint'] + mark])
+    statistics = _statistics(content)
+    runs = f'of {len(content["checkpoints"])} training runs'
+    rows += [[name, *_shown(map(each.get, columns)), runs] for name, each in statistics]
+    lines = [*names.aligned(rows, left=(len(columns) + 1,))]
+    if statistics and has_classes:
+        ious = [each['class_iou'] for _, each in statistics]
+        classes = [[name, *_shown(each[name] for each in ious)] for name in ious[0]]
+        lines = [*names.aligned([['IoU of class', *(name for name, _ in statistics)], *classes]), '', *lines]
     return '\n'.join(lines)
+
+
+def _shown(figures: Iterable[float | None]) -> list[str]:
+    return ['-' if figure is None else f'{figure:.4f}' for figure in figures]

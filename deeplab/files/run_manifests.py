@@ -75,6 +75,13 @@ def folder_of(run: Mapping[str, Any]) -> str:
     return str(run.get('folder') or '')
 
 
+def training_folder(path: str) -> str:
+    """Returns the log folder of a training run: `path` itself, or the folder of the checkpoint or of `best`."""
+    folder = path if os.path.isdir(path) else os.path.dirname(path) or '.'
+    absolute = os.path.abspath(folder)
+    return os.path.dirname(absolute) if os.path.basename(absolute) == BEST_FOLDER else folder
+
+
 def is_own_name(path: str) -> bool:
     """Returns whether a path ends in the name of a checkpoint that training writes."""
     return _OWN_NAME.fullmatch(os.path.basename(path)) is not None

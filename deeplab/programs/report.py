@@ -112,7 +112,7 @@ def _runs(options: ReportOptions, stack: contextlib.ExitStack) -> list[Run]:
     tasks: list[tuple[Run, inference.Task]] = []
     short = content.short_names([each.path for each in options.runs])
     for i, (name, reported) in enumerate(zip(short, options.runs, strict=True)):
-        run = run_files.read(name, inference.folder_of(reported.path), options.metrics_dirs[i : i + 1])
+        run = run_files.read(name, run_manifests.training_folder(reported.path), options.metrics_dirs[i : i + 1])
         task, run.notes = _prepared(reported, run.folder, len(options.runs) > 1)
         beside = run.curve.note_beside(runs[0].curve, short[0]) if runs else None
         run.notes += [note for note in (run.curve.note(), beside) if note is not None]

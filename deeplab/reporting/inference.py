@@ -17,7 +17,6 @@ from deeplab.datasets.segmentation_dataset import DataSource
 from deeplab.errors import CheckpointError, DataError
 from deeplab.evaluation import evaluation_rounds, runner, task_results
 from deeplab.evaluation.image_results import ImageResults
-from deeplab.files import run_manifests
 from deeplab.inference import network_source, opening
 from deeplab.inference.network import InferenceNetwork
 from deeplab.inference.network_source import NetworkSource
@@ -69,13 +68,6 @@ class Pass(NamedTuple):
     def has_classes(self) -> bool:
         """Whether class ids were predicted and compared."""
         return task_results.has_classes(self.task.evaluation.network.options)
-
-
-def folder_of(path: str) -> str:
-    """Returns the log folder of a run: `path` itself, or the folder of the checkpoint or of `best`."""
-    folder = path if os.path.isdir(path) else os.path.dirname(path) or '.'
-    absolute = os.path.abspath(folder)
-    return os.path.dirname(absolute) if os.path.basename(absolute) == run_manifests.BEST_FOLDER else folder
 
 
 def prepare(path: str, options: EvalOptions, cache_dir: str | None, checks_weights: bool) -> Task:

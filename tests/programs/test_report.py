@@ -19,7 +19,7 @@ from deeplab import cli, registry
 from deeplab.core.metrics import ConfusionMatrix
 from deeplab.errors import CheckpointError, DataError, OptionError
 from deeplab.evaluation.image_results import ImageResults
-from deeplab.files import output_files, writing
+from deeplab.files import output_files, run_manifests, writing
 from deeplab.inference import exports, network_source
 from deeplab.options import EngineOptions, PredictionOptions, ReportedRun, ReportOptions
 from deeplab.programs import compare, report
@@ -328,7 +328,7 @@ def test_checkpoint_and_folder_of_a_run(tmp_path):
     assert network_source.at(str(tmp_path)).best() == best
     assert network_source.at(newest).best() == newest
     for path in (tmp_path, tmp_path / 'best', newest, best):
-        assert inference.folder_of(str(path)) == str(tmp_path)
+        assert run_manifests.training_folder(str(path)) == str(tmp_path)
 
 
 @pytest.mark.parametrize(
