@@ -279,7 +279,9 @@ program.PROGRAMS += [
         name='report',
         example='logs/train --dataset_dir=tfrecord --output=report.html',
         groups=report_groups(
-            'Log folder of a training run, checkpoint or export; several are compared with the first', 'report.html'
+            'Log folder of a training run, checkpoint or export; several are compared with the first',
+            'report.html',
+            without=['max_miou_loss'],
         ),
         to_options=report_options,
         beginning=(early.check_report, early.use_one_dnn),
@@ -297,7 +299,7 @@ program.PROGRAMS += [
         beginning=(early.check_report, early.use_one_dnn),
         required=('run',),
         positional='run',
-        common=_PAGE_FLAGS,
+        common=f'max_miou_loss {_PAGE_FLAGS}',
     ),
     Program(
         name='networks',

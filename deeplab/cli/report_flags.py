@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from deeplab import options
 from deeplab.cli.links import filled, flag_of, of
@@ -34,19 +34,20 @@ _CROP_SIZE = (
 )
 
 
-def report_groups(runs: str, output: str) -> tuple[Group, ...]:
+def report_groups(runs: str, output: str, without: Sequence[str] = ()) -> tuple[Group, ...]:
     """Returns the flags of a program that writes a page.
 
     Args:
       runs: meaning of its positional words.
       output: name of its page, in the current folder.
+      without: fields of its options without a flag here.
     """
     return (
         Group(
             'Page',
             Flag('run', 'repeated string', None, f'{runs}; --run= may be omitted.', is_path=True),
             flag_of(options.ReportOptions, 'path', default=output),
-            of(options.ReportOptions, without=['path']),
+            of(options.ReportOptions, without=['path', *without]),
         ),
         data_group('eval', 'val', of(options.EvalOptions, 'batch_size'), default=None, meaning=_CROP_SIZE),
         PREDICTION,

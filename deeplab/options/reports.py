@@ -49,6 +49,12 @@ class ReportOptions(Options):
         flag='metrics_dir',
         kind='repeated string',
     )
+    max_miou_loss: float | None = declared(
+        None,
+        'Largest allowed loss of mean IoU, 0 to 1, from the first checkpoint to another one; the exit status is 1 if '
+        'one loses more. Not set: no limit.',
+        range='[0, inf)',
+    )
     command: tuple[str, ...] = dataclasses.field(default=(), compare=False)
 
     def __post_init__(self) -> None:

@@ -53,6 +53,7 @@ class ReportResult:
       megabytes: its size, in 10^6 bytes.
       miou: mean IoU of each run; None without records and metrics files.
       report: where the page is, for the user.
+      status: exit status: 1 if compare found a greater loss of mean IoU than is allowed.
     """
 
     path: str
@@ -60,6 +61,7 @@ class ReportResult:
     megabytes: float
     miou: tuple[float | None, ...]
     report: str
+    status: int = 0
 
 
 def run(options: ReportOptions) -> ReportResult:

@@ -220,7 +220,6 @@ NEEDS = {
     'calibration_bins': '--metrics=calibration',
     'instance_dir': '--metrics=instance_iou',
     'decoder_output_is_logits': '--decoder_output_stride=4',
-    'max_miou_loss': '--verify_split=val --dataset_dir=records --format=frozen_graph',
     'onnx_opset': '--format=onnx',
     'verify_split': '--dataset_dir=records --format=frozen_graph',
     **dict.fromkeys(('input_type', 'outputs', 'resizable'), '--format=tflite'),
@@ -244,6 +243,7 @@ NEEDS_OF_INSTANCES = {
     | dict.fromkeys(('polygon_tolerance', 'minimum_area'), '--save=coco')
     | {'ensemble': '--checkpoint_dir=logs'},
     'build_ade20k_data': {'instances': '--full_release_root=release'},
+    'export_model': {'max_miou_loss': '--verify_split=val --dataset_dir=records --format=frozen_graph'},
 }
 WITH_THOSE_OF_TRAIN = ('preview', 'benchmark')
 WITH_THOSE_OF_ANOTHER = {

@@ -217,6 +217,24 @@ def test_a_run_without_checkpoint_is_not_compared(tmp_path):
         compare.run(types.SimpleNamespace(runs=runs))
 
 
+@pytest.mark.parametrize(
+    ('miou', 'limit', 'expected'),
+    [
+        (0.4, None, ''),
+        (0.4, 0.2, ''),
+        (0.4, 0.05, 'has a mean IoU of 0.4000, .*0.5000; '),
+        (None, 0.2, 'is undefined; '),
+    ],
+)
+def test_a_loss_of_miou_that_is_not_allowed(monkeypatch, tmp_path, miou, limit, expected):
+    runs = tuple(ReportedRun(str(tmp_path / name)) for name in ('one', 'better', 'two'))
+    made = report.ReportResult('page.html', 0, 0.0, (0.5, 0.6, miou), 'the page')
+    monkeypatch.setattr(report, 'run', lambda options: made)
+    result = compare.run(ReportOptions(runs, 'page.html', max_miou_loss=limit))
+    assert result.status == bool(expected)
+    assert re.fullmatch(f"the page\n.*two' {expected}.*max_miou_loss.*" if expected else 'the page', result.report)
+
+
 @pytest.fixture
 def a_pass(request):
     """Makes a pass over images with the given names and labels."""
