@@ -39,10 +39,12 @@ class Optimizer(Record):
       learning_rate_parameter: name of the parameter that is its constant learning rate, which the function takes as
         learning_rate; empty if it follows the learning rate schedule.
       usual_rates: learning rates that are known to work; None if unknown.
+      normalizes_gradients: whether a constant factor of a variable's gradients has almost no effect on its updates.
     """
 
     function: Callable[..., Any]
     decouples_weight_decay: bool = False
+    normalizes_gradients: bool = False
     learning_rate_parameter: str = ''
     usual_rates: UsualRates | None = None
 

@@ -162,16 +162,24 @@ def _unused_of_batch_norms(options: TrainOptions) -> Iterator[str]:
 
 
 def _unused_of_last_layers(options: TrainOptions) -> Iterator[str]:
-    """Yields a finding on options of the last layers if these are the logits, of a network whose decoder makes them."""
+    """Yields a finding on options of the last layers that the optimizer, or a decoder that makes the logits, undoes."""
     optimizer = options.optimizer
+    factor = optimizer.last_layer_gradient_multiplier
+    multiplier = option('OptimizerOptions.last_layer_gradient_multiplier', factor)
     if not (optimizer.last_layers_contain_logits_only and options.model.decoder.output_is_logits):
+        if factor not in (0.0, 1.0) and OPTIMIZERS.get(optimizer.name).normalizes_gradients:
+            yield (
+                f'{multiplier} has almost no effect with {option("OptimizerOptions.name", optimizer.name)}, which '
+                'normalizes the gradients of each variable. Omit it, or set '
+                f'{option("OptimizerOptions.name", "momentum")}; {option("OptimizerOptions.trainable_scopes")} trains '
+                'the last layers alone.'
+            )
         return
     unused = []
     if options.initial_checkpoint and not options.initialize_last_layer:
         unused.append(option('TrainOptions.initialize_last_layer', False))
-    if optimizer.last_layer_gradient_multiplier != 1.0:
-        field = 'OptimizerOptions.last_layer_gradient_multiplier'
-        unused.append(option(field, optimizer.last_layer_gradient_multiplier))
+    if factor != 1.0:
+        unused.append(multiplier)
     if unused:
         logits_only = option('OptimizerOptions.last_layers_contain_logits_only', True)
         yield (

@@ -190,6 +190,15 @@ class TestOrdinaryTrainings:
         ),
         (LOGITS_ONLY, None),
         (
+            '--optimizer=adamw --last_layer_gradient_multiplier=10',
+            '--last_layer_gradient_multiplier=10.0 has almost no effect with --optimizer=adamw, which normalizes the '
+            'gradients of each variable. Omit it, or set --optimizer=momentum; --trainable_scopes trains the last '
+            'layers alone.',
+        ),
+        ('--optimizer=adamw --last_layer_gradient_multiplier=0', None),
+        ('--optimizer=adamw --recipe=fine_tune --tf_initial_checkpoint=a', None),
+        ('--last_layer_gradient_multiplier=10', None),
+        (
             '--save_summaries_images --save_summaries_secs=0',
             '--save_summaries_images=true has no effect without --save_summaries_secs.',
         ),

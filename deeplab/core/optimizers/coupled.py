@@ -39,6 +39,7 @@ register(
             ),
             Parameter('rmsprop_epsilon', 1e-10, 'Epsilon of rmsprop.', range='(0, inf)'),
         ),
+        normalizes_gradients=True,
         source='Tieleman and Hinton, Neural Networks for Machine Learning, lecture 6.5, 2012',
     )
 )
@@ -51,6 +52,7 @@ register(
             Parameter('adam_learning_rate', 1e-3, 'Constant learning rate of adam.', range='[0, inf)'),
             ADAM_EPSILON,
         ),
+        normalizes_gradients=True,
         source='arXiv:1412.6980',
         learning_rate_parameter='adam_learning_rate',
         usual_rates=ADAM_RATES,

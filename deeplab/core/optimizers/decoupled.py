@@ -12,6 +12,7 @@ register(
         summary='Adam with decoupled weight decay.',
         function=lambda rate, decays, adam_epsilon: decoupled.AdamW(rate, decays, adam_epsilon),
         parameters=(ADAM_EPSILON,),
+        normalizes_gradients=True,
         source='arXiv:1711.05101, algorithm 2',
         decouples_weight_decay=True,
         usual_rates=ADAM_RATES,
@@ -23,6 +24,7 @@ register(
         summary='Momentum with layer-wise learning rates and decoupled weight decay, for large batches.',
         function=lambda rate, decays, momentum: decoupled.Lars(rate, decays, momentum),
         parameters=(MOMENTUM,),
+        normalizes_gradients=True,
         source='arXiv:1708.03888, algorithm 1',
         decouples_weight_decay=True,
         # A step changes a layer by a thousandth of its norm times the rate.
@@ -35,6 +37,7 @@ register(
         summary='Adam with layer-wise learning rates and decoupled weight decay, for large batches.',
         function=lambda rate, decays, adam_epsilon: decoupled.Lamb(rate, decays, adam_epsilon),
         parameters=(ADAM_EPSILON,),
+        normalizes_gradients=True,
         source='arXiv:1904.00962, algorithm 2',
         decouples_weight_decay=True,
         usual_rates=ADAM_RATES,

@@ -44,6 +44,7 @@ register(
                 'adadelta_epsilon', 1e-8, 'Epsilon of adadelta, added to the averages of squares.', range='(0, inf)'
             ),
         ),
+        normalizes_gradients=True,
         source='arXiv:1212.5701',
     )
 )
@@ -86,6 +87,7 @@ register(
             ),
             ADAM_EPSILON,
         ),
+        normalizes_gradients=True,
         source='arXiv:1412.6980',
         usual_rates=ADAM_RATES,
     )
