@@ -107,7 +107,7 @@ class _Worker:
             start_new_session=True,
             preexec_fn=functools.partial(child_process.die_with, os.getpid()),
         )
-        self.output.clear()
+        self.output = []  # readers of an earlier process may still add lines to theirs
         for stream, lines in ((self._process.stdout, self.output), (self._process.stderr, None)):
             reader = threading.Thread(target=self._copy, args=(stream, lines), daemon=True)
             reader.start()

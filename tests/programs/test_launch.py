@@ -18,7 +18,7 @@ from deeplab.programs import launch
 STEPS = 600  # of the training, which take several seconds
 # Prints its words and GPUs; with a file OUT/TASK that has a number, it takes that number off and ends by it.
 STUB = """
-import os, pathlib, signal, sys, time
+import os, pathlib, signal, subprocess, sys, time
 flags = dict(word.lstrip('-').partition('=')[::2] for word in sys.argv[2:])
 file = pathlib.Path(flags['out'], flags['task'])
 print(sys.argv[1], len(flags['worker_hosts'].split(',')), flags['restarts'], os.environ.get('CUDA_VISIBLE_DEVICES'))
@@ -28,6 +28,7 @@ if numbers:
     file.write_text(' '.join(numbers[1:]))
     number = int(numbers[0])
     if number < 0:
+        subprocess.Popen(['sh', '-c', 'sleep 0.3; echo late'])  # a child that outlives it
         os.kill(os.getpid(), -number)
     if number < 100:
         sys.exit(number)
@@ -63,9 +64,9 @@ def test_the_report_is_that_of_worker_0_and_all_lines_are_shown(stub, capsys):
 
 
 def test_a_worker_that_was_killed_is_started_again(stub, caplog):
-    (stub / '1').write_text(f'-{signal.SIGKILL:d} -{signal.SIGSEGV:d}')
-    assert run(stub, restarts=2).status == 0
-    assert caplog.text.count('Worker 1 was killed. It is started again.') == 2
+    (stub / '0').write_text(f'-{signal.SIGKILL:d} -{signal.SIGSEGV:d}')
+    assert run(stub, restarts=2) == ('train 2 2 None\ndone 0', 0)  # nothing of what was written before
+    assert caplog.text.count('Worker 0 was killed. It is started again.') == 2
 
 
 def test_no_more_often_than_wanted(stub):
