@@ -383,7 +383,7 @@ program.PROGRAMS += [
         '--train_batch_size=16',
         groups=(Group('Workers', of(options.LaunchOptions)),),
         to_options=plain_options(options.LaunchOptions),
-        required=('workers', 'command'),
+        required=('command',),
         positional='command',
     ),
     Program(

@@ -163,9 +163,9 @@ class CloneOptions(Options):
 class LaunchOptions(Options):
     """Options of `deeplab launch`, which runs synchronous workers on this machine."""
 
-    workers: int = declared(meaning='Number of workers.', range='[2, inf)')
+    workers: int | None = declared(None, 'Number of workers. Not set: one for each GPU.', range='[2, inf)')
     command: tuple[str, ...] = declared(
-        meaning='Program and flags of each worker, after --: train or train_image_classifier.', kind='repeated string'
+        (), 'Program and flags of each worker, after --: train or train_image_classifier.', kind='repeated string'
     )
     restarts: int = declared(
         0,

@@ -15,6 +15,7 @@ import functools
 import math
 import os
 import pathlib
+import re
 import signal
 import socket
 import subprocess
@@ -148,11 +149,10 @@ class _Worker:
 
 def _start(options: LaunchOptions) -> list[_Worker]:
     """Starts the workers on unused ports."""
-    on_cpu = '--clone_on_cpu' in options.command
-    gpus = [''] * options.workers if on_cpu else _gpus_of_workers(options.workers)
-    hosts = ','.join(_unused_addresses(options.workers))
+    gpus = _gpus_of_workers(options)
+    hosts = ','.join(_unused_addresses(len(gpus)))
     call = [*DEEPLAB, *options.command, f'--worker_hosts={hosts}', f'--restarts={options.restarts}']
-    return [_Worker(number, [*call, f'--task={number}'], gpus[number]) for number in range(options.workers)]
+    return [_Worker(number, [*call, f'--task={number}'], own) for number, own in enumerate(gpus)]
 
 
 def _send(workers: list[_Worker], number: int) -> None:
@@ -169,19 +169,31 @@ def _unused_addresses(number: int) -> list[str]:
     return addresses
 
 
-def _gpus_of_workers(workers: int) -> list[str | None]:
+def _visible_gpus() -> list[str]:
+    """Returns the names of the GPUs of this machine that programs may use."""
+    visible = os.environ.get('CUDA_VISIBLE_DEVICES')
+    if visible is None:
+        return [str(number) for number, _ in enumerate(pathlib.Path('/dev').glob(_GPU_FILES))]
+    return [name for name in visible.split(',') if name.strip() and name.strip() != '-1']
+
+
+def _gpus_of_workers(options: LaunchOptions) -> list[str | None]:
     """Returns the GPUs of each worker, as CUDA_VISIBLE_DEVICES; None for each without GPUs.
 
     Raises:
-      OptionError: there are GPUs, but not one for each worker: NCCL refuses to add on one GPU twice.
+      OptionError: there are GPUs, but not one for each worker: NCCL refuses to add on one GPU twice; or neither several
+        GPUs nor a number of workers.
     """
-    visible = os.environ.get('CUDA_VISIBLE_DEVICES')
-    if visible is None:
-        gpus = [str(number) for number, _ in enumerate(pathlib.Path('/dev').glob(_GPU_FILES))]
-    else:
-        gpus = [name for name in visible.split(',') if name.strip() and name.strip() != '-1']
+    on_cpu = '--clone_on_cpu' in options.command
+    gpus = [] if on_cpu else _visible_gpus()
+    workers = options.workers or len(gpus)
+    if workers < 2:
+        raise OptionError(
+            f'{option("LaunchOptions.workers")} is needed, 2 or more: its default, the number of GPUs to compute on, '
+            f'is {workers}'
+        )
     if not gpus:
-        return [None] * workers
+        return ['' if on_cpu else None] * workers
     each = len(gpus) // workers
     if not each:
         raise OptionError(
@@ -190,4 +202,11 @@ def _gpus_of_workers(workers: int) -> list[str | None]:
             'environment variable CUDA_VISIBLE_DEVICES to nothing: `CUDA_VISIBLE_DEVICES= deeplab launch ...` runs '
             'them on the CPU'
         )
+    clones = int((re.findall(r'-num_clones[= ](\d+)', ' '.join(options.command)) or [1])[-1])
+    idle = len(gpus) - workers * min(each, clones)
+    if idle:
+        logging.warning(
+            '%d of %d GPUs stay idle: each of the %d workers uses %s (%s). Start more workers, or more clones.',
+            idle, len(gpus), workers, counted(min(each, clones), 'GPU'), option('CloneOptions.num_clones', clones),
+        )  # fmt: skip
     return [','.join(gpus[number * each : (number + 1) * each]) for number in range(workers)]

@@ -159,7 +159,7 @@ def test_required_flags():
         'eval_coco_format': {'gt_json_file', 'gt_folder', 'pred_json_file', 'pred_folder'},
         'server': {'worker_hosts'},
         'merge': {'folder'},
-        'launch': {'workers', 'command'},
+        'launch': {'command'},
         'cross_validate': {'dataset_dir', 'output_dir'},
         'average_checkpoints': {'checkpoints', 'output_dir'},
         'report': {'run'},

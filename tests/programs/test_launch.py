@@ -108,17 +108,28 @@ def test_a_signal_reaches_all(stub):
 
 
 @pytest.mark.parametrize(
-    ('visible', 'workers', 'expected'),
+    ('visible', 'workers', 'words', 'expected', 'idle'),
     [
-        ('0,1,2,3', 2, ['0,1', '2,3']),
-        ('4,7', 2, ['4', '7']),
-        ('-1', 2, [None, None]),
-        ('', 2, [None, None]),
+        ('0,1,2,3', 2, ['--num_clones=2'], ['0,1', '2,3'], ''),
+        ('0,1,2,3,4', 2, [], ['0,1', '2,3'], '3 of 5 GPUs stay idle: each of the 2 workers uses 1 GPU (num_clones=1)'),
+        ('0,1,2,3,4', 2, ['--num_clones', '3'], ['0,1', '2,3'], '1 of 5 GPUs stay idle: each of the 2 workers uses 2'),
+        ('4,7,8', None, [], ['4', '7', '8'], ''),
+        ('4,7', 2, [], ['4', '7'], ''),
+        ('-1', 2, [], [None, None], ''),
+        ('', 2, [], [None, None], ''),
     ],
 )
-def test_gpus_are_divided(monkeypatch, visible, workers, expected):
+def test_gpus_are_divided(monkeypatch, caplog, visible, workers, words, expected, idle):
     monkeypatch.setenv('CUDA_VISIBLE_DEVICES', visible)
-    assert launch._gpus_of_workers(workers) == expected
+    assert launch._gpus_of_workers(LaunchOptions(workers, ('train', *words))) == expected
+    assert caplog.text == '' if not idle else idle in caplog.text
+
+
+@pytest.mark.parametrize(('visible', 'words', 'number'), [('', (), 0), ('3', (), 1), ('0,1', ('--clone_on_cpu',), 0)])
+def test_without_several_gpus_the_number_of_workers_is_needed(monkeypatch, visible, words, number):
+    monkeypatch.setenv('CUDA_VISIBLE_DEVICES', visible)
+    with pytest.raises(OptionError, match=f'^workers is needed, 2 or more: .* GPUs to compute on, is {number}$'):
+        launch.run(LaunchOptions(None, ('train', *words)))
 
 
 @pytest.mark.parametrize(('gpus', 'message'), [('3', 'there is 1 GPU'), ('3,5', 'there are 2 GPUs')])
