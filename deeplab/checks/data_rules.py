@@ -1,4 +1,4 @@
-"""All rules about data sets: those of files, and those about labels, planes, agreement and splits, which are here.
+"""All rules about data sets. The rules about labels, planes, agreement and splits are here.
 
 `deeplab doctor` and the check before the first step share them. Each entry has what a rule finds, why and how bad it
 is, an example, the fix, and what a repaired copy does about it.

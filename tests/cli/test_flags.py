@@ -289,6 +289,7 @@ OTHER_VALUES = {
     'master': 'grpc://there:1',
     'metrics': 'image_iou',
     'logger': '',
+    'max_side': '640',
     'min_scale_factor': '0.25',
     'value_range': '0,100',
     'onnx_opset': '17',
