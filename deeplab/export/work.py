@@ -257,18 +257,8 @@ class CheckpointExports:
         """Raises `OptionError` if an export in floating point gives other labels or maps than its checkpoint."""
         variant = destination.target.variant
         least, most = LEAST_AGREEMENT.get(variant, 0.0), MOST_DIFFERENCE.get(variant)
-        advice = _way_out(self._options, destination.record)
-        if comparison.differences and most is not None and not (comparison.difference or 0.0) <= most:
-            raise OptionError(
-                f'{_failure(destination)}: its outputs differ from the outputs of the checkpoint by up to '
-                f'{comparison.shown_differences()} on {comparison.images} images. {advice}'
-            )
-        if comparison.agreement < least:
-            raise OptionError(
-                f'{_failure(destination)}: its labels equal the labels of the checkpoint on only '
-                f'{comparison.agreement:.2%} of the pixels of {comparison.images} images; {least:.1%} are required. '
-                f'{advice}'
-            )
+        if flaw := comparison.flaw(least, most, "the checkpoint's", names.counted(comparison.images, 'image')):
+            raise OptionError(f'{_failure(destination)}: {flaw}. {_way_out(self._options, destination.record)}')
 
     def _require_miou(self, destination: Destination, path: str, verified: proof.Verified | None) -> None:
         """Raises `OptionError` if an export loses more than is allowed; names the layers that add the error."""

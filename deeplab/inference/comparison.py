@@ -35,9 +35,22 @@ class Comparison:
     difference: float | None
     differences: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
-    def shown_differences(self) -> str:
-        """Returns `differences` as text."""
-        return ', '.join(f'{name} {value:.1g}' for name, value in self.differences.items())
+    def flaw(self, least: float, most: float | None, whose: str, images: str) -> str:
+        """Returns how the predictions differ from the original ones, for a message; empty if they are close enough.
+
+        Args:
+          least: smallest allowed agreement.
+          most: largest allowed difference of the outputs of other tasks than `semantic`; None for any.
+          whose: whose the original predictions are, such as "TensorFlow's".
+          images: the images, such as 'a test image'.
+        """
+        if self.differences and most is not None and not (self.difference or 0.0) <= most:
+            shown = ', '.join(f'{name} {value:.1g}' for name, value in self.differences.items())
+            return f'its outputs differ from {whose} on {images} by up to {shown}'
+        if self.agreement < least:
+            share = f'{self.agreement:.2%} of the pixels of {images}'
+            return f'its labels equal {whose} on only {share}, and {least:.1%} are required'
+        return ''
 
 
 def compared(predictions: Iterable[tuple[Outputs, Outputs]], channels: Mapping[str, int]) -> Comparison:

@@ -276,14 +276,8 @@ def _convert(
 
 def _require_equal(comparison: Comparison, least_agreement: float, failure: str, advice: str) -> None:
     """Raises `OptionError` if labels, or the maps of tasks, differ from TensorFlow's by more than rounding errors."""
-    if comparison.differences and not (comparison.difference or 0.0) <= MOST_DIFFERENCE['float32']:
-        shown = comparison.shown_differences()
-        raise OptionError(f"{failure}: its outputs differ from TensorFlow's on a test image by up to {shown}. {advice}")
-    if comparison.agreement < least_agreement:
-        raise OptionError(
-            f"{failure}: its labels equal TensorFlow's on only {comparison.agreement:.2%} of the pixels of a test "
-            f'image; {least_agreement:.1%} are required. {advice}'
-        )
+    if flaw := comparison.flaw(least_agreement, MOST_DIFFERENCE['float32'], "TensorFlow's", 'a test image'):
+        raise OptionError(f'{failure}: {flaw}. {advice}')
 
 
 @contextlib.contextmanager
@@ -432,11 +426,7 @@ def _refusal(comparison: Comparison, candidate: Candidate) -> str:
     most = MOST_DIFFERENCE.get(candidate.precision, 0.0)
     if candidate.precision == 'float32':
         least = ENGINES.get(candidate.engine).least_agreement
-    if comparison.differences and not (comparison.difference or 0.0) <= most:
-        return f'its outputs differ from those in float32 by up to {comparison.shown_differences()}'
-    if comparison.agreement < least:
-        return f'only {comparison.agreement:.2%} of its labels equal those in float32, and {least:.1%} are required'
-    return ''
+    return comparison.flaw(least, most, "TensorFlow's in float32", 'the compared images')
 
 
 def _of_engine(options: EngineOptions, name: str, precision: str) -> EngineOptions:
