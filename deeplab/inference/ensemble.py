@@ -201,8 +201,7 @@ def require_equal_resizing(networks: Sequence[NetworkDescription]) -> None:
     """Raises `OptionError` unless the trainings of networks resized images alike."""
 
     def sides(network: NetworkDescription) -> str:
-        fields = ((name, getattr(network.resize, name)) for name in ('min_value', 'max_value', 'factor'))
-        return ' '.join(option(f'ResizeOptions.{name}', value) for name, value in fields)
+        return ' '.join(option(f'ResizeOptions.{name}', value) for name, value in vars(network.resize).items())
 
     fix = f'Set {option("ResizeOptions.min_value")} and {option("ResizeOptions.max_value")} for all'
     _require_one('sizes of images', networks, sides, fix)

@@ -7,6 +7,7 @@ the same name. Names consist of printable characters and stay inside the output 
 from __future__ import annotations
 
 import collections
+import hashlib
 import os
 import pathlib
 import re
@@ -120,6 +121,11 @@ def _of_input(text: str, output_dir: str) -> Iterator[_RootedFile | Failure]:
             yield from matching or [Failure(text, 'no file matches this pattern')]
     else:
         yield Failure(text, 'it does not exist')
+
+
+def digest_of(items: Iterable[InputFile]) -> str:
+    """Returns a digest of the names of files, for jobs that share them."""
+    return hashlib.sha256('\n'.join(item.name for item in items).encode('utf-8', 'surrogateescape')).hexdigest()
 
 
 def images_in(folder: str) -> list[str]:

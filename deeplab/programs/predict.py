@@ -9,7 +9,6 @@ if __name__ == '__main__':  # `python -m deeplab.predict`; first, so that help d
 
 import contextlib
 import dataclasses
-import hashlib
 import json
 import os
 from collections.abc import Mapping, Sequence
@@ -100,8 +99,7 @@ def run(options: PredictOptions) -> PredictResult:
     path = part_folders.begin(options.output_dir, part, 'predict')
     written_files.WrittenFiles(path, 'predict').begin()
     done = _predict(options, own, missing if part.number == 1 else [], path)
-    digest = hashlib.sha256('\n'.join(item.name for item in items).encode('utf-8', 'surrogateescape')).hexdigest()
-    settings = parts.settings_of(options) | {'inputs': digest, 'weights': done.weights}
+    settings = parts.settings_of(options) | {'inputs': inputs.digest_of(items), 'weights': done.weights}
     note = part_folders.finish(path, part, 'predict', settings, {'images': done.images, 'documents': done.documents})
     return dataclasses.replace(done, report=f'{done.report}\n{note}', is_part=True)
 

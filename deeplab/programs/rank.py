@@ -13,7 +13,6 @@ if __name__ == '__main__':  # `python -m deeplab.rank`; first, so that help does
 
 import contextlib
 import dataclasses
-import hashlib
 import json
 import os
 from collections.abc import Mapping, Sequence
@@ -98,8 +97,7 @@ def run(options: RankOptions) -> RankResult:
         }
         if part is None:
             return _finish(options.output_dir, journal, facts)
-        digest = hashlib.sha256('\n'.join(item.name for item in every).encode('utf-8', 'surrogateescape')).hexdigest()
-        settings = parts.settings_of(options) | {'inputs': digest, 'journal': journal.settings}
+        settings = parts.settings_of(options) | {'inputs': inputs.digest_of(every), 'journal': journal.settings}
         note = part_folders.finish(folder, part, 'rank', settings, facts)
     report = f'{names.counted(len(own), "image")} predicted.\n{note}'
     return RankResult([], tuple(Failure(**each) for each in facts['failed']), report, is_part=True)
