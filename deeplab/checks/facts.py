@@ -46,6 +46,7 @@ class ImageSummary(NamedTuple):
       size: height and width, as in records.
       planes: keys of the planes of `planes.BUILT` that the sample has.
       class_ids: classes of the whole image, as they are in the record.
+      id_colors: colors of the ids in a mask with a palette, see `images.Mask`.
     """
 
     name: str
@@ -59,6 +60,7 @@ class ImageSummary(NamedTuple):
     size: tuple[int, int]
     planes: frozenset[str] = frozenset()
     class_ids: tuple[int, ...] = ()
+    id_colors: bytes = b''
 
 
 _integers: Callable[[], array.array[int]] = functools.partial(array.array, 'q')

@@ -175,7 +175,7 @@ class _SampleInspection:
             if mask is None or mask.orientation == orientation.UPRIGHT:
                 self._inspect_planes(header.size if ids is None else (ids.shape[0], ids.shape[1]), ids)
             size = orientation.shown_size(header.size, header.orientation) if turns_image else header.size
-            self._summarize(header, size, ids, mask.orientation if mask else orientation.UPRIGHT)
+            self._summarize(header, size, ids, mask)
 
     def _note(self, rule: str, case: str) -> None:
         self._facts.note(rule, case, self._number)
@@ -311,10 +311,11 @@ class _SampleInspection:
             self._note('ids', f'{name}: {with_pixels(outside, counts)}')
 
     def _summarize(
-        self, header: images.Header, size: tuple[int, int], ids: np.ndarray | None, mask_orientation: int
+        self, header: images.Header, size: tuple[int, int], ids: np.ndarray | None, mask: images.Mask | None
     ) -> None:
         """Adds the summary of the image, of `size` in records, which compares it with the ids of its mask, if any."""
         sample = self._sample
+        mask_orientation = orientation.UPRIGHT if mask is None else mask.orientation
         small = _small_picture(sample.image, header)
         gray_image = small.convert('L')
         gray, thumbnail = np.asarray(gray_image), gray_image.resize((THUMBNAIL, THUMBNAIL), Image.Resampling.BOX)
@@ -349,6 +350,7 @@ class _SampleInspection:
                 size,
                 frozenset(plane.key for plane in planes_lib.BUILT if plane.feature in sample.features),
                 class_ids_of(sample),
+                b'' if mask is None else mask.id_colors,
             )  # fmt: skip
         )
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import collections
+import struct
 from collections.abc import Iterator
 
 import numpy as np
 
-from deeplab.checks.facts import SHOWN, Facts
+from deeplab.checks.facts import SHOWN, Case, Facts
 from deeplab.checks.findings import Data, Finding, build_again
 from deeplab.checks.inspection import with_pixels
 from deeplab.checks.rule import HARMFUL, WARNING
 from deeplab.datasets import label_checks
 from deeplab.datasets.mask_ids import MaskIds
-from deeplab.names import counted, listed
+from deeplab.names import agreeing, counted, listed
 from deeplab.wording import option
 
 LABEL_WEIGHTS = '--label_weights=auto'  # of the program train; the doctor itself has no such option
@@ -29,6 +31,7 @@ def check(data: Data) -> Iterator[Finding]:
             yield from wrong or _histogram(data, split, facts)
     for line in label_checks.ignored_class(data.descriptor):
         yield data.finding('ignored_class', '', line)
+    yield from _palette_colors(data)
     yield from _only_evaluated(data)
     yield from _thin(data)
 
@@ -152,6 +155,45 @@ def _uneven(data: Data, split: str, pixels: np.ndarray) -> Iterator[Finding]:
             f'the pixels.{text}',
             f'To give rare classes more weight, train with {LABEL_WEIGHTS}: the weights are in the table.',
         )
+
+
+def _palette_colors(data: Data) -> Iterator[Finding]:
+    """Yields a finding about masks in files whose palettes indicate that ids have different meanings."""
+    if data.source.is_records or (data.table is not None and data.table.with_palettes):
+        return  # builders convert such colors to ids
+    masks = [
+        (split, image, dict(struct.iter_unpack('B3s', image.id_colors)))
+        for split, facts in data.splits.items()
+        for image in facts.images
+        if image.id_colors
+    ]
+    numbers = collections.Counter(item for *_, colors in masks for item in colors.items())
+    usual = dict(item for item, _ in reversed(numbers.most_common()))
+    classes = {bytes(entry.color): entry.class_id for entry in data.table.entries} if data.table is not None else {}
+    differing, exchanged = [], []
+    for split, image, colors in masks:
+        colors.pop(data.descriptor.ignore_label, None)
+        for number, color in colors.items():
+            text = f'{image.name}: id {number} is {_shown(color)}'
+            if color != usual[number]:
+                differing.append((split, Case(f'{text} instead of {_shown(usual[number])}', image.number)))
+                break
+            if classes.get(color, number) != number:
+                exchanged.append((split, Case(f'{text}, as {data.class_text(classes[color])}', image.number)))
+                break
+    if cases := differing or exchanged:
+        other = 'than most of them' if differing else 'than the data set, which are the colors of other classes'
+        what = f'{len(cases)} of {counted(len(masks), "mask")} with palettes '
+        fix = (
+            f'List the class of each color in a file for {option("DoctorOptions.colors")} of deeplab '
+            'build_folder_data. If the ids are right anyway, remove the palettes with deeplab remove_gt_colormap.'
+        )
+        what += agreeing(len(cases), f'have other colors for ids {other}: the ids probably differ in meaning.')
+        yield data.finding('palette_colors', '', what, fix, cases, HARMFUL if differing else WARNING)
+
+
+def _shown(color: bytes) -> str:
+    return ' '.join(map(str, color))
 
 
 def _only_evaluated(data: Data) -> Iterator[Finding]:

@@ -160,6 +160,14 @@ RULES_OF_FILES = (
         solved_by_builders=True,
     ),
     Rule(
+        'palette_colors',
+        'Palettes that disagree',
+        HARMFUL,
+        'masks in which the palette gives an id another color than in other masks; a warning if it is only the color '
+        'of another class of the data set',
+        'masks of two projects with different lists of classes; a program that numbers colors as they occur',
+    ),
+    Rule(
         'sixteen_bit_mask',
         'Masks of 16 bits',
         HARMFUL,

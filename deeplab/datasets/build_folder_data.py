@@ -15,6 +15,7 @@ if __name__ == '__main__':  # first, so that help and errors do not wait for Ten
 import contextlib
 import dataclasses
 import os
+import struct
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -74,7 +75,7 @@ class _Checked(NamedTuple):
 
     counts: np.ndarray | None
     things: tuple[int, ...] | None
-    palette: bytes
+    id_colors: bytes
 
 
 class _PaletteColors:
@@ -83,18 +84,15 @@ class _PaletteColors:
     def __init__(self, ignore_label: int) -> None:
         self._ignore_label = ignore_label
         self._first: dict[int, tuple[bytes, str]] = {}
-        self._known: set[tuple[bytes, bytes]] = set()
+        self._known: set[bytes] = set()
         self._differing: tuple[int, str, str] | None = None
 
-    def add(self, path: str, palette: bytes, counts: np.ndarray) -> None:
-        """Adds a mask with its palette (three bytes per index) and the number of pixels of each id."""
-        used = np.flatnonzero(counts[: len(palette) // 3])
-        key = palette, used.astype(np.uint8).tobytes()
-        if key in self._known or self._differing is not None:
+    def add(self, path: str, id_colors: bytes) -> None:
+        """Adds a mask with its `images.Mask.id_colors`."""
+        if id_colors in self._known or self._differing is not None:
             return
-        self._known.add(key)
-        for number in used.tolist():
-            color = palette[3 * number : 3 * number + 3]
+        self._known.add(id_colors)
+        for number, color in struct.iter_unpack('B3s', id_colors):
             first, other = self._first.setdefault(number, (color, path))
             if color != first and number != self._ignore_label:
                 self._differing = number, other, path
@@ -238,7 +236,7 @@ def _check(
             record = pairs.read(item, allowed)
         except DataError as error:
             return error
-        return _Checked(record.counts, record.things, record.palette)
+        return _Checked(record.counts, record.things, record.id_colors)
 
     total, errors = np.zeros(256, np.int64), []
     things: set[int] | None = None
@@ -249,10 +247,10 @@ def _check(
             if isinstance(result, DataError):
                 errors.append(str(result))
                 continue
-            counts, own_things, palette = result
+            counts, own_things, id_colors = result
             total += 0 if counts is None else counts
-            if counts is not None and palette and item.label is not None:
-                colors.add(item.label, palette, counts)
+            if item.label is not None:
+                colors.add(item.label, id_colors)
             if options.folds is not None and counts is not None:
                 of_images[item.name] = counts
             things = things if own_things is None else {*(things or ()), *own_things}

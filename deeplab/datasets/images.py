@@ -103,6 +103,12 @@ class Mask:
         return self.mode == 'P'
 
     @property
+    def id_colors(self) -> bytes:
+        """Id, red, green and blue of each id that occurs and has a color in the palette: four bytes for each."""
+        used = () if self.counts is None else np.flatnonzero(self.counts[: len(self.palette) // 3]).tolist()
+        return b''.join(bytes([number]) + self.palette[3 * number : 3 * number + 3] for number in used)
+
+    @property
     def channels(self) -> int:
         """Number of channels that the file stores."""
         return Image.getmodebands(self.mode)

@@ -59,7 +59,7 @@ class BuiltRecord:
       turns: handling of the EXIF orientations of image and mask; None if neither has one.
       encoded_again: whether the image is a JPEG that had to be re-encoded.
       things: ids of the classes that have an instance; None without instances.
-      palette: colors of the ids in the mask, see `images.Mask`; empty without a palette.
+      id_colors: colors of the ids in the mask, see `images.Mask`; empty without a palette.
     """
 
     record: bytes
@@ -67,7 +67,7 @@ class BuiltRecord:
     turns: orientation.Decision | None
     encoded_again: bool
     things: tuple[int, ...] | None = None
-    palette: bytes = b''
+    id_colors: bytes = b''
 
 
 def read(item: SourceFiles, allowed: MaskIds | None, image: bytes | None = None) -> BuiltRecord:
@@ -86,7 +86,7 @@ def read(item: SourceFiles, allowed: MaskIds | None, image: bytes | None = None)
     with naming(item.image):
         header = images.read_whole(image)
     gray = counts = things = turns = None
-    palette = b''
+    id_colors = b''
     further: dict[str, wire.Value] = {}
     if item.label is None:
         if header.orientation != orientation.UPRIGHT:
@@ -95,7 +95,7 @@ def read(item: SourceFiles, allowed: MaskIds | None, image: bytes | None = None)
         with naming(item.label):
             masks = mask_sources.masks_of(item.source, item.label)
             mask = images.read_mask(masks.classes)
-            palette = mask.palette
+            id_colors = mask.id_colors
             gray = images.mask_as_gray_png(masks.classes, mask=mask)
             turns = _decide(item.image, header, mask)
             if turns is not None and turns.turn_mask:
@@ -120,7 +120,7 @@ def read(item: SourceFiles, allowed: MaskIds | None, image: bytes | None = None)
     channels = header.channels if header.format == 'npy' else 3
     record = example.encode(content, header.format, item.name, *size, channels, gray, features)
     encoded_again = header.format == 'jpeg' and len(content) != len(image)
-    return BuiltRecord(record, counts, turns, encoded_again, things, palette)
+    return BuiltRecord(record, counts, turns, encoded_again, things, id_colors)
 
 
 def _instances(content: bytes, header: images.Header, turns_image: bool) -> np.ndarray:

@@ -67,6 +67,21 @@ def test_names_the_fault_and_repairs_it(tmp_path, name):
     assert set(broken.rules) - {'empty', 'unused_masks'} <= done
 
 
+def test_palettes_are_compared_with_each_other_and_with_the_data_set(tmp_path):
+    folder = write(tmp_path, 'palettes that disagree')
+    (finding,) = (each for each in run(folder).findings if each.severity == 'error')
+    assert finding.what.startswith('1 of 9 masks with palettes has other colors for ids than most of them')
+    assert finding.cases == ('val_1.jpg: id 0 is 1 254 7 instead of 0 255 0',) and 'colors of' in finding.fix
+    (folder / 'masks/val_1.png').write_bytes((folder / 'masks/val_2.png').read_bytes())
+    palette = [broken_datasets.dataset_files.PALETTE[3 * number :][:3] for number in (0, 2, 1, 3)]
+    (folder / 'dataset.json').write_text(json.dumps({'num_classes': 4, 'palette': palette}))
+    found = run(folder, num_classes=None, dataset=str(folder / 'dataset.json')).findings
+    (finding,) = (each for each in found if each.rule == 'palette_colors')
+    assert finding.severity == 'warning' and finding.count == 9
+    assert finding.cases[0] == 'train_0.jpg: id 1 is 1 254 7, as id 2'
+    assert 'palette_colors' not in {each.rule for each in run(folder, colors=str(folder / 'colors.txt')).findings}
+
+
 def test_what_a_description_leaves_out_is_in_the_report_and_not_in_the_log(tmp_path, caplog):
     result = run(write(tmp_path, 'left out by the description'))
     notes = {(finding.rule, finding.count): finding for finding in result.findings}

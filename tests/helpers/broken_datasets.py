@@ -319,6 +319,15 @@ def _dark(_):
     return dataset_files.png(scene(1)[0][..., 0].astype(np.uint16))
 
 
+def _with_palettes(zoo):
+    """Gives all masks palettes, of which one has other colors; the first has fewer ids than the others."""
+    zoo['train'][0].ids = np.minimum(zoo['train'][0].ids, 2)
+    zoo.masks(dataset_files.palette_png)
+    image = Image.fromarray(zoo['val'][1].ids)
+    image.putpalette(dataset_files.PALETTE[3:6] + dataset_files.PALETTE[:3] + dataset_files.PALETTE[6:])
+    zoo['val'][1].mask = encoded(image, 'PNG')
+
+
 def _binary(ids):
     return np.uint8(255) * (ids >= 2)
 
@@ -333,6 +342,7 @@ BROKEN = {
     'equal channels': Broken(
         ('color_mask',), lambda zoo: zoo.masks(lambda ids: dataset_files.png(np.stack([ids] * 3, axis=2))), True
     ),
+    'palettes that disagree': Broken(('palette_colors',), _with_palettes),
     'palette in records': Broken(('palette',), lambda zoo: zoo.masks(dataset_files.palette_png), True, 'records'),
     '0 and 255': Broken(('zero_and_255',), lambda zoo: zoo.relabel(_binary), True, options=BINARY),
     'soft 0 and 255': Broken(
