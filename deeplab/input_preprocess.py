@@ -322,7 +322,7 @@ def scale_and_crop(augment: AugmentOptions, context: AugmentContext) -> Step:
         if crops:
             return change(crops[0], augment, context._replace(scaled_size=size, crop_seed=seed))(sample)
         window = preprocess_utils.window_in(size, context.crop_size)
-        corner = preprocess_utils.random_window(*size, window, seed)
+        corner = preprocess_utils.random_window(size, window, seed)
         return _with_both(sample, *preprocess_utils.resize_and_crop(*_both(sample), size, corner, window))
 
     return step
@@ -463,7 +463,7 @@ def _points_in_window(
     """Moves points as scaling and cropping move the image; `crop` is the augmentation that places the window."""
     if crop is None:
         window = preprocess_utils.window_in(size, context.crop_size)
-        corner = preprocess_utils.random_window(*size, window, crop_seed)
+        corner = preprocess_utils.random_window(size, window, crop_seed)
     elif crop.corner is None:
         raise OptionError(_unmovable(crop, 'corner'))
     else:

@@ -166,7 +166,7 @@ def test_a_plain_training_is_what_it_always_was():
         scale = preprocess_utils.random_scale_value(0.5, 2.0, 0.25, seeds[0])
         size = preprocess_utils.scaled_size(9, 12, scale)
         window = preprocess_utils.window_in(size, (6, 8))
-        corner = preprocess_utils.random_window(*size, window, seeds[1])
+        corner = preprocess_utils.random_window(size, window, seeds[1])
         image, label = preprocess_utils.resize_and_crop(
             sample[common.IMAGE], sample[common.LABEL], size, corner, window
         )

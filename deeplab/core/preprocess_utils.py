@@ -231,12 +231,11 @@ def crop(values: tf.Tensor, offset_height: Side, offset_width: Side, height: Sid
     return window  # [height, width, channels]
 
 
-def random_window(height: Side, width: Side, window: Sequence[Side], seed: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+def random_window(size: Sequence[Side], window: Sequence[Side], seed: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     """Draws the upper left corner of a window; every place is as likely as any other.
 
     Args:
-      height: rows of the image, at least `window[0]`.
-      width: columns of the image, at least `window[1]`.
+      size: rows and columns of the image, at least as many as of the window.
       window: rows and columns of the window.
       seed: two integers.
 
@@ -244,8 +243,8 @@ def random_window(height: Side, width: Side, window: Sequence[Side], seed: tf.Te
       Row and column, int32 scalars.
     """
     row_seed, column_seed = tf.unstack(tf.random.experimental.stateless_split(seed, 2))
-    row = tf.random.stateless_uniform([], row_seed, 0, height - window[0] + 1, tf.int32)
-    return row, tf.random.stateless_uniform([], column_seed, 0, width - window[1] + 1, tf.int32)
+    row = tf.random.stateless_uniform([], row_seed, 0, size[0] - window[0] + 1, tf.int32)
+    return row, tf.random.stateless_uniform([], column_seed, 0, size[1] - window[1] + 1, tf.int32)
 
 
 def window_in(size: Sequence[Side], crop_size: Sequence[Side]) -> list[tf.Tensor]:

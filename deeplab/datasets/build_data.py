@@ -428,11 +428,6 @@ def _allowed(num_classes: int | None, ignore_label: int) -> MaskIds | None:
     return None if num_classes is None else MaskIds(num_classes, ignore_label)
 
 
-def shard_paths(folder: str, split: str, total: int) -> list[str]:
-    """Returns the paths of all shards of a split."""
-    return [os.path.join(folder, f'{split}-{number:05d}-of-{total:05d}.tfrecord') for number in range(total)]
-
-
 def _planned(
     items: Sequence[SourceFiles],
     split: str,
@@ -443,8 +438,8 @@ def _planned(
 ) -> list[Shard]:
     """Returns the chosen shards of a split: their records, and the digest of the source files and the settings."""
     size = -(-len(items) // total)
-    places = list(enumerate(shard_paths(folder, split, total)))[chosen]
-    parts = [(path, items[number * size : (number + 1) * size]) for number, path in places]
+    places = list(enumerate(shard_names.of(split, total)))[chosen]
+    parts = [(os.path.join(folder, name), items[number * size : (number + 1) * size]) for number, name in places]
     return [Shard(path, part, build_journal.inputs_of(part, settings)) for path, part in parts]
 
 

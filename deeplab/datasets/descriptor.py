@@ -26,7 +26,7 @@ IMAGE_BITS = (8, 16)
 MOST_CHANNELS = 1000
 _MOST_INSTANCES = 1 << 16  # ids have 16 bits
 _USUAL_STEM = 'dataset'  # of the names of descriptions that lie beside the data
-_OF_RASTERS = ('bands', 'value_range')
+OF_RASTERS = ('bands', 'value_range')
 _FACTS = ('image_bits', 'things', 'ignore_label', 'eval_ids', 'depth_scale')  # of classes, in files
 # Fields that files cannot set, or that follow the others there.
 _RECORD_FIELDS = ('summary', 'parameters', 'source', 'labels_offset')
@@ -199,7 +199,7 @@ class DatasetDescriptor(Dataset):
 
     def facts(self) -> dict[str, Any]:
         """Returns what files that travel with a network say besides names and colors, as JSON values."""
-        of_rasters = {name: list(value) for name in _OF_RASTERS if (value := getattr(self, name))}
+        of_rasters = {name: list(value) for name in OF_RASTERS if (value := getattr(self, name))}
         return {name: getattr(self, name) for name in _FACTS} | of_rasters
 
     @property
@@ -407,7 +407,7 @@ def of_facts(names: Sequence[str], colors: Any, facts: Mapping[str, Any]) -> Dat
       colors: color of each class, [n, 3] of 0 to 255.
       facts: `DatasetDescriptor.facts`; other keys are ignored, and missing ones have their defaults.
     """
-    used = {name: facts[name] for name in (*_FACTS, *_OF_RASTERS) if name in facts}
+    used = {name: facts[name] for name in (*_FACTS, *OF_RASTERS) if name in facts}
     try:
         return DatasetDescriptor('', len(names), class_names=names, palette=colors, has_masks=False, **used)
     except (TypeError, ValueError, OptionError):

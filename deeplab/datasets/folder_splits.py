@@ -230,9 +230,7 @@ def by_ratio(
             f'There is one {what} only, which cannot be both in train and in val. {fix} '
             f'{option("BuildFolderOptions.val_fraction", 0)} for no split val.'
         )
-    order = sorted(
-        groups, key=lambda group: hashlib.sha256(f'{options.seed}:{group}'.encode('utf-8', 'surrogateescape')).digest()
-    )
+    order = sorted(groups, key=lambda group: rank_of(group, options.seed))
     target, count, chosen = fraction * len(stems), 0, set()
     for group in order[:-1]:  # the last one is left for train
         if abs(count + len(groups[group]) - target) < abs(count - target):
@@ -241,6 +239,12 @@ def by_ratio(
     chosen = chosen or {min(order, key=lambda group: len(groups[group]))}
     val = {stem for group in chosen for stem in groups[group]}
     return {'train': [stem for stem in stems if stem not in val], 'val': [stem for stem in stems if stem in val]}
+
+
+def rank_of(group: str, seed: int) -> bytes:
+    """Returns a digest that orders groups at random, each independently of the others."""
+    text = f'{seed}:{group}'.encode('utf-8', 'surrogateescape')  # file names may be of another encoding
+    return hashlib.sha256(text).digest()
 
 
 def groups_of(stems: Sequence[str], pattern: str | None) -> dict[str, list[str]]:

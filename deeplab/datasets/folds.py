@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
@@ -97,12 +96,7 @@ def _shares(
 
 def _balanced(shares: Mapping[str, np.ndarray], number: int, seed: int) -> dict[str, int]:
     """Returns the fold of each group, from 0; none is empty if there are enough groups."""
-
-    def place(group: str) -> tuple[float, bytes]:
-        text = f'{seed}:{group}'.encode('utf-8', 'surrogateescape')  # file names may be of another encoding
-        return -shares[group].max(), hashlib.sha256(text).digest()
-
-    order = sorted(shares, key=place)
+    order = sorted(shares, key=lambda group: (-shares[group].max(), folder_splits.rank_of(group, seed)))
     totals = np.zeros((number, 257))
     fold_of = {}
     for group in order:

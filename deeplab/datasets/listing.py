@@ -19,7 +19,7 @@ UNCHANGED, CHANGED = 'unchanged', 'changed'
 
 
 @dataclasses.dataclass(frozen=True)
-class SplitFacts:
+class ListedSplit:
     """A split in a folder.
 
     Attributes:
@@ -60,7 +60,7 @@ class FolderFacts:
     dataset: DatasetDescriptor | None
     problem: str | None
     image_folder: str | None
-    splits: tuple[SplitFacts, ...]
+    splits: tuple[ListedSplit, ...]
 
     @property
     def is_complete(self) -> bool:
@@ -121,14 +121,14 @@ def _look(folder: str) -> FolderFacts | None:
     """Returns the data set in a folder; None if there is none."""
     path = description_file.beside(folder)
     dataset = problem = image_folder = None
-    splits: Sequence[SplitFacts] = ()
+    splits: Sequence[ListedSplit] = ()
     try:
         dataset = None if path is None else descriptor_lib.load(path)
         source = None if path is None else segmentation_dataset.described_folders(path)
         if source is not None and dataset is not None:
             image_folder = source.options.image_folder
             splits = [
-                SplitFacts(name, len(items))
+                ListedSplit(name, len(items))
                 for name, items in segmentation_dataset.folder_items(source, dataset).items()
             ]
     except UserError as error:
@@ -150,15 +150,15 @@ def _split_names(folder: str) -> list[str]:
     return []
 
 
-def _split(folder: str, name: str, described: description_file.SplitFacts | None) -> SplitFacts:
+def _split(folder: str, name: str, described: description_file.SplitFacts | None) -> ListedSplit:
     try:
         shards = segmentation_dataset.find_shards(name, folder)
         columns = index_file.load(folder, name, shards)
         index = RecordIndex(shards, indexed=columns)
         size = sum(storage.stat(shard).size for shard in shards)
     except (UserError, OSError) as error:
-        return SplitFacts(name, problem=str(error))
+        return ListedSplit(name, problem=str(error))
     state = None
     if described is not None and described.digest is not None:
         state = UNCHANGED if described.digest == index.digest() else CHANGED
-    return SplitFacts(name, len(index), len(shards), size, None, len(columns) == len(shards), state)
+    return ListedSplit(name, len(index), len(shards), size, None, len(columns) == len(shards), state)

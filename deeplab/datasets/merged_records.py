@@ -8,7 +8,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from deeplab.datasets import build_data, build_journal, label_file
+from deeplab.datasets import build_data, build_journal, label_file, shard_names
 from deeplab.datasets.build_data import Summary
 from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.datasets.totals import Totals
@@ -34,7 +34,7 @@ def merge(folder: str, parts: Sequence[PartFolder]) -> str:
         summaries = []
         for split, of_split in settings['splits'].items():
             totals = _move(folder, split, of_split['shards'], parts)
-            shards = build_data.shard_paths(folder, split, of_split['shards'])
+            shards = [os.path.join(folder, name) for name in shard_names.of(split, of_split['shards'])]
             index = build_data.finish_split(folder, split, shards, totals, classes)
             if len(index) != of_split['images']:
                 raise DataError(
@@ -59,7 +59,7 @@ def _move(folder: str, split: str, total: int, parts: Sequence[PartFolder]) -> T
         for entry in documents.load_lines(journal) if os.path.exists(journal) else []:
             entries.setdefault(entry['shard'], entry)
     totals = Totals()
-    names = [os.path.basename(path) for path in build_data.shard_paths(folder, split, total)]
+    names = shard_names.of(split, total)
     for name in names:
         paths = [os.path.join(path, name) for path in [*(part.path for part in parts), folder]]
         there = [path for path in paths if os.path.exists(path)]

@@ -36,6 +36,13 @@ class Place(NamedTuple):
     height: int
     width: int
 
+    @property
+    def window(self) -> Any:
+        """The rectangle as a window of rasterio."""
+        from rasterio.windows import Window
+
+        return Window(self.left, self.top, self.width, self.height)
+
 
 @dataclasses.dataclass(frozen=True)
 class Header:
@@ -141,13 +148,10 @@ def read(path: str, place: Place, options: RasterOptions | None = None) -> tuple
     """
     options = options or RasterOptions()
     with opened(path) as dataset:
-        from rasterio.windows import Window
-
         bands = _bands(dataset, options)
         dtype = _type(dataset, bands, options)
-        window = Window(place.left, place.top, place.width, place.height)
-        values = dataset.read(bands, window=window)  # [channels, h, w]
-        is_valid = dataset.read_masks(bands, window=window) > 0
+        values = dataset.read(bands, window=place.window)  # [channels, h, w]
+        is_valid = dataset.read_masks(bands, window=place.window) > 0
     if values.dtype.kind == 'f':
         is_valid &= np.isfinite(values)
     if options.value_range:
@@ -170,14 +174,11 @@ def read_ids(path: str, place: Place | None = None) -> tuple[np.ndarray, np.ndar
       DataError: It is no raster of ids. The message continues a sentence that names the file.
     """
     with opened(path) as dataset:
-        from rasterio.windows import Window
-
         if dataset.count != 1:
             raise DataError(f'it has {dataset.count} bands, but a mask has one band of ids')
-        whole = Place(0, 0, dataset.height, dataset.width)
-        top, left, height, width = place or whole
-        values = dataset.read(1, window=Window(left, top, width, height))  # [h, w]
-        is_valid = dataset.read_masks(1, window=Window(left, top, width, height)) > 0
+        window = (place or Place(0, 0, dataset.height, dataset.width)).window
+        values = dataset.read(1, window=window)  # [h, w]
+        is_valid = dataset.read_masks(1, window=window) > 0
     if values.dtype.kind == 'f':
         is_valid &= np.isfinite(values)
     values = np.where(is_valid, values, 0)
@@ -190,9 +191,7 @@ def read_ids(path: str, place: Place | None = None) -> tuple[np.ndarray, np.ndar
 def read_stored(path: str, place: Place) -> np.ndarray:
     """Returns the values of the first band as they are stored, [h, w]."""
     with opened(path) as dataset:
-        from rasterio.windows import Window
-
-        values: np.ndarray = dataset.read(1, window=Window(place.left, place.top, place.width, place.height))
+        values: np.ndarray = dataset.read(1, window=place.window)
         return values
 
 
@@ -211,13 +210,10 @@ def with_data(path: str, tiles: Sequence[Place], options: RasterOptions | None =
 
 def _has_data(dataset: Any, bands: list[int] | None, place: Place) -> bool:
     """Returns whether some pixel of a place has data; takes the chosen bands of floats, None for integers."""
-    from rasterio.windows import Window
-
-    window = Window(place.left, place.top, place.width, place.height)
     if bands is None:
-        return bool(dataset.dataset_mask(window=window).any())
-    is_valid = dataset.read_masks(bands, window=window) > 0
-    return bool((is_valid & np.isfinite(dataset.read(bands, window=window))).any())  # no mask has NaN
+        return bool(dataset.dataset_mask(window=place.window).any())
+    is_valid = dataset.read_masks(bands, window=place.window) > 0
+    return bool((is_valid & np.isfinite(dataset.read(bands, window=place.window))).any())  # no mask has NaN
 
 
 def _middle(place: Place) -> Place:

@@ -43,9 +43,8 @@ from deeplab.wording import option
 
 # Keys of a description with other names than their fields in the options of build_folder_data, and these fields.
 _FIELDS = {'images': 'image_folder', 'masks': 'mask_folder', 'instances': 'instance_folder', 'lists': 'list_folder'}
-_OF_RASTERS = ('bands', 'value_range')
 _KEYS = {f'BuildFolderOptions.{_FIELDS.get(key, key)}': key for key in descriptor_lib.FOLDER_KEYS}  # for messages
-_KEYS |= {f'RasterOptions.{key}': key for key in _OF_RASTERS}
+_KEYS |= {f'RasterOptions.{key}': key for key in descriptor_lib.OF_RASTERS}
 _PATHS = ('images', 'masks', 'instances', 'lists', 'colors')
 _KINDS: dict[str, tuple[tuple[type, ...], str]] = {
     'val_fraction': ((int, float), 'a number'),
@@ -406,7 +405,7 @@ def described_folders(path: str) -> FolderSource | None:
     values = {_FIELDS.get(key, key): _option_value(path, key, value) for key, value in given.items()}
     try:
         with wording.file_keys(_KEYS):
-            raster = RasterOptions(**{key: values.pop(key) for key in _OF_RASTERS if key in values})
+            raster = RasterOptions(**{key: values.pop(key) for key in descriptor_lib.OF_RASTERS if key in values})
             return FolderSource(path, BuildFolderOptions(**values, raster=raster))
     except OptionError as error:
         raise OptionError(f'{path}: {error}') from None

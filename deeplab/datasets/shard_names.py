@@ -37,14 +37,17 @@ def candidates(directory: str) -> list[str]:
     ]
 
 
+def of(split: str, total: int) -> list[str]:
+    """Returns the names of all shards of a split, as builders write them."""
+    return [f'{split}-{number:05d}-of-{total:05d}.tfrecord' for number in range(total)]
+
+
 def _on_web_server(directory: str) -> list[str]:
     """Returns the shards whose number the description gives, or else the files that the server lists."""
     path = description_file.beside(directory) or os.path.join(directory, description_file.FILE_NAME)
     facts = description_file.split_facts(path)
     described = [
-        f'{split}-{number:05d}-of-{total:05d}.tfrecord'
-        for split, total in ((split, each.shards) for split, each in facts.items())
-        for number in range(total if isinstance(total, int) else 0)
+        name for split, each in facts.items() for name in of(split, each.shards if isinstance(each.shards, int) else 0)
     ]
     names = described
     with contextlib.suppress(OSError):

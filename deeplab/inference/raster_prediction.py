@@ -282,8 +282,6 @@ def _join(
     header: rasters.Header, blocks: list[Place], folder: str, target: str, predictor: Predictor, settings: str
 ) -> None:
     """Writes the GeoTIFF from its blocks."""
-    from rasterio.windows import Window
-
     colors = {number: (*map(int, color), 255) for number, color in enumerate(predictor.colors)}
     with writing.atomic_path(target) as temporary, _created(temporary, header) as file:
         file.write_colormap(1, colors)
@@ -292,7 +290,7 @@ def _join(
             with Image.open(os.path.join(folder, _name(block))) as picture:
                 labels = np.asarray(picture)
             if (labels != NO_CLASS).any():  # otherwise the file has no bytes for it
-                file.write(labels, 1, window=Window(block.left, block.top, block.width, block.height))
+                file.write(labels, 1, window=block.window)
 
 
 def _write_areas(

@@ -14,7 +14,7 @@ from typing import Any
 
 from deeplab.datasets import descriptor, listing
 from deeplab.datasets.descriptor import DatasetDescriptor
-from deeplab.datasets.listing import FolderFacts, SplitFacts
+from deeplab.datasets.listing import FolderFacts, ListedSplit
 from deeplab.errors import DataError, OptionError
 from deeplab.names import aligned, byte_size, counted
 from deeplab.options import ListDatasetsOptions
@@ -132,7 +132,7 @@ def _lines(facts: FolderFacts) -> Iterator[str]:
         yield f'  {split.name:{width}}  {_state(split)}'
 
 
-def _state(split: SplitFacts) -> str:
+def _state(split: ListedSplit) -> str:
     """Returns the facts of a split in words."""
     if split.problem is not None:
         return f'not usable: {split.problem}'

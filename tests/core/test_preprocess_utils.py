@@ -127,7 +127,7 @@ def test_a_resized_window_is_a_window_of_the_resized(size):
     corners = set()
     for i in range(10):
         assert preprocess_utils.window_in(size, (3, 3)) == list(window)
-        row, column = corner = preprocess_utils.random_window(*size, window, seed(i))
+        row, column = corner = preprocess_utils.random_window(size, window, seed(i))
         image, cropped = preprocess_utils.resize_and_crop(images, label, size, corner, window)
         part = np.s_[int(row) : int(row) + window[0], int(column) : int(column) + window[1]]
         np.testing.assert_array_equal(image, whole_image[part])
@@ -137,14 +137,14 @@ def test_a_resized_window_is_a_window_of_the_resized(size):
 
 
 def test_windows_reach_every_place_equally():
-    places = [tuple(int(x) for x in preprocess_utils.random_window(3, 4, (2, 3), seed(i))) for i in range(80)]
+    places = [tuple(int(x) for x in preprocess_utils.random_window((3, 4), (2, 3), seed(i))) for i in range(80)]
     assert set(places) == {(0, 0), (0, 1), (1, 0), (1, 1)}
     assert min(places.count(place) for place in set(places)) > 8
 
 
 def test_a_window_of_the_whole_is_the_whole():
     window = preprocess_utils.window_in((3, 3), (5, 5))
-    corner = preprocess_utils.random_window(3, 3, window, seed(1))
+    corner = preprocess_utils.random_window((3, 3), window, seed(1))
     image, label = preprocess_utils.resize_and_crop(tf.constant(SQUARE), None, (3, 3), corner, window)
     np.testing.assert_array_equal(image, SQUARE)
     assert label is None

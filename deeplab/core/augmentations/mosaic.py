@@ -40,7 +40,7 @@ def join(
         size = sides[0][down], sides[1][across]
         image_size = preprocess_utils.size_of(image)
         window = preprocess_utils.window_in(image_size, size)
-        corner = preprocess_utils.random_window(*image_size, window, window_seed)
+        corner = preprocess_utils.random_window(image_size, window, window_seed)
         # The parts on the right and at the bottom begin at the point.
         above, left = (0 if down else size[0] - window[0]), (0 if across else size[1] - window[1])
 

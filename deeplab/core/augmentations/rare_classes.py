@@ -33,12 +33,12 @@ def corner_of_window(
     size = context.scaled_size
     window = preprocess_utils.window_in(size, context.crop_size)
     if label is None:
-        return preprocess_utils.random_window(size[0], size[1], window, context.crop_seed)
+        return preprocess_utils.random_window(size, window, context.crop_seed)
     chance_seed, place_seed = tf.unstack(tf.random.experimental.stateless_split(seed, 2))
     corner: tuple[tf.Tensor, tf.Tensor] = tf.cond(
         tf.random.stateless_uniform([], chance_seed) < rare_class_sampling,
         lambda: rare_class_window(label, size, window, context.class_pixels, context.ignore_label, place_seed),
-        lambda: preprocess_utils.random_window(size[0], size[1], window, context.crop_seed),
+        lambda: preprocess_utils.random_window(size, window, context.crop_seed),
     )
     return corner
 
@@ -93,7 +93,7 @@ def rare_class_window(
     corner: tuple[tf.Tensor, tf.Tensor] = tf.cond(
         tf.reduce_sum(weights) > 0.0,
         around_a_pixel,
-        lambda: preprocess_utils.random_window(size[0], size[1], window, seed),
+        lambda: preprocess_utils.random_window(size, window, seed),
     )
     return corner
 

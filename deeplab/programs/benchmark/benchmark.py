@@ -20,7 +20,7 @@ from absl import logging
 from PIL import Image
 
 from deeplab import names
-from deeplab.datasets import example, images, tfrecord
+from deeplab.datasets import example, images, shard_names, tfrecord
 from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.datasets.segmentation_dataset import DataSource
 from deeplab.errors import OptionError
@@ -117,7 +117,7 @@ def write_records(folder: str, split: str, descriptor: DatasetDescriptor, size: 
       descriptor: the data set, with classes, channels and bits of the records.
       size: height and width.
     """
-    path = os.path.join(folder, f'{split}-00000-of-00001.tfrecord')
+    path = os.path.join(folder, *shard_names.of(split, 1))
     with open(path, 'wb') as file:
         for number in range(_IMAGES):
             file.write(tfrecord.framed(_record(number, descriptor, size)))
