@@ -46,7 +46,6 @@ from deeplab.options import EngineOptions, EvalOptions, ModelOptions, Prediction
 from deeplab.options.parts import Part
 from deeplab.registry import TASKS
 from deeplab.system import memory
-from deeplab.wording import option
 
 _LOGDIR = 'EvalOptions.eval_logdir'
 _STATE = 'metrics.state'  # of a part
@@ -170,6 +169,8 @@ def _open_split(options: EvalOptions) -> runner.Split:
     split = runner.open_fitting_split(data, options.model, options.resize, is_chosen, options.eval_logdir)
     if options.windows is None and split.crop_size != options.model.crop_size:
         logging.info('The crop size is %d,%d, into which every image fits.', *split.crop_size)
+    elif options.windows is None and options.fits_crop_size:
+        runner.warn_of_padding(split, options.model, options.resize)
     if options.max_images is None:
         return split
     return split.selected(slice(options.max_images))
@@ -237,7 +238,8 @@ def _of_several(options: EvalOptions, task: runner.Task, choice: WeightsChoice) 
     )
     rounds: list[evaluation_rounds.Round] = []
     failure = None
-    for path, folder in several_checkpoints.find(directories, options.all_checkpoints):
+    in_order = [*options.further_checkpoint_dirs, options.checkpoint_dir]  # of the command line
+    for path, folder in several_checkpoints.find(in_order, options.all_checkpoints):
         logdir = os.path.join(options.eval_logdir, folder) if folder else options.eval_logdir
         output_files.make_folder(logdir)
         try:
@@ -410,8 +412,7 @@ def report(result: evaluation_rounds.Round, descriptor: DatasetDescriptor) -> st
     for name, value in ((means if result.has_classes else {}) | further).items():
         lines.append(f'{name:{width}}          {_shown(value)}')
     lines.append(result.speed_text() + (f' All metrics: {result.path}' if result.path else ''))
-    if result.crop_size is not None:
-        lines.append(f'Each image was padded to {option("ModelOptions.crop_size", result.crop_size)}.')
+    lines += [] if result.crop_size is None else [result.padding_text()]
     if result.engine is not None:
         lines.append(result.engine.text())
     return '\n'.join(lines)

@@ -284,7 +284,7 @@ def test_each_of_several_checkpoints_has_the_averages_of_its_own_training(option
     for name, decay in (('plain', None), ('averaged', 0.99)):
         checkpoint_files.write(tmp_path / name / 'model.ckpt-3', values)
         checkpoint_files.write_run(tmp_path / name, decay)
-    folders = {'checkpoint_dir': f'{tmp_path}/plain', 'further_checkpoint_dirs': (f'{tmp_path}/averaged',)}
+    folders = {'checkpoint_dir': f'{tmp_path}/averaged', 'further_checkpoint_dirs': (f'{tmp_path}/plain',)}
     plain, averaged = eval_program.run(changed(options, **folders)).rounds
     assert plain.metrics.miou < 0.5 and averaged.metrics.miou == 1.0
     summary = json.loads((pathlib.Path(options.eval_logdir) / 'checkpoints.json').read_text())
@@ -368,7 +368,10 @@ def test_checkpoints_of_several_folders_have_a_folder_each(options, tmp_path):
     for folder, weight in zip(folders, (1.0, 0.0), strict=True):
         folder.mkdir(parents=True)
         setup.write_checkpoint(folder, 10, weight)
-    several = {'checkpoint_dir': str(folders[0]), 'further_checkpoint_dirs': (str(folders[1]),)}
+    several = {
+        'checkpoint_dir': str(folders[1]),
+        'further_checkpoint_dirs': (str(folders[0]),),
+    }  # the last is the main one
     result = eval_program.run(changed(options, wait=WaitOptions(), **several))
     logdir = pathlib.Path(options.eval_logdir)
     assert [each.path for each in result.rounds] == [
@@ -444,11 +447,19 @@ def test_a_repeated_checkpoint_dir():
 
 
 @pytest.mark.parametrize(
-    ('crop_size', 'fits', 'expected'), [((9, 8), True, (17, 17)), ((33, 17), True, (33, 17)), (None, False, (17, 17))]
+    ('crop_size', 'fits', 'expected'),
+    [
+        ((9, 8), True, (17, 17)),
+        ((33, 17), True, (33, 17)),
+        ((49, 17), True, (49, 17)),
+        ((49, 17), False, (49, 17)),
+        (None, False, (17, 17)),
+    ],
 )
-def test_a_crop_size_into_which_every_image_fits(options, crop_size, fits, expected):
+def test_a_crop_size_into_which_every_image_fits(options, crop_size, fits, expected, caplog):
     chosen = dataclasses.replace(changed(options, 'model', crop_size=crop_size), fits_crop_size=fits)
     assert eval_program._open_split(chosen).crop_size == expected
+    assert any('can lower the mIoU' in line for line in logged(caplog)) == (expected == (49, 17) and fits)
 
 
 def test_a_chosen_crop_size_holds_the_pooling_crop(options):

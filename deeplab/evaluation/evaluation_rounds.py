@@ -18,6 +18,7 @@ from deeplab.evaluation import runner, scoring, task_results
 from deeplab.files import documents, writing
 from deeplab.options import PredictionOptions
 from deeplab.system import overlap
+from deeplab.wording import option
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -31,6 +32,10 @@ class Round(scoring.Results, runner.CheckpointPass):
 
     path: str = ''
     crop_size: tuple[int, int] | None = None
+
+    def padding_text(self) -> str:
+        """Returns the sentence of a report that says the crop size; only for images that were padded."""
+        return f'Each image was padded to {option("ModelOptions.crop_size", self.crop_size)}.'
 
 
 def evaluate(

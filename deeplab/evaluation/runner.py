@@ -152,10 +152,10 @@ def open_split(
         example = option(crop_field, (513, 513))
         raise OptionError(f'{option(crop_field)} is not set. Pass height and width, such as {example}.')
     split = checked_split(dataset, network, needs_truth, cache_dir)
-    resized = functools.partial(input_preprocess.size_in_range, resize)
     if crop_size is None:
-        crop_size = _smallest_crop(split.check_result, network, resized)
+        crop_size = _smallest_crop(split.check_result, network, resize)
     if not network.is_per_image:
+        resized = functools.partial(input_preprocess.size_in_range, resize)
         record_check.require_fit(split.check_result, crop_size, network.output_stride, resized, crop_field)
     return Split(descriptor, split.reader, split.check_result, crop_size, has_labels=split.has_labels)
 
@@ -188,14 +188,27 @@ def require_channels(network: ModelOptions, descriptor: DatasetDescriptor) -> No
         )
 
 
+def warn_of_padding(split: Split, network: ModelOptions, resize: ResizeOptions) -> None:
+    """Warns of a default crop size with more than twice the area that the images need."""
+    smallest = _smallest_crop(split.check_result, network, resize)
+    if np.prod(split.crop_size) > 2 * np.prod(smallest) and not network.is_per_image:
+        logging.warning(
+            'All images fit into %d,%d pixels, but are padded to the default size %d,%d. Padding affects the '
+            'predictions and can lower the mIoU: set %s.',
+            *smallest,
+            *split.crop_size,
+            option('ModelOptions.crop_size', smallest),
+        )
+
+
 def _smallest_crop(
-    check_result: record_check.CheckResult, network: ModelOptions, resized: Callable[[int, int], tuple[int, int]]
+    check_result: record_check.CheckResult, network: ModelOptions, resize: ResizeOptions
 ) -> tuple[int, int]:
     """Returns the smallest crop with sides `output_stride * k + 1`, k at least 1, into which every image fits.
 
     It is not smaller than the window of the image pooling, which would otherwise not be the one of the training.
     """
-    sizes = [resized(int(h), int(w)) for h, w in np.unique(check_result.sizes, axis=0)]
+    sizes = [input_preprocess.size_in_range(resize, int(h), int(w)) for h, w in np.unique(check_result.sizes, axis=0)]
     sizes.append(network.image_pooling_crop_size or (1, 1))
     return crop_sizes.above(np.max(sizes, axis=0), network.output_stride)
 

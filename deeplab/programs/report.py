@@ -87,7 +87,7 @@ def run(options: ReportOptions) -> ReportResult:
         drawn = itertools.chain(_pictures(runs, groups, most_bytes), _task_pictures(runs, of_tasks, most_bytes))
         output_files.write(options.path, _PATH, page.render(data, drawn, library))
         output_files.write(figures_path(options.path), _PATH, json.dumps(_figures(data)))
-    return _result(options, data, len({*groups, *itertools.chain(*of_tasks.values())}))
+    return _result(options, runs, data, len({*groups, *itertools.chain(*of_tasks.values())}))
 
 
 def figures_path(path: str) -> str:
@@ -212,8 +212,8 @@ def _task_pictures(runs: Sequence[Run], of_tasks: task_content.Chosen, most_byte
                 yield task_content.picture(task, image, sample, runs, most_bytes)
 
 
-def _result(options: ReportOptions, data: Mapping[str, Any], images: int) -> ReportResult:
-    """Returns the result, whose report is a line for each run and the path of the page."""
+def _result(options: ReportOptions, runs: Sequence[Run], data: Mapping[str, Any], images: int) -> ReportResult:
+    """Returns the result, whose report is a line for each run, the crop size and the path of the page."""
     megabytes = os.path.getsize(options.path) / 1e6
     width = max(len(each['name']) for each in data['runs'])
     lines = [
@@ -226,6 +226,8 @@ def _result(options: ReportOptions, data: Mapping[str, Any], images: int) -> Rep
             name, first = (data['runs'][difference[key]]['name'] for key in ('run', 'first'))
             interval = '' if low is None else f' ({low:+.2f} to {high:+.2f})'
             lines.append(f'{name} - {first}: {value:+.2f}{interval} percentage points')
+    padded = [run.result.round for run in runs if run.result is not None and run.result.round.crop_size is not None]
+    lines += dict.fromkeys(each.padding_text() for each in padded)
     lines.append(f'All figures: {figures_path(options.path)}')
     lines.append(f'{options.path} ({names.counted(images, "image")}, {names.byte_size(1e6 * megabytes)})')
     miou = tuple(each['miou'][0] if each['miou'] else None for each in data['runs'])

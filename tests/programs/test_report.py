@@ -78,7 +78,7 @@ def test_a_page_of_two_runs(page_of_two):
     assert sorted(data['image_names']) == sorted(report_setup.NAMES)
     assert result.images == len(data['pictures']) == 5
     assert 'two - one: -' in result.report and result.report.endswith('B)')
-    assert ['Crop size', '17 x 17'] in one['figures']
+    assert ['Crop size', '17 x 17'] in one['figures'] and result.report.count('padded to crop_size=') == 1
     assert ['Split', 'val'] in one['settings'] and dict(one['settings'])['Scales'] == '1'
 
 
