@@ -183,7 +183,8 @@ def resizing_in_training(path: str) -> ResizeOptions:
 
 
 def _resizing_of(run: run_manifests.Run) -> ResizeOptions:
-    return _of_json(ResizeOptions, run_manifests.option_of(run, 'resize') or {})
+    stored = run_manifests.option_of(run, 'resize')
+    return _of_json(ResizeOptions, stored if isinstance(stored, Mapping) else {})
 
 
 def require_one_description(

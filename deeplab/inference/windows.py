@@ -40,7 +40,7 @@ class Axis(NamedTuple):
         return self.starts[number + 1] if number + 1 < len(self.starts) else self.size
 
 
-def axis(size: int, window: int, stride: int, alignment: int = 1) -> Axis:
+def axis(size: int, window: int, stride: int, alignment: int) -> Axis:
     """Returns the windows along one axis.
 
     Args:
