@@ -35,14 +35,20 @@ def obey(group, has_left):
 
 def main(hosts, task, timeout_secs):
     group = worker_group.WorkerGroup(hosts, task, timeout_secs)
-    group.on_end = lambda: say('on_end')
+    has_ended = threading.Event()
+
+    def on_end():
+        say('on_end')
+        has_ended.set()
+
+    group.on_end = on_end
     group.start()
     say(f'started {group.generation}')
     has_left = threading.Event()
     threading.Thread(target=obey, args=[group, has_left], daemon=True).start()
-    while group.ended is None and not has_left.wait(0.1):
+    while not has_ended.is_set() and not has_left.wait(0.1):  # the next line must not begin in the one of the thread
         group.step += 1
-    if group.ended is not None:
+    if has_ended.is_set():
         error = group.explain(RuntimeError('lost'))
         say(f'{type(error).__name__}: {error}')
     started = time.monotonic()
