@@ -34,9 +34,7 @@ def of_folds(contents: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     classes, figures, pooled_matrix = {}, {}, {}
     if has_classes:
         matrix = np.sum([np.asarray(each['confusion_matrix'], np.int64) for each in contents], axis=0)
-        counted = ConfusionMatrix(len(matrix))
-        counted.counts = matrix
-        pooled = counted.result()
+        pooled = ConfusionMatrix.of_counts(matrix).result()
         pooled_matrix = {'confusion_matrix': matrix.tolist()}
         for number, name in enumerate(first['class_iou']):
             values = [each['class_iou'][name] for each in contents]

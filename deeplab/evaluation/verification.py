@@ -13,7 +13,7 @@ import numpy as np
 from absl import logging
 
 from deeplab.core import moving_average
-from deeplab.core.metrics import ConfusionMatrix, Metrics
+from deeplab.core.metrics import ConfusionMatrix
 from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.datasets.segmentation_dataset import DataSource
 from deeplab.errors import UserError
@@ -121,7 +121,7 @@ def from_matrix(matrix: Sequence[Sequence[int]], descriptor: DatasetDescriptor) 
       descriptor: descriptor of the data set.
     """
     counts = np.asarray(matrix, np.int64)
-    ious = _metrics(counts).class_iou
+    ious = ConfusionMatrix.of_counts(counts).result().class_iou
     figures = [0.0 if iou is None else iou for iou in ious]
     findings = []
     if None in ious:
@@ -143,14 +143,8 @@ def from_matrix(matrix: Sequence[Sequence[int]], descriptor: DatasetDescriptor) 
     return [finding for finding in findings if finding.miou is not None]
 
 
-def _metrics(counts: np.ndarray) -> Metrics:
-    matrix = ConfusionMatrix(len(counts))
-    matrix.counts = counts
-    return matrix.result()
-
-
 def _miou(counts: np.ndarray) -> float | None:
-    miou = _metrics(counts).miou
+    miou = ConfusionMatrix.of_counts(counts).result().miou
     return None if miou is None else 100 * miou
 
 

@@ -98,9 +98,7 @@ def _of_newest_file(run: Run, class_names: Sequence[str]) -> dict[str, Any]:
 
 def of_matrix(matrix: np.ndarray) -> dict[str, Any]:
     """Returns the figures of a confusion matrix, [label, prediction] int64, without intervals."""
-    counted = ConfusionMatrix(len(matrix))
-    counted.counts = matrix
-    figures = counted.result()
+    figures = ConfusionMatrix.of_counts(matrix).result()
     return {
         'miou': [figures.miou, None, None],
         'figures': _accuracies(figures),

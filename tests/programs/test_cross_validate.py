@@ -246,16 +246,13 @@ def test_networks_without_classes(tmp_path, capsys):
 
 
 def of_fold(matrix, **further):
-    matrix = np.array(matrix)
-    counted = ConfusionMatrix(len(matrix))
-    counted.counts = matrix
-    figures = counted.result()
+    figures = ConfusionMatrix.of_counts(np.array(matrix)).result()
     return {
         'miou': figures.miou,
         'class_iou': dict(zip('ab', figures.class_iou, strict=True)),
         'pixel_accuracy': figures.pixel_accuracy,
         'mean_accuracy': figures.mean_accuracy,
-        'confusion_matrix': matrix.tolist(),
+        'confusion_matrix': matrix,
         'images': 3,
         **further,
     }

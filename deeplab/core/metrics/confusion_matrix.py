@@ -7,6 +7,7 @@ can be merged. This module needs NumPy alone.
 from __future__ import annotations
 
 import dataclasses
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
@@ -75,6 +76,13 @@ class ConfusionMatrix:
         self.num_classes = num_classes
         self.ignore_label = ignore_label
         self.counts: Counts = np.zeros((num_classes, num_classes), np.int64)
+
+    @classmethod
+    def of_counts(cls, counts: Counts) -> Self:
+        """Returns the matrix of the given numbers of pixels [label, prediction]."""
+        matrix = cls(len(counts))
+        matrix.counts = counts
+        return matrix
 
     def update(self, labels: npt.ArrayLike, predictions: npt.ArrayLike) -> None:
         """Counts the pixels of some images.
