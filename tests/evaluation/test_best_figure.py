@@ -101,10 +101,12 @@ def test_checkpoints_are_compared_by_it():
     figure, several = BestFigure('depth/abs_rel', True), rounds(None, 0.5, 0.25, 0.25)
     assert several_checkpoints.best(several, figure).global_step == 2
     assert several_checkpoints.best(several[:1], figure).global_step == 0
-    lines = several_checkpoints.table(several, figure).splitlines()
+    content = several_checkpoints.as_json(several, ['a', 'b', 'c'], figure)
+    lines = several_checkpoints.table(content, False, figure).splitlines()
     assert lines[0].split() == ['step', 'depth/abs_rel', 'checkpoint']
     assert lines[3].split() == ['2', '0.2500', 'model.ckpt-2', '(best)']
-    content = several_checkpoints.as_json(several, ['a', 'b', 'c'], figure)
+    head = several_checkpoints.as_csv(content, False).splitlines()[0]
+    assert head == 'checkpoint,global_step,miou,pixel_accuracy,depth/abs_rel'
     assert (content['best'], content['best_metric']) == ('model.ckpt-2', '-depth/abs_rel')
     assert content['checkpoints'][1]['depth/abs_rel'] == 0.5
     assert figure.in_file({'metrics': {'depth': {'abs_rel': 0.5}}, 'miou': None}) == 0.5
