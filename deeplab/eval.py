@@ -25,6 +25,7 @@ from typing import Any
 import tensorflow as tf
 from absl import logging
 
+from deeplab.core.metrics import MEANS
 from deeplab.datasets import label_checks
 from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.datasets.segmentation_dataset import DataSource
@@ -398,18 +399,10 @@ def report(result: evaluation_rounds.Round, descriptor: DatasetDescriptor) -> st
     further = {
         f'{metric} {name}': value for metric, figures in result.further.items() for name, value in figures.items()
     }
-    width = max(len(name) for name in [*names, *further, 'frequency weighted IoU'])
+    width = max(len(name) for name in [*names, *further, *MEANS.values()])
     lines = [*_class_tables(result, names, width)]
-    metrics = result.metrics
-    means = {
-        'mean IoU': metrics.miou,
-        'pixel accuracy': metrics.pixel_accuracy,
-        'mean accuracy': metrics.mean_accuracy,
-        'frequency weighted IoU': metrics.frequency_weighted_iou,
-        'mean precision': metrics.mean_precision,
-        'mean Dice': metrics.mean_dice,
-    }
-    for name, value in ((means if result.has_classes else {}) | further).items():
+    means = {title: getattr(result.metrics, key) for key, title in MEANS.items() if result.has_classes}
+    for name, value in (means | further).items():
         lines.append(f'{name:{width}}          {_shown(value)}')
     lines.append(result.speed_text() + (f' All metrics: {result.path}' if result.path else ''))
     lines += [] if result.crop_size is None else [result.padding_text()]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from deeplab.core.metrics import MEANS
 from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.errors import OptionError
 from deeplab.evaluation import scoring
@@ -19,7 +20,7 @@ class BestFigure(NamedTuple):
     """A figure by which checkpoints are compared.
 
     Attributes:
-      key: `miou` or another mean of the confusion matrix (`scoring.MEANS`), or TASK/FIGURE, such as `panoptic/pq`.
+      key: `miou` or another mean of the confusion matrix (`core.metrics.MEANS`), or TASK/FIGURE, such as `panoptic/pq`.
       is_smaller_better: whether the smallest figure is the best.
     """
 
@@ -89,7 +90,7 @@ def check(figure: BestFigure | None, network: ModelOptions, descriptor: DatasetD
       OptionError: they do not; the message names their figures.
     """
     empty = scoring.Scores(descriptor, {}, network).results()
-    keys = list(scoring.MEANS) if empty.has_classes else []
+    keys = list(MEANS) if empty.has_classes else []
     keys += [f'{task}/{name}' for task, figures in empty.further.items() for name in figures]
     if not keys:
         raise OptionError(

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from deeplab import names
-from deeplab.core.metrics import ConfusionMatrix
+from deeplab.core.metrics import MEANS, ConfusionMatrix
 
-_MEANS = {'miou': 'mean IoU', 'pixel_accuracy': 'pixel accuracy', 'mean_accuracy': 'mean accuracy'}
+_MEANS = ('miou', 'pixel_accuracy', 'mean_accuracy')
 
 
 def of_folds(contents: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -39,9 +39,7 @@ def of_folds(contents: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         for number, name in enumerate(first['class_iou']):
             values = [each['class_iou'][name] for each in contents]
             classes[name] = _over_folds(values, pooled.class_iou[number])
-        figures = {
-            title: _over_folds([each[key] for each in contents], getattr(pooled, key)) for key, title in _MEANS.items()
-        }
+        figures = {MEANS[key]: _over_folds([each[key] for each in contents], getattr(pooled, key)) for key in _MEANS}
     for task, of_task in first.get('metrics', {}).items():
         for name in of_task:
             values = [each.get('metrics', {}).get(task, {}).get(name) for each in contents]

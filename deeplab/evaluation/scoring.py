@@ -22,8 +22,6 @@ from deeplab.wording import option
 
 Parameters = Mapping[str, Mapping[str, Any]]  # values of the parameters of each metric, by its name and theirs
 Figures = dict[str, float | None]
-# The figures of the confusion matrix for all classes.
-MEANS = ('miou', 'pixel_accuracy', 'mean_accuracy', 'frequency_weighted_iou', 'mean_precision', 'mean_dice')
 
 # What batches must have for an input of metrics, beside labels and predictions.
 _KEYS = {SIZES: (common.HEIGHT, common.WIDTH), NAMES: (common.IMAGE_NAME,)}

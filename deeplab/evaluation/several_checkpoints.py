@@ -9,6 +9,7 @@ from typing import Any
 
 from deeplab import names
 from deeplab.core import checkpoints
+from deeplab.core.metrics import MEANS
 from deeplab.evaluation import fold_figures
 from deeplab.evaluation.best_figure import MIOU, BestFigure
 from deeplab.evaluation.evaluation_rounds import Round
@@ -52,7 +53,7 @@ def _folders(directories: Iterable[str]) -> list[str]:
     return names
 
 
-def best(rounds: Sequence[Round], figure: BestFigure = MIOU) -> Round:
+def best(rounds: Sequence[Round], figure: BestFigure) -> Round:
     """Returns the round of the best figure, the first of equal ones."""
     chosen = rounds[0]
     for each in rounds[1:]:
@@ -61,7 +62,7 @@ def best(rounds: Sequence[Round], figure: BestFigure = MIOU) -> Round:
     return chosen
 
 
-def as_json(rounds: Sequence[Round], class_names: Sequence[str], figure: BestFigure = MIOU) -> dict[str, Any]:
+def as_json(rounds: Sequence[Round], class_names: Sequence[str], figure: BestFigure) -> dict[str, Any]:
     """Returns the content of checkpoints.json: the figures of each checkpoint, and which one is the best.
 
     If each checkpoint is from a different training run, `mean` and `deviation` have the means of the figures over the
@@ -115,13 +116,13 @@ def _statistics(content: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]
     return [(name, content[name]) for name in ('mean', 'deviation') if name in content]
 
 
-def table(content: Mapping[str, Any], has_classes: bool, figure: BestFigure = MIOU) -> str:
+def table(content: Mapping[str, Any], has_classes: bool, figure: BestFigure) -> str:
     """Formats what `as_json` returns: the main figures of each checkpoint, the best one marked.
 
     Mean and deviation over training runs have rows below, and the IoU of classes a table above.
     """
     columns = {} if figure == MIOU else {figure.key: figure.title}
-    columns |= {'miou': 'mean IoU', 'pixel_accuracy': 'pixel accuracy'} if has_classes else {}
+    columns |= {key: MEANS[key] for key in ('miou', 'pixel_accuracy') if has_classes}
     rows = [['step', *columns.values(), 'checkpoint']]
     for each in content['checkpoints']:
         mark = ' (best)' if each['checkpoint'] == content['best'] else ''

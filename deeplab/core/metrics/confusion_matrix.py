@@ -18,6 +18,15 @@ from deeplab.registry import Metric, MetricContext, register
 from deeplab.registry.metrics import CONFUSION_MATRIX, MATRICES, Ids
 
 Counts = npt.NDArray[np.int64]
+# Titles of the figures of all classes, by attribute of `Metrics`.
+MEANS = {
+    'miou': 'mean IoU',
+    'pixel_accuracy': 'pixel accuracy',
+    'mean_accuracy': 'mean accuracy',
+    'frequency_weighted_iou': 'frequency weighted IoU',
+    'mean_precision': 'mean precision',
+    'mean_dice': 'mean Dice',
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -268,9 +277,8 @@ class Figures:
     def result(self) -> dict[str, float | None]:
         """Returns the means, then the IoU of each class as 'iou of NAME'."""
         metrics = self.matrix.result()
-        means = ('miou', 'pixel_accuracy', 'mean_accuracy', 'frequency_weighted_iou', 'mean_precision', 'mean_dice')
         of_classes = zip(self._class_names, metrics.class_iou, strict=True)
-        return {name: getattr(metrics, name) for name in means} | {f'iou of {name}': iou for name, iou in of_classes}
+        return {name: getattr(metrics, name) for name in MEANS} | {f'iou of {name}': iou for name, iou in of_classes}
 
 
 class CategoryIou:
