@@ -14,6 +14,7 @@ from typing import Any
 from deeplab.files import documents
 
 FILE = 'run.json'
+LARGEST_SIDE = 'largest_side'  # key of the records of a run: pixels of the longest side of their images
 CLASSES = 'classes'  # key of what a run says of its classes (`DatasetDescriptor.as_json`)
 BEST_FOLDER = 'best'  # of the best checkpoint, in the log folder of a training
 EVAL_FOLDER = 'eval'  # of the figures of validations, there

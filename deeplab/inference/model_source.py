@@ -182,6 +182,14 @@ def resizing_in_training(path: str) -> ResizeOptions:
     return ResizeOptions() if beside is None else _resizing_of(beside[1])
 
 
+def largest_side_in_training(path: str) -> int | None:
+    """Returns the pixels of the longest side of the images that trained a checkpoint, before any resizing, or None."""
+    beside = run_manifests.beside(path)
+    records = beside[1].get('records') if beside is not None else None
+    side = records.get(run_manifests.LARGEST_SIDE) if isinstance(records, Mapping) else None
+    return side if isinstance(side, int) else None
+
+
 def _resizing_of(run: run_manifests.Run) -> ResizeOptions:
     stored = run_manifests.option_of(run, 'resize')
     return _of_json(ResizeOptions, stored if isinstance(stored, Mapping) else {})

@@ -11,17 +11,20 @@ from typing import NamedTuple
 
 import numpy as np
 import tqdm
+from absl import logging
 
 from deeplab.errors import DataError
-from deeplab.inference import videos
+from deeplab.inference import model_source, videos
 from deeplab.inference.any_size import batches
 from deeplab.inference.inputs import Failure, InputFile
 from deeplab.inference.prediction import Prediction
 from deeplab.inference.predictor import Predictor
 from deeplab.system import overlap, processors
+from deeplab.wording import option
 
 _MOST_BYTES = 128 << 20  # of images that are read or wait; one always may be
 _FRAMES_AHEAD = 4
+_OTHER_SCALE = 2  # an image whose longer side is more than this multiple of the longest in training is warned about
 
 Write = Callable[[InputFile, int | None, Prediction], None]
 _Writer = overlap.Background[[InputFile, int | None, Prediction]]
@@ -82,6 +85,7 @@ def run(
     images = 0
     total = None if any(item.is_video for item in items) else len(items)
     bar = tqdm.tqdm(total=total, desc='predict', unit='image', disable=None)
+    largest_side = None if predictor.resizes else model_source.largest_side_in_training(predictor.source)
 
     def bytes_of(item: InputFile, number: int | None, prediction: Prediction) -> int:
         return prediction.nbytes
@@ -94,11 +98,30 @@ def run(
     ):
         for batch in batches(samples, batch_size, lambda sample: sample.shape):
             bar.update(len(batch))
+            if largest_side is not None and max(batch[0].shape or (0,)) > _OTHER_SCALE * largest_side:
+                _warn_of_scale(batch[0], largest_side)
+                largest_side = None  # once is enough
             failed = _predict(predictor, batch, writer, with_confidence)
             failures += failed
             images += len(batch) - len(failed)
             batch.clear()  # an image may be large, and the next one is read now
     return PredictionSummary(images, tuple(failures), max(time.monotonic() - started, 0.001))
+
+
+def _warn_of_scale(sample: _Sample, largest_side: int) -> None:
+    """Warns of an image that is much larger than the images of the training were."""
+    assert sample.shape is not None
+    height, width, *_ = sample.shape
+    logging.warning(
+        '%s has %d x %d pixels (height x width); the longest side of a training image had %d. If the training images '
+        'were downscaled, objects have another scale here: downscale this image, too, or set %s. If they were cut out '
+        'of larger images, ignore this.',
+        sample.item.shown,
+        height,
+        width,
+        largest_side,
+        option('ResizeOptions.max_value', largest_side),
+    )
 
 
 def _predict(predictor: Predictor, batch: Sequence[_Sample], writer: _Writer, with_confidence: bool) -> list[Failure]:

@@ -69,9 +69,7 @@ def run(options: AverageOptions) -> AverageResult:
             images = 0
             logging.info('The training has not changed the statistics of batch norms: they are kept.')
         described = dataclasses.replace(training, moving_average_decay=None)
-        described_run = run_manifest.describe(
-            described, data.reader.index, data.num_images, max(map(checkpoints.step_of, paths)), classes=data.descriptor
-        )
+        described_run = run_manifest.describe(described, data, max(map(checkpoints.step_of, paths)))
         described_run['averaged'] = {
             'checkpoints': [run_manifest.checkpoint(path) for path in paths],
             'moving_averages': averages,

@@ -18,19 +18,20 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from absl import logging
 
 import deeplab
-from deeplab.datasets.descriptor import DatasetDescriptor
-from deeplab.datasets.record_index import Records
 from deeplab.errors import OptionError
 from deeplab.files import run_manifests, writing
 from deeplab.files.run_manifests import FILE, Run
 from deeplab.options import TrainOptions, parameters
 from deeplab.system import processors
 from deeplab.wording import option
+
+if TYPE_CHECKING:
+    from deeplab.evaluation.runner import CheckedSplit
 
 FORMAT = 1
 VALIDATION_RECORDS = 'validation_records'
@@ -90,22 +91,19 @@ def initial_checkpoint(runs: Sequence[Run]) -> dict[str, Any] | None:
 
 def describe(
     options: TrainOptions,
-    index: Records,
-    images: int,
+    data: CheckedSplit,
     first_step: int,
-    validated: tuple[Records, int] | None = None,
+    validated: CheckedSplit | None = None,
     initial_checkpoint: str | None = None,
-    classes: DatasetDescriptor | None = None,
 ) -> Run:
     """Describes a run, before its first step.
 
-    `images` is the number of valid records. `validated` are the records of the validation split, and the number of
-    valid ones. `initial_checkpoint` is the path of the checkpoint that a new run restores. `classes` describes them for
-    programs that run without the data set.
+    `data` is the training split, `validated` the validation split, `initial_checkpoint` the path of the checkpoint that
+    a new run restores.
     """
     validation_records = None
     if validated is not None:
-        validation_records = {**validated[0].facts(), 'split': options.validation.split, 'images': validated[1]}
+        validation_records = {**records_of(validated), 'split': options.validation.split}
     return {
         'started': datetime.datetime.now(datetime.UTC).isoformat(timespec='seconds'),
         'command': list(options.command),
@@ -119,9 +117,13 @@ def describe(
         'options': options_as_json(options),
         'versions': versions(),
         'git': git_revision(pathlib.Path(deeplab.__file__).parent),
-        'records': {**index.facts(), 'split': options.dataset.split, 'images': images},
+        'records': {
+            **records_of(data),
+            'split': options.dataset.split,
+            run_manifests.LARGEST_SIDE: int(data.check_result.sizes.max()),
+        },
         VALIDATION_RECORDS: validation_records,
-        run_manifests.CLASSES: None if classes is None else classes.as_json(),
+        run_manifests.CLASSES: data.descriptor.as_json(),  # for programs that run without the data set
         INITIAL_CHECKPOINT: None if initial_checkpoint is None else checkpoint(initial_checkpoint),
         'machine': {
             'cores': processors.available_cores(),
@@ -131,6 +133,11 @@ def describe(
             'system': platform.platform(),
         },
     }
+
+
+def records_of(data: CheckedSplit) -> dict[str, Any]:
+    """Returns the facts about the records of a split, and the number of valid ones."""
+    return {**data.reader.index.facts(), 'images': data.num_images}
 
 
 def write(directory: str, run: Run) -> None:

@@ -256,19 +256,13 @@ def _run_manifest(
     options: TrainOptions, data: TrainingSplit, start: Start, validator: validation.ValidationHook | None
 ) -> run_manifests.Run:
     """Describes this run; warns of differences from the run that it resumes or repeats."""
-    validated = (validator.split.reader.index, validator.split.num_images) if validator else None
+    validated = validator.split if validator else None
     initial = options.initial_checkpoint if start.checkpoint is None else None
     initial = checkpoints.check_path(initial) if initial else None
-    run_now = run_manifest.describe(
-        options, data.reader.index, len(data.records), start.step, validated, initial, data.descriptor
-    )
+    run_now = run_manifest.describe(options, data, start.step, validated, initial)
     if (unlabeled := data.unlabeled) is not None:
-        facts = unlabeled.reader.index.facts()
-        run_now[run_manifest.UNLABELED_RECORDS] = {
-            **facts,
-            'split': unlabeled_input.SPLIT,
-            'images': unlabeled.num_images,
-        }
+        facts = run_manifest.records_of(unlabeled)
+        run_now[run_manifest.UNLABELED_RECORDS] = {**facts, 'split': unlabeled_input.SPLIT}
     runs = run_manifests.runs_in(options.train_logdir)
     if start.checkpoint is None or start.step:
         changes = resume_changes.warning(runs, run_now, options)

@@ -1,5 +1,7 @@
 """Many files at a time: order, bounds, errors."""
 
+import json
+import re
 import threading
 import time
 import types
@@ -14,6 +16,9 @@ from deeplab.inference.inputs import InputFile
 
 class FakePredictor:
     """Reads an image of as many pixels as its name says."""
+
+    resizes = False
+    source = 'no training'
 
     def __init__(self):
         self.batches = []
@@ -57,6 +62,19 @@ def test_images_of_one_size_are_batched_and_bad_ones_listed():
     assert sorted(written) == ['5', '5', '5', '5', '7'] and done.images == 5
     assert [failure.path for failure in done.failures] == ['bad', '13'] and 'empty' in done.failures[0].reason
     assert 0 < done.seconds < 60
+
+
+@pytest.mark.parametrize(
+    ('side', 'resizes', 'expected'), [(5, False, ['11']), (6, False, []), (None, False, []), (5, True, [])]
+)
+def test_an_image_of_another_scale_than_in_training_is_warned_about_once(tmp_path, caplog, side, resizes, expected):
+    records = {'digest': 'a'} if side is None else {'largest_side': side}
+    (tmp_path / 'run.json').write_text(json.dumps({'format': 1, 'runs': [{'command': [], 'records': records}]}))
+    predictor = FakePredictor()
+    predictor.source, predictor.resizes = str(tmp_path / 'model.ckpt-1'), resizes
+    pipeline.run(predictor, items('10', 'bad', '11', '12'), lambda *_: None, 1, False)
+    found = [re.search(r'^(\d+) has .* 5\. .*max_value=5', text) for text in caplog.messages]
+    assert [match[1] for match in found] == expected
 
 
 def test_a_part_without_a_readable_image_takes_a_millisecond(monkeypatch):
