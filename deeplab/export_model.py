@@ -101,7 +101,8 @@ def _note_resizing(options: ExportOptions, is_portable: bool) -> None:
         return
     values = [option(f'ResizeOptions.{name}', value) for name, value in vars(trained).items() if value is not None]
     logging.warning(
-        'The training resized images with %s, the export does not. Resize images like that before they reach it%s.',
+        'The training resized images with %s, but the export does not resize them. Resize images in the same way '
+        'before you pass them to it%s.',
         ' '.join(values),
         '' if is_portable else ', or set these options for the export',
     )

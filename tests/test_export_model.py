@@ -396,7 +396,7 @@ def test_a_folder_gives_its_newest_checkpoint_and_notes_its_training(small_netwo
         result = export_model.run(_options(str(tmp_path / 'train'), tmp_path))
     assert (result.checkpoint, result.global_step) == (newer, 120)
     assert f"best one in validation is checkpoint_path='{best}'." in caplog.text
-    assert 'resized images with min_value=9 max_value=17, the export does not.' in caplog.text
+    assert 'resized images with min_value=9 max_value=17, but the export does not resize them.' in caplog.text
     assert 'or set these options' in caplog.text
 
 

@@ -6,8 +6,8 @@ is, an example, the fix, and what a repaired copy does about it.
 
 from __future__ import annotations
 
+from deeplab.checks.data_rules_of_files import RULES_OF_FILES
 from deeplab.checks.rule import HARMFUL, LEFT_OUT, NOTE, WARNING, Rule
-from deeplab.checks.rules_of_files import RULES_OF_FILES
 from deeplab.datasets import planes
 
 _RULES = (

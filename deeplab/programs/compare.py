@@ -42,7 +42,10 @@ def _too_low(first: tuple[float | None, str], other: tuple[float | None, str], m
     (expected, path), (miou, other_path) = first, other
     limit = option('ReportOptions.max_miou_loss', most)
     if expected is None or miou is None:
-        return f"The mean IoU of '{path if expected is None else other_path}' is undefined; {limit} cannot be checked."
+        undefined = path if expected is None else other_path
+        return f"The mean IoU of '{undefined}' is undefined, so {limit} cannot be checked. Omit it for this network."
     if expected - miou <= most:
         return ''
-    return f"Too low: '{other_path}' has a mean IoU of {miou:.4f}, '{path}' {expected:.4f}; {limit} allows less."
+    return (
+        f"Too low: '{other_path}' has a mean IoU of {miou:.4f}, '{path}' {expected:.4f}; {limit} allows a smaller loss."
+    )

@@ -1,6 +1,6 @@
 """The list of rules, and its table in docs/doctor.md.
 
-Covers checks/data_rules.py, checks/rule.py and checks/rules_of_files.py.
+Covers checks/data_rules.py, checks/rule.py and checks/data_rules_of_files.py.
 """
 
 import pathlib

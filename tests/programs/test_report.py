@@ -223,7 +223,7 @@ def test_a_run_without_checkpoint_is_not_compared(tmp_path):
         (0.4, None, ''),
         (0.4, 0.2, ''),
         (0.4, 0.05, 'has a mean IoU of 0.4000, .*0.5000; '),
-        (None, 0.2, 'is undefined; '),
+        (None, 0.2, 'is undefined, '),
     ],
 )
 def test_a_loss_of_miou_that_is_not_allowed(monkeypatch, tmp_path, miou, limit, expected):
